@@ -52,7 +52,7 @@ pub use quota::{Ledger, QuotaState};
 pub use recorder::{Adjustment, ControlCall, Operation, Recorder};
 pub use registry::{PromiseControl, PromiseError, PromiseSlots, PromiseTable, PromiseView, Promised};
 pub use reserve::{Lease, ReserveError};
-pub use rules::{BuildFailure, Classification, Names, Setup};
+pub use rules::{BuildFailure, Classification, Names, Setup, interface_number};
 pub use sink::{Admission, Change, Disposition, PacketMeta, Shape, Sink};
 pub use stats::{ClassCounts, ClassStatus};
 pub use swap::{PreparedConfig, Retired, SwapError, SwapKind, SwapReport};

@@ -34,6 +34,13 @@ pub enum BuildFailure {
         /// The hardware address.
         mac: Mac,
     },
+    /// A rule names an interface by which packets came in, which the data path does not know.
+    NoInterfaces {
+        /// The number of the rule, from 1.
+        rule: usize,
+        /// The name of the interface.
+        name: String,
+    },
     /// A rule names a user that this machine does not have.
     UnknownUser {
         /// The number of the rule, from 1.
@@ -65,6 +72,11 @@ impl fmt::Display for BuildFailure {
                 f,
                 "rule {rule}: nobody knows here which addresses `{mac}` has; write `host` with its addresses, or use `tidegate run`"
             ),
+            Self::NoInterfaces { rule, name } => write!(
+                f,
+                "rule {rule}: nobody knows here which packets came in by `{name}`; write `source` with the addresses behind it, or use \
+                 `tidegate run`"
+            ),
             Self::UnknownUser { rule, name } => {
                 write!(f, "rule {rule}: no user is called `{name}` here; write a number, or create the user first")
             }
@@ -84,10 +96,22 @@ pub struct Names {
     pub users: HashMap<String, u32>,
     /// The numbers of control groups by path, as the data path will set them in [`Fields::cgroup`].
     pub cgroups: HashMap<String, u64>,
+    /// Whether packets have [the number](interface_number) of the interface by which they came in.
+    pub interfaces: bool,
     /// The addresses of devices by hardware address; none for a device that is not there.
     pub macs: BTreeMap<Mac, BTreeSet<IpAddr>>,
     /// The indices of the rules that match nothing now, because it is not their time or their quota is used up.
     pub off: BTreeSet<u32>,
+}
+
+/// What stands in [`Fields::cgroup`] of a forwarded packet, which has no control group, for the interface by which it came in. It
+/// follows from the name, and no control group has a number as large.
+pub fn interface_number(name: &str) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in name.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    hash | 1 << 63
 }
 
 /// The parameters of an engine that are not part of its configuration.
@@ -263,6 +287,9 @@ impl Owners for &Names {
     fn cgroup(&mut self, path: &str) -> Option<u64> {
         self.cgroups.get(path).copied()
     }
+    fn interface(&mut self, name: &str) -> Option<u64> {
+        self.interfaces.then(|| interface_number(name))
+    }
     fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>> {
         Some(self.macs.get(&mac)?.iter().copied().collect())
     }
@@ -286,6 +313,7 @@ impl BuildFailure {
         let rule = at + 1;
         match owner {
             UnknownOwner::User(name) => Self::UnknownUser { rule, name },
+            UnknownOwner::Interface(name) => Self::NoInterfaces { rule, name },
             UnknownOwner::Mac(mac) => Self::NoNeighbours { rule, mac },
             UnknownOwner::ControlGroup(path) => {
                 let why = "this data path does not know control groups".into();
@@ -341,5 +369,12 @@ mod tests {
     fn without_neighbours_the_way_out_is_told() {
         let failure = classes("mac = \"02:00:5e:00:53:01\"", None).expect_err("nobody knows neighbours");
         assert!(failure.to_string().contains("write `host` with its addresses"), "{failure}");
+    }
+
+    #[test]
+    fn an_interface_is_known_where_packets_have_it() {
+        assert_ne!(interface_number("lan0"), interface_number("lan1"));
+        let failure = classes("from-interface = \"lan0\"", None).expect_err("nobody knows interfaces");
+        assert!(failure.to_string().contains("write `source` with the addresses behind it"), "{failure}");
     }
 }

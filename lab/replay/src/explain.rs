@@ -16,6 +16,7 @@ use tidegate_config::values::{Protocol, User, dscp_name, icmp_type_name, tcp_fla
 use tidegate_core::classify::{Fields, Signal, Traits};
 use tidegate_core::fbq::{ClassView, FlowView, HeldBy, Levels};
 use tidegate_core::{Colour, Qdisc};
+use tidegate_engine::interface_number;
 use tidegate_engine::{Disposition, Names, PacketMeta};
 use tidegate_units::{Bytes, Instant, Span};
 
@@ -269,12 +270,16 @@ fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec
     add(
         "cgroup",
         matches.cgroups.clone(),
-        fields.cgroup.map(|id| {
+        fields.cgroup.filter(|id| id >> 63 == 0).map(|id| {
             let path = names.cgroups.iter().find(|(_, known)| **known == id);
             path.map_or_else(|| format!("number {id}"), |(path, _)| path.clone())
         }),
         fields.cgroup.is_some() && matches.cgroups.iter().any(|path| names.cgroups.get(path) == fields.cgroup.as_ref()),
     );
+    let incoming = |name: &&String| Some(interface_number(name)) == fields.cgroup;
+    let came = matches.from_interfaces.iter().find(incoming);
+    let other = fields.cgroup.filter(|id| id >> 63 == 1).map(|_| "another one".to_owned());
+    add("from-interface", matches.from_interfaces.clone(), came.cloned().or(other), came.is_some());
     let Traits { length, signal } = fields.traits;
     add(
         "length",

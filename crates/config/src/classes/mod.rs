@@ -222,6 +222,8 @@ pub struct Match {
     pub users: Vec<User>,
     /// Control groups of the sending socket, without the leading slash.
     pub cgroups: Vec<String>,
+    /// Interfaces by which forwarded packets came in.
+    pub from_interfaces: Vec<String>,
     /// Lengths of packets.
     pub lengths: Vec<Lengths>,
     /// Flags of TCP segments.
@@ -285,6 +287,7 @@ impl fmt::Display for Match {
             ("mark", texts(&self.marks)),
             ("uid", texts(&self.users)),
             ("cgroup", texts(&self.cgroups)),
+            ("from-interface", texts(&self.from_interfaces)),
             ("length", texts(&self.lengths)),
             ("tcp-flags", texts(&self.tcp_flags)),
             ("icmp-type", texts(&self.icmp_types)),

@@ -25,6 +25,9 @@ pub trait Owners {
     fn user(&mut self, name: &str) -> Option<u32>;
     /// The number that a data path reports for a control group, if there is one.
     fn cgroup(&mut self, path: &str) -> Option<u64>;
+    /// What a data path reports for packets that came in by an interface, in the place of a control group, which these packets do not
+    /// have; `None` where nobody knows by which interface they came.
+    fn interface(&mut self, name: &str) -> Option<u64>;
     /// The addresses of the neighbour with a hardware address; `None` where nobody knows neighbours.
     fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>>;
 }
@@ -36,6 +39,8 @@ pub enum UnknownOwner {
     User(String),
     /// The path of a control group.
     ControlGroup(String),
+    /// The name of an interface, where nobody knows by which one a packet came in.
+    Interface(String),
     /// A hardware address, where nobody knows neighbours.
     Mac(Mac),
 }
@@ -59,6 +64,9 @@ impl Match {
         let mut cgroups = Vec::new();
         for path in &self.cgroups {
             cgroups.push(owners.cgroup(path).ok_or_else(|| UnknownOwner::ControlGroup(path.clone()))?);
+        }
+        for name in &self.from_interfaces {
+            cgroups.push(owners.interface(name).ok_or_else(|| UnknownOwner::Interface(name.clone()))?);
         }
         let mut all = vec![classify::Match {
             dscp: (!self.dscps.is_empty()).then(|| self.dscps.iter().copied().collect::<DscpSet>()),
@@ -120,7 +128,7 @@ impl Match {
             self.destinations.len(),
             self.marks.len(),
             self.users.len(),
-            self.cgroups.len(),
+            self.cgroups.len() + self.from_interfaces.len(),
             self.hosts.len().saturating_mul(2),
             self.macs.len().saturating_mul(2 * MOST_ADDRESSES),
             if self.ports.is_empty() { 1 } else { 2 },
@@ -203,6 +211,7 @@ fn common_ports(one: &[RangeInclusive<u16>], other: &[RangeInclusive<u16>]) -> O
 #[derive(Default)]
 struct Numbered {
     users: HashMap<String, u32>,
+    /// Those of interfaces begin with a slash, which paths here do not.
     cgroups: HashMap<String, u64>,
 }
 
@@ -218,6 +227,9 @@ impl Owners for Numbered {
     fn cgroup(&mut self, path: &str) -> Option<u64> {
         let next = self.cgroups.len() as u64;
         Some(*self.cgroups.entry(path.to_owned()).or_insert(next))
+    }
+    fn interface(&mut self, name: &str) -> Option<u64> {
+        self.cgroup(&format!("/{name}"))
     }
     fn addresses(&mut self, _: Mac) -> Option<Vec<IpAddr>> {
         Some(Vec::new())

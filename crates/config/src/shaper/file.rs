@@ -191,6 +191,9 @@ crate::record! {
         /// Control groups of the sending socket, with all below them; forwarded packets have none, and nothing that
         /// arrives has.
         pub cgroup: Many<Spanned<String>>,
+        /// Interfaces by which forwarded packets came in, as "br-guest"; packets of this host have none. Only for what leaves: what
+        /// arrives has come in by no other interface.
+        pub from_interface: Many<Spanned<String>>,
         /// Lengths of the packet in bytes with the IP header, as "0-200" or "1400-"; those of fragments are not known.
         pub length: Many<Spanned<Lengths>>,
         /// Flags of TCP that are set, as "syn", or are not, as "syn !ack".

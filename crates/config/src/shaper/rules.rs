@@ -6,7 +6,7 @@ use tidegate_core::{ClassId, Rate};
 
 use super::conditions;
 use super::config::Root;
-use super::file::{DisplaceSection, File, RuleSection};
+use super::file::{Direction, DisplaceSection, File, RuleSection};
 use crate::classes::{Class, Displace, Match, Rule, Shaper, Sharing, ceiling, lookup};
 use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
@@ -19,8 +19,9 @@ pub(super) fn rules(file: &File, root: &Root, names: &[String], diagnostics: &mu
     let by_name = numbered(names);
     let listed: Vec<&str> = names.iter().map(String::as_str).collect();
     let errors = diagnostics.errors();
+    let direction = file.interface.as_ref().map_or(Direction::Egress, |interface| interface.value.direction.value);
     let rules: Vec<Rule> =
-        file.rule.iter().map(|rule| self::rule(rule, root, &by_name, &listed, diagnostics)).collect();
+        file.rule.iter().map(|rule| self::rule(rule, direction, root, &by_name, &listed, diagnostics)).collect();
     if diagnostics.errors() == errors {
         let places: Vec<Place> = file.rule.iter().map(|rule| rule.place).collect();
         conditions::check(&rules, &places, diagnostics);
@@ -43,6 +44,7 @@ pub(super) fn numbered(names: &[String]) -> HashMap<&str, u32> {
 
 fn rule(
     section: &Spanned<RuleSection>,
+    direction: Direction,
     root: &Root,
     by_name: &HashMap<&str, u32>,
     listed: &[&str],
@@ -50,6 +52,7 @@ fn rule(
 ) -> Rule {
     let class = lookup(&section.class, by_name, listed, diagnostics);
     impossible(section, diagnostics);
+    incoming(section, direction, diagnostics);
     if section.weight.value == 0 || section.weight.value > 1_000_000 {
         diagnostics
             .error(section.weight.place, format!("a weight of {} is not possible", section.weight.value))
@@ -242,6 +245,7 @@ fn matches(section: &RuleSection) -> Match {
         marks: section.mark.0.clone(),
         users: section.uid.0.clone(),
         cgroups: section.cgroup.iter().map(|path| path.value.trim_matches('/').to_owned()).collect(),
+        from_interfaces: values(&section.from_interface),
         lengths: values(&section.length),
         tcp_flags: values(&section.tcp_flags),
         pure_ack: section.pure_ack.value,
@@ -298,6 +302,36 @@ fn of_packets(section: &RuleSection, per_flow: &[(&str, Option<Place>)], diagnos
             .label("nothing matches this")
             .related(at, "packets of ICMP do not have it")
             .help("make a rule for each of the two");
+    }
+}
+
+/// The longest name that the kernel gives an interface, in bytes.
+const LONGEST_INTERFACE: usize = 15;
+
+/// Reports interfaces by which no packet can have come in.
+fn incoming(section: &RuleSection, direction: Direction, diagnostics: &mut Diagnostics) {
+    let Some(first) = section.from_interface.first() else { return };
+    if direction == Direction::Ingress {
+        diagnostics
+            .error(first.place, "`from-interface` in a rule for what arrives")
+            .label("it has come in by the shaped interface, and is not forwarded yet")
+            .help("write `host` with the addresses behind that interface, or put the rule into [[up.rule]]");
+    }
+    let owner = section.uid.first().map(|_| "uid").or(section.cgroup.first().map(|_| "cgroup"));
+    if let Some(owner) = owner {
+        diagnostics
+            .error(first.place, format!("no packet has a `{owner}` and has come in by an interface"))
+            .label("nothing matches this")
+            .help("make a rule for each of the two");
+    }
+    for name in section.from_interface.iter() {
+        let is_name = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
+        if name.is_empty() || name.len() > LONGEST_INTERFACE || !name.chars().all(is_name) {
+            diagnostics
+                .error(name.place, format!("`{}` is not the name of an interface", name.escape_debug()))
+                .label("not 1 to 15 bytes without spaces, slashes and colons")
+                .help("write for example from-interface = \"br-guest\"; `ip link` lists them");
+        }
     }
 }
 

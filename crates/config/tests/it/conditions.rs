@@ -20,6 +20,9 @@ impl Owners for House {
     fn cgroup(&mut self, path: &str) -> Option<u64> {
         path.strip_prefix("slice").and_then(|number| number.parse().ok())
     }
+    fn interface(&mut self, name: &str) -> Option<u64> {
+        name.strip_prefix("lan").and_then(|number| number.parse::<u64>().ok()).map(|number| 100 + number)
+    }
     /// The first device has an address of each family, the second one is not there.
     fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>> {
         match mac.0[5] {
@@ -66,7 +69,9 @@ fn means_as_written(wanted: &Match, packet: &Fields) -> bool {
             &wanted.icmp_types,
             |kind| matches!(packet.traits.signal, Signal::Icmp(has) if kind.types().any(|one| one == has)),
         )
-        && one(&wanted.cgroups, |path| packet.cgroup == House.cgroup(path))
+        && (wanted.cgroups.is_empty() && wanted.from_interfaces.is_empty()
+            || wanted.cgroups.iter().any(|path| packet.cgroup == House.cgroup(path))
+            || wanted.from_interfaces.iter().any(|name| packet.cgroup == House.interface(name)))
 }
 
 fn some<T: Clone + std::fmt::Debug + 'static>(all: &[T]) -> impl Strategy<Value = Vec<T>> + use<T> {
@@ -141,10 +146,18 @@ fn wanted() -> impl Strategy<Value = Match> {
         (some(&ports), some(&ports), rarely(some(&ports)), any::<bool>()),
         some(&marks),
         some(&users),
-        (some(&["slice1".to_owned(), "slice2".to_owned()]), traits_wanted()),
+        (some(&["slice1".to_owned(), "slice2".to_owned()]), rarely(some(&["lan1".to_owned()])), traits_wanted()),
     )
         .prop_map(
-            |(dscps, protocols, (sources, destinations, hosts, macs), ports, marks, users, (cgroups, traits))| {
+            |(
+                dscps,
+                protocols,
+                (sources, destinations, hosts, macs),
+                ports,
+                marks,
+                users,
+                (cgroups, from_interfaces, traits),
+            )| {
                 let (lengths, (tcp_flags, pure_ack, icmp_types)) = traits;
                 let (source_ports, destination_ports, ports, both_ways) = ports;
                 Match {
@@ -161,6 +174,7 @@ fn wanted() -> impl Strategy<Value = Match> {
                     marks,
                     users,
                     cgroups,
+                    from_interfaces,
                     lengths,
                     tcp_flags,
                     pure_ack,
@@ -185,7 +199,7 @@ fn packet() -> impl Strategy<Value = Fields> {
         (proptest::option::of(0_u16..6), proptest::option::of(0_u16..6)),
         0_u32..8,
         select(vec![None, Some(0), Some(1000)]),
-        (select(vec![None, Some(1), Some(2)]), traits()),
+        (select(vec![None, Some(1), Some(2), Some(101)]), traits()),
     )
         .prop_map(|(hosts, dscp, protocol, (source_port, destination_port), mark, uid, (cgroup, traits))| Fields {
             hosts,
@@ -235,6 +249,8 @@ fn names_without_a_user_are_reported() {
     assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::User("bob".into())));
     let wanted = Match { cgroups: vec!["web".into()], ..Match::default() };
     assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::ControlGroup("web".into())));
+    let wanted = Match { from_interfaces: vec!["wan".into()], ..Match::default() };
+    assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::Interface("wan".into())));
     let wanted = Match { macs: vec![device(3)], ..Match::default() };
     assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::Mac(device(3))));
 }

@@ -1,4 +1,4 @@
-//! Rules that hold at some times only.
+//! Rules that hold at some times only, or until a quota is used up, or for what came in by an interface.
 
 use tidegate_config::shaper::{self, Config};
 use tidegate_config::values::WeekMinute;
@@ -68,4 +68,25 @@ fn an_error_shows_the_place_and_an_example() {
     let (config, report) = load("[[rule]]\nclass = \"a\"\nwhen = \"mon-fri 8:00 to 18:00\"\n");
     assert!(config.is_none() && report.contains("write for example \"mon-fri 08:00-18:00\""), "{report}");
     assert!(report.contains("times.toml:11"), "{report}");
+}
+
+/// What arrives has come in by the shaped interface itself.
+#[test]
+fn an_incoming_interface_is_for_what_leaves() {
+    let class = |way: &str| format!("[[{way}.class]]\nname = \"a\"\nrate = \"1mbit\"\ndefault = true\n");
+    let text = |table: &str| {
+        let rule = format!("[[{table}]]\nclass = \"a\"\nfrom-interface = \"lan0\"\n");
+        format!("version = 1\n{}{}{rule}", class("up"), class("down"))
+    };
+    let report = |table: &str| {
+        let source = Source::new("incoming.toml", text(table));
+        let mut diagnostics = Diagnostics::new();
+        shaper::load_all(&source, &mut diagnostics);
+        diagnostics.render(&source)
+    };
+    assert_eq!(report("up.rule"), "");
+    for table in ["rule", "down.rule"] {
+        let said = report(table);
+        assert!(said.contains("`from-interface` in a rule for what arrives") && said.contains("[[up.rule]]"), "{said}");
+    }
 }

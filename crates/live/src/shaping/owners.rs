@@ -7,11 +7,11 @@ use std::path::Path;
 
 use tidegate_config::shaper::{Config, MOST_ADDRESSES};
 use tidegate_config::values::{Mac, User};
-use tidegate_engine::{BuildFailure, Names};
+use tidegate_engine::{BuildFailure, Names, interface_number};
 
 use super::error::StartError;
 use crate::rtnl::Rtnl;
-use crate::rules::{self, Sender as PacketSender, TagRule};
+use crate::rules::{self, InterfaceName, Sender as PacketSender, TagRule};
 use crate::{netlink, netns};
 
 pub type Resolved = (Names, Vec<TagRule>, Vec<u64>);
@@ -20,7 +20,10 @@ pub type Resolved = (Names, Vec<TagRule>, Vec<u64>);
 /// the rules, so that of nested groups the one that is named first wins. Groups that have a tag keep it, because
 /// packets on their way bear it.
 pub fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError> {
-    let mut names = Names::default();
+    let mut names = Names {
+        interfaces: config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty()),
+        ..Names::default()
+    };
     let mut tags = Vec::new();
     let mut users: Option<HashMap<String, u32>> = None;
     for (at, rule) in config.rules.iter().enumerate() {
@@ -43,13 +46,15 @@ pub fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartE
                 why: error.to_string(),
             })?;
             if let PacketSender::Cgroup { id, .. } = sender {
-                let known = groups.iter().position(|group| *group == id);
-                let tag = known.unwrap_or_else(|| {
-                    groups.push(id);
-                    groups.len() - 1
-                });
-                tags.push(TagRule { sender, tag: tag as u16 });
+                tags.push(TagRule { sender, tag: tag_of(id, &mut groups) });
                 names.cgroups.insert(path.clone(), id);
+            }
+        }
+        // A packet that came in by an interface has no control group, so that one tag serves both.
+        for name in rule.matches.from_interfaces.iter().filter_map(|name| InterfaceName::new(name)) {
+            let sender = PacketSender::Incoming(name);
+            if !tags.iter().any(|tag: &TagRule| tag.sender == sender) {
+                tags.push(TagRule { sender, tag: tag_of(interface_number(&name.to_string()), &mut groups) });
             }
         }
     }
@@ -57,6 +62,17 @@ pub fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartE
         names.macs = devices(config)?;
     }
     Ok((names, tags, groups))
+}
+
+/// The tag of a control group or an interface with this number, which gets one if it has none.
+fn tag_of(number: u64, groups: &mut Vec<u64>) -> u16 {
+    let known = groups.iter().position(|group| *group == number);
+    let tag = known.unwrap_or_else(|| {
+        groups.push(number);
+        groups.len() - 1
+    });
+    // The rules refuse more tags than there are.
+    u16::try_from(tag).unwrap_or(u16::MAX)
 }
 
 /// Whether a rule names a device by its hardware address.

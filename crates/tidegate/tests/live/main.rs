@@ -61,6 +61,7 @@ fn main() -> ExitCode {
         #[once] faulty::a_bug_in_what_is_done_after_a_bug_loses_nothing,
         #[nightly, once] faulty::a_reservation_outlives_outages_with_its_command,
         #[once] faulty::bugs_when_it_is_built_or_thrown_away_stop_nothing,
+        devices::forwarded_packets_are_known_by_the_interface_they_came_from,
         devices::a_device_is_known_by_its_hardware_address_while_it_is_a_neighbour,
         times::a_rule_begins_at_its_hour_and_no_packet_is_lost,
         times::a_quota_is_used_up_outlives_a_crash_and_begins_anew,

@@ -59,6 +59,9 @@ pub struct Setup {
     pub users: BTreeMap<String, u32>,
     /// Numbers of control groups.
     pub cgroups: BTreeMap<String, u64>,
+    /// Whether packets have the number of the interface by which they came in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interfaces: bool,
     /// The addresses of devices by hardware address.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub macs: BTreeMap<String, BTreeSet<IpAddr>>,
@@ -79,6 +82,7 @@ impl Setup {
             catch_up_ns: setup.catch_up.as_nanos(),
             users: ids(&setup.names.users),
             cgroups: ids(&setup.names.cgroups),
+            interfaces: setup.names.interfaces,
             macs: devices(&setup.names),
             off: setup.names.off.clone(),
             configuration: configuration.into(),
@@ -98,6 +102,7 @@ impl Setup {
         Names {
             users: ids(&self.users),
             cgroups: ids(&self.cgroups),
+            interfaces: self.interfaces,
             macs: names_of_devices(&self.macs),
             off: self.off.clone(),
         }
@@ -132,6 +137,9 @@ pub struct Reconfiguration {
     pub users: BTreeMap<String, u32>,
     /// Numbers of control groups.
     pub cgroups: BTreeMap<String, u64>,
+    /// Whether packets have the number of the interface by which they came in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interfaces: bool,
     /// The addresses of devices by hardware address.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub macs: BTreeMap<String, BTreeSet<IpAddr>>,
@@ -149,6 +157,7 @@ impl Reconfiguration {
             built_ns: built.as_nanos(),
             users: ids(&names.users),
             cgroups: ids(&names.cgroups),
+            interfaces: names.interfaces,
             macs: devices(names),
             off: names.off.clone(),
             configuration: text.into(),
@@ -159,6 +168,7 @@ impl Reconfiguration {
         Names {
             users: ids(&self.users),
             cgroups: ids(&self.cgroups),
+            interfaces: self.interfaces,
             macs: names_of_devices(&self.macs),
             off: self.off.clone(),
         }

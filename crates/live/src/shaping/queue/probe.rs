@@ -384,8 +384,8 @@ fn matching_probe(prober: &Prober, version: Version, own: Own, rule: Option<&Rul
         if !wanted.protocols.is_empty() && !wanted.protocols.iter().any(|protocol| protocol.0 == UDP) {
             return None;
         }
-        // The address of a device is not this host's.
-        if !wanted.macs.is_empty() {
+        // The address of a device is not this host's, and a probe comes in by no interface.
+        if !wanted.macs.is_empty() || !wanted.from_interfaces.is_empty() {
             return None;
         }
         if !wanted.cgroups.is_empty() || wanted.users.iter().any(|user| *user != User::Id(0)) {
