@@ -36,6 +36,8 @@ pub struct ShapedDirection {
     beats: Vec<(u64, Instant)>,
     /// Counts changes of the data path and of its classes.
     generation: u64,
+    /// Why the rules that hold now could not be put in force last.
+    not_renewed: Option<String>,
     /// The state of a rate that follows the line.
     pub(crate) following: Option<FollowStatus>,
 }
@@ -58,6 +60,7 @@ impl ShapedDirection {
             inherited: None,
             beats,
             generation: 0,
+            not_renewed: None,
             following: None,
         })
     }
@@ -79,10 +82,14 @@ impl ShapedDirection {
     pub(crate) fn renew_rules(&mut self) -> Vec<String> {
         let rate = self.following.as_ref().map(|following| following.allowed);
         let Some(shaping) = &mut self.shaping else { return Vec::new() };
-        match shaping.renew_rules(rate) {
+        let outcome = shaping.renew_rules(rate).map_err(|error| error.to_string());
+        // Neighbours, who choose their addresses, must not be able to fill the log with the same line each second.
+        let before = std::mem::replace(&mut self.not_renewed, outcome.as_ref().err().cloned());
+        match outcome {
             Ok(false) => Vec::new(),
+            Err(error) if before.as_ref() == Some(&error) => Vec::new(),
             Ok(true) => self.timed_rules().into_iter().chain(self.quotas().iter().map(quota)).collect(),
-            Err(error) => vec![format!("rules with `when` or `quota` could not be changed: {error}")],
+            Err(error) => vec![format!("rules with `when`, `quota` or `mac` could not be changed: {error}")],
         }
     }
     /// The rules that hold at some times only, each with whether it holds now and until when.

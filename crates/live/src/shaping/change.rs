@@ -55,9 +55,10 @@ impl Shaping {
     }
 
     /// Puts the rules in force that hold at this minute and have not used up their quota, with the addresses that devices have now, if
-    /// these are others than before: by the same change as
-    /// [`reconfigure`](Self::reconfigure), so that no packet is lost or overtaken. `rate` is the total rate of a line that varies,
-    /// which stays. Returns whether anything has changed. Costs a look at the clock otherwise.
+    /// these are others than before: by the same change as [`reconfigure`](Self::reconfigure), so that no packet is lost or overtaken.
+    /// `rate` is the total rate of a line that varies, which stays. Returns whether other rules hold than before; devices choose
+    /// their addresses, so that these are not worth a line in a log. Without a change it costs a look at the clock, and with `mac` at
+    /// the table of neighbours.
     ///
     /// # Errors
     /// When the data path does not answer; the next call tries again.
@@ -73,12 +74,13 @@ impl Shaping {
         if (&off, &macs) == (&before.off, &before.macs) {
             return Ok(false);
         }
+        let others_hold = off != before.off;
         let mut setup = self.running.setup.clone();
         (setup.names.off, setup.names.macs) = (off, macs);
         let next = self.prepared(&self.running.config, &setup, None)?;
         self.exchange(next, rate)?;
         self.running.setup = setup;
-        Ok(true)
+        Ok(others_hold)
     }
     /// The rules with a quota, and how far they have used it up.
     pub fn quotas(&self) -> Vec<QuotaState> {

@@ -27,7 +27,7 @@ fn file() -> String {
 /// The device is this host itself, which nobody asks for its hardware address: its entry is the test's own.
 pub fn a_device_is_known_by_its_hardware_address_while_it_is_a_neighbour() -> Ended {
     let (pair, scratch) = (Pair::new(), Folder::new("devices"));
-    let file = scratch.write("devices.toml", &file());
+    let file = scratch.write("devices.toml", file());
     let (path, socket) = (file.to_str().unwrap(), scratch.0.join("s"));
     let at = ["--control", socket.to_str().unwrap()];
     let own = LEFT[0].to_string();
@@ -93,7 +93,7 @@ pub fn forwarded_packets_are_known_by_the_interface_they_came_from() -> Ended {
              [[rule]]\nclass = \"lan\"\nfrom-interface = \"{interface}\"\n"
         )
     };
-    let file = scratch.write("incoming.toml", &text("other"));
+    let file = scratch.write("incoming.toml", text("other"));
     let (path, socket) = (file.to_str().unwrap(), scratch.0.join("s"));
     let at = ["--control", socket.to_str().unwrap()];
     let mut running = Running::start(command(&pair, &["run", path, "--interface", DEVICE, at[0], at[1]]));
