@@ -155,7 +155,7 @@ mod tests {
         refused(&path, "others may have written it");
         symlink(&path, folder.0.join("link.quotas")).expect("a link");
         refused(&folder.0.join("link.quotas"), "quotas begin anew");
-        let long = folder.write("long.quotas", &"x".repeat(LARGEST as usize + 1));
+        let long = folder.write("long.quotas", "x".repeat(LARGEST as usize + 1));
         fs::set_permissions(&long, fs::Permissions::from_mode(0o600)).expect("mode");
         refused(&long, "larger");
         let binary = folder.write("binary.quotas", "\u{0}\u{1}\n");
