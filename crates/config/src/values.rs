@@ -10,9 +10,13 @@ use tidegate_core::{Bytes, Dscp, Rate, Span};
 use crate::decode::{Scalar, Wrong};
 use crate::suggest;
 
+mod mac;
+mod quota;
 mod times;
 mod traits;
 
+pub use mac::Mac;
+pub use quota::{Date, Period, Quota};
 pub use times::{Times, WallStart, WeekMinute};
 pub use traits::{Lengths, MessageType, TcpFlags, icmp_type_name, tcp_flag_names};
 

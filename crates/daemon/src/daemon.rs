@@ -21,6 +21,7 @@ use crate::handover::{self, Handover};
 use crate::notifier::Notifier;
 use crate::promises::Promises;
 use crate::promises::lookup::Lookup;
+use crate::quotas::QuotaFile;
 use crate::reservations::Reservations;
 use crate::server::{Inbound, Listening, Outbound, Server, SocketError};
 use crate::service;
@@ -33,7 +34,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// The interval at which the shaper file is checked for changes, and whether the control socket is there.
 const FILE: Duration = Duration::from_secs(2);
 
-/// The interval at which the times of rules are looked at.
+/// The interval at which the times and quotas of rules are looked at.
 const TIMES: Duration = Duration::from_secs(1);
 
 /// The place of the control socket.
@@ -59,7 +60,7 @@ pub struct ShaperFile {
     pub configs: Vec<Config>,
 }
 
-/// Where the history of the last day is kept.
+/// Where the history of the last day and the use of quotas are kept.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum HistoryPlace {
     /// In memory alone.
@@ -72,6 +73,14 @@ pub enum HistoryPlace {
 }
 
 impl HistoryPlace {
+    /// The file of the use of quotas. It is kept in the directory of the system where the history is kept in memory.
+    fn quotas(&self, interface: &str, direction: Option<&str>) -> Option<PathBuf> {
+        let folder = match self {
+            Self::Memory | Self::Default => history_file::state_directory()?,
+            Self::Directory(folder) => folder.clone(),
+        };
+        Some(folder.join(history_file::file_name(interface, direction)).with_extension("quotas"))
+    }
     fn path(&self, interface: &str, direction: Option<&str>) -> Option<PathBuf> {
         match self {
             Self::Memory => None,
@@ -145,7 +154,8 @@ pub struct Daemon {
     limit: Option<Duration>,
     leave: Arc<AtomicBool>,
     checked: Instant,
-    /// When the times of rules were looked at last.
+    quotas: QuotaFile,
+    /// When the times and quotas of rules were looked at last.
     timed: Instant,
 }
 
@@ -159,6 +169,7 @@ impl Daemon {
     pub fn start(files: Vec<ShaperFile>, settings: Settings, print: fn(&str)) -> Result<Self, DaemonError> {
         let Settings { limit, options, reload, leave, control, web, hook, reverse_lookup, history, sockets } = settings;
         let several = files.len() > 1;
+        let mut quotas = quotas_of(&files, &options, &history);
         let (mut directions, mut paths) = (Vec::new(), Vec::new());
         for (number, ShaperFile { path, modified, configs }) in files.into_iter().enumerate() {
             paths.push((path, modified));
@@ -192,6 +203,9 @@ impl Daemon {
             notifier.last_word(&format!("shaping {interface} has begun"));
         }
         // The predecessor, if there was one, has ended with the start of the data paths, and has written its last minute.
+        if let Some(wrong) = quotas.read() {
+            notifier.log(&wrong);
+        }
         if let Some(path) = history.path(named_after, direction) {
             telemetry.keep_history(&path, &notifier);
         }
@@ -218,6 +232,7 @@ impl Daemon {
             limit,
             leave,
             checked: Instant::now(),
+            quotas,
             timed: Instant::now(),
         })
     }
@@ -311,6 +326,7 @@ impl Daemon {
             follower,
             handover,
             kept,
+            quotas,
             timed,
             ..
         } = self;
@@ -322,6 +338,7 @@ impl Daemon {
         reservations.tick(directions);
         if timed.elapsed() >= TIMES {
             *timed = Instant::now();
+            quotas.settle(directions, notifier, false);
             for direction in directions.iter_mut() {
                 direction.renew_rules().iter().for_each(|line| notifier.log(&format!("{}: {line}", direction.name)));
             }
@@ -346,6 +363,7 @@ impl Daemon {
         service::notify("STOPPING=1");
         let interface = self.interface();
         self.telemetry.finish(&self.directions, &self.supervisor.health(&interface), &self.notifier);
+        self.quotas.settle(&self.directions, &self.notifier, true);
         let successor = if self.supervisor.has_successor() { Successor::Ready } else { Successor::Later };
         let leaves = self.leave.load(Ordering::Relaxed) || successor == Successor::Ready;
         // The watchdog ends first: data paths that end on purpose are no failures.
@@ -390,6 +408,19 @@ impl Daemon {
         self.notifier.remove_words();
         Ok(ended)
     }
+}
+
+/// The use of quotas so far, for data paths that are to start.
+fn quotas_of(files: &[ShaperFile], options: &Options, history: &HistoryPlace) -> QuotaFile {
+    let configs: Vec<&Config> = files.iter().flat_map(|file| &file.configs).collect();
+    let direction = match *configs {
+        [one] => Some(crate::directions::name_of(one)),
+        _ => None,
+    };
+    let of_file = configs.first().and_then(|config| config.interface.names.first());
+    let interface = options.interfaces.first().or(of_file);
+    let path = interface.and_then(|interface| history.quotas(interface, direction));
+    QuotaFile::new(options.quotas.clone(), path)
 }
 
 /// Makes the control socket.

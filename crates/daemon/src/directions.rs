@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Bounds, Config, Direction, Rule};
 use tidegate_config::values::{User, WeekMinute};
-use tidegate_control::calls::{FollowStatus, GuardianStatus};
+use tidegate_control::calls::{FollowStatus, GuardianStatus, QuotaStatus};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_live::guardian::{Condition, Guardian, Page};
@@ -13,6 +13,8 @@ use tidegate_live::shaping::{
     user_number,
 };
 use tidegate_units::{Rate, Span};
+
+use crate::quotas;
 
 const IN_USER_SPACE: &str = "start it with data-path = \"user-space\"";
 
@@ -34,6 +36,8 @@ pub struct ShapedDirection {
     beats: Vec<(u64, Instant)>,
     /// Counts changes of the data path and of its classes.
     generation: u64,
+    /// Why the rules that hold now could not be put in force last.
+    not_renewed: Option<String>,
     /// The state of a rate that follows the line.
     pub(crate) following: Option<FollowStatus>,
 }
@@ -56,6 +60,7 @@ impl ShapedDirection {
             inherited: None,
             beats,
             generation: 0,
+            not_renewed: None,
             following: None,
         })
     }
@@ -73,20 +78,28 @@ impl ShapedDirection {
     pub(crate) fn set_line_rate(&mut self, rate: Rate) -> Option<Result<bool, StartError>> {
         self.shaping.as_mut().map(|shaping| shaping.set_line_rate(rate))
     }
-    /// Puts the rules in force that hold at this minute. Returns lines for the log.
+    /// Puts the rules in force that hold at this minute and have not used up their quota. Returns lines for the log.
     pub(crate) fn renew_rules(&mut self) -> Vec<String> {
         let rate = self.following.as_ref().map(|following| following.allowed);
         let Some(shaping) = &mut self.shaping else { return Vec::new() };
-        match shaping.renew_rules(rate) {
+        let outcome = shaping.renew_rules(rate).map_err(|error| error.to_string());
+        // Neighbours, who choose their addresses, must not be able to fill the log with the same line each second.
+        let before = std::mem::replace(&mut self.not_renewed, outcome.as_ref().err().cloned());
+        match outcome {
             Ok(false) => Vec::new(),
-            Ok(true) => self.timed_rules(),
-            Err(error) => vec![format!("rules with `when` could not be changed: {error}")],
+            Err(error) if before.as_ref() == Some(&error) => Vec::new(),
+            Ok(true) => self.timed_rules().into_iter().chain(self.quotas().iter().map(quota)).collect(),
+            Err(error) => vec![format!("rules with `when`, `quota` or `mac` could not be changed: {error}")],
         }
     }
     /// The rules that hold at some times only, each with whether it holds now and until when.
     pub(crate) fn timed_rules(&self) -> Vec<String> {
         let Some(shaping) = &self.shaping else { return Vec::new() };
         shaping.timed_rules().into_iter().map(|timed| timed_rule(shaping.config(), timed)).collect()
+    }
+    /// The rules with a quota.
+    pub(crate) fn quotas(&self) -> Vec<QuotaStatus> {
+        self.shaping.as_ref().map_or_else(Vec::new, quotas::status)
     }
     /// Takes the data path out; dropping it ends shaping.
     pub(crate) fn take_shaping(&mut self) -> Option<Shaping> {
@@ -350,6 +363,17 @@ pub(crate) fn name_of(config: &Config) -> &'static str {
         Direction::Egress => "up",
         Direction::Ingress => "down",
     }
+}
+
+/// Describes a rule with a quota.
+fn quota(status: &QuotaStatus) -> String {
+    let QuotaStatus { rule, label, used, quota, period, next, .. } = status;
+    let (bytes, state) = (tidegate_display::bytes, if status.is_used_up() { "has used up" } else { "has used" });
+    let used = bytes(used.as_u64());
+    format!(
+        "rule {rule} ({label}) {state} {used} of {} for this {period}; it begins anew on {next}",
+        bytes(quota.as_u64())
+    )
 }
 
 /// Describes a rule that holds at some times only.

@@ -16,6 +16,7 @@ use crate::classes::Classes;
 use crate::flow_record::Leaving;
 use crate::flows::{self, FlowSlots, Flows};
 use crate::packet::QueuedPacket;
+use crate::quota::Meter;
 use crate::rules::{BuildFailure, Classification};
 use crate::sink::Change;
 use crate::tree::Tree;
@@ -29,6 +30,7 @@ pub(crate) struct Accounting {
     pub(crate) flows: Option<Flows>,
     pub(crate) arrivals: u64,
     pub(crate) unclassified: u64,
+    pub(crate) quotas: Meter,
     pub(crate) sent: Account,
     pub(crate) line: LineUse,
     pub(crate) overhead: LineOverhead,
@@ -91,6 +93,7 @@ impl Accounting {
             flows: flows_of(config)?,
             arrivals: 0,
             unclassified: 0,
+            quotas: Meter::new(config),
             sent: Account::default(),
             line: LineUse::default(),
             overhead: LineOverhead::of(config),
@@ -116,6 +119,7 @@ impl Accounting {
     ) -> u32 {
         let Classification { rule, class, flow } = *classification;
         self.unclassified += u64::from(rule.is_none());
+        self.quotas.count(rule, size);
         self.classes.of(class).arrived(size);
         self.flow_arrived(now, flow.flow, fields, (class, rule), size, slots)
     }

@@ -1,10 +1,12 @@
 //! The rules of a configuration, with the users and control groups of this machine: they map a packet to a class and a flow.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
+use std::net::IpAddr;
 
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Config, FairBy, FlowBy, Match, Owners, Root, UnknownOwner};
+use tidegate_config::values::Mac;
 use tidegate_core::classify::{self, BuildError, Classifier, Fields, Target};
 use tidegate_core::flow::{self, FlowHash};
 use tidegate_core::{ClassId, FlowKey, Span};
@@ -18,10 +20,26 @@ pub enum BuildFailure {
     Rules(BuildError),
     /// The discipline cannot be built.
     Tree(String),
-    /// A rule has times, and the data path has no wall clock.
+    /// A rule has times or a quota, and the data path has no wall clock.
     NoWallClock {
         /// The number of the rule, from 1.
         rule: usize,
+        /// The key that needs the clock.
+        key: &'static str,
+    },
+    /// A rule names a device by its hardware address, and the data path knows no neighbours.
+    NoNeighbours {
+        /// The number of the rule, from 1.
+        rule: usize,
+        /// The hardware address.
+        mac: Mac,
+    },
+    /// A rule names an interface by which packets came in, which the data path does not know.
+    NoInterfaces {
+        /// The number of the rule, from 1.
+        rule: usize,
+        /// The name of the interface.
+        name: String,
     },
     /// A rule names a user that this machine does not have.
     UnknownUser {
@@ -46,9 +64,18 @@ impl fmt::Display for BuildFailure {
         match self {
             Self::Rules(error) => write!(f, "the rules cannot be built: {error}"),
             Self::Tree(text) => write!(f, "the discipline cannot be built: {text}"),
-            Self::NoWallClock { rule } => write!(
+            Self::NoWallClock { rule, key } => write!(
                 f,
-                "rule {rule} has `when`, and there is no wall clock here; remove it, or use `tidegate run`, or a scenario with `starts`"
+                "rule {rule} has `{key}`, and there is no wall clock here; remove it, or use `tidegate run`, or a scenario with `starts`"
+            ),
+            Self::NoNeighbours { rule, mac } => write!(
+                f,
+                "rule {rule}: nobody knows here which addresses `{mac}` has; write `host` with its addresses, or use `tidegate run`"
+            ),
+            Self::NoInterfaces { rule, name } => write!(
+                f,
+                "rule {rule}: nobody knows here which packets came in by `{name}`; write `source` with the addresses behind it, or use \
+                 `tidegate run`"
             ),
             Self::UnknownUser { rule, name } => {
                 write!(f, "rule {rule}: no user is called `{name}` here; write a number, or create the user first")
@@ -60,16 +87,31 @@ impl fmt::Display for BuildFailure {
 
 impl std::error::Error for BuildFailure {}
 
-/// What rules depend on besides the configuration: the ids of the users and control groups that they name, on this machine, and the
-/// rules that do not hold now. Empty for a data path that knows no owners and where all rules hold.
+/// What rules depend on besides the configuration: the ids of the users and control groups that they name, on this machine, the
+/// addresses of the devices that they name, and the rules that do not hold now. Empty for a data path that knows no owners and no
+/// neighbours, and where all rules hold.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     /// The numbers of users by name.
     pub users: HashMap<String, u32>,
     /// The numbers of control groups by path, as the data path will set them in [`Fields::cgroup`].
     pub cgroups: HashMap<String, u64>,
-    /// The indices of the rules that match nothing now, because it is not their time.
+    /// Whether packets have [the number](interface_number) of the interface by which they came in.
+    pub interfaces: bool,
+    /// The addresses of devices by hardware address; none for a device that is not there.
+    pub macs: BTreeMap<Mac, BTreeSet<IpAddr>>,
+    /// The indices of the rules that match nothing now, because it is not their time or their quota is used up.
     pub off: BTreeSet<u32>,
+}
+
+/// What stands in [`Fields::cgroup`] of a forwarded packet, which has no control group, for the interface by which it came in. It
+/// follows from the name, and no control group has a number as large.
+pub fn interface_number(name: &str) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in name.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    hash | 1 << 63
 }
 
 /// The parameters of an engine that are not part of its configuration.
@@ -245,6 +287,12 @@ impl Owners for &Names {
     fn cgroup(&mut self, path: &str) -> Option<u64> {
         self.cgroups.get(path).copied()
     }
+    fn interface(&mut self, name: &str) -> Option<u64> {
+        self.interfaces.then(|| interface_number(name))
+    }
+    fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>> {
+        Some(self.macs.get(&mac)?.iter().copied().collect())
+    }
 }
 
 impl BuildFailure {
@@ -253,22 +301,80 @@ impl BuildFailure {
         let mut rules = config.rules.iter().enumerate();
         rules.find_map(|(at, rule)| rule.matches.conjunctions(&mut &*names).err().map(|owner| Self::unknown(at, owner)))
     }
-    /// Checks that no rule has times, for a data path without a wall clock.
+    /// Checks that no rule has times or a quota, for a data path without a wall clock.
     ///
     /// # Errors
     /// [`BuildFailure::NoWallClock`] for the first rule that has them.
     pub fn without_clock(config: &Config) -> Result<(), Self> {
-        config.timed_rule().map_or(Ok(()), |at| Err(Self::NoWallClock { rule: at + 1 }))
+        config.timed_rule().map_or(Ok(()), |(at, key)| Err(Self::NoWallClock { rule: at + 1, key }))
     }
     /// Returns the failure of the rule at index `at`.
     fn unknown(at: usize, owner: UnknownOwner) -> Self {
         let rule = at + 1;
         match owner {
             UnknownOwner::User(name) => Self::UnknownUser { rule, name },
+            UnknownOwner::Interface(name) => Self::NoInterfaces { rule, name },
+            UnknownOwner::Mac(mac) => Self::NoNeighbours { rule, mac },
             UnknownOwner::ControlGroup(path) => {
                 let why = "this data path does not know control groups".into();
                 Self::UnknownControlGroup { rule, path, why }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_config::{Diagnostics, Source, shaper};
+    use tidegate_core::classify::Hosts;
+
+    /// The classes of packets from and to 192.0.2.7, from 192.0.2.8, and from 2001:db8::7, when the device has `addresses`.
+    fn classes(rule: &str, addresses: Option<&[&str]>) -> Result<[u32; 4], BuildFailure> {
+        let text = format!(
+            "version = 1\n[[class]]\nname = \"rest\"\nrate = \"1mbit\"\ndefault = true\n\
+             [[class]]\nname = \"device\"\nrate = \"1mbit\"\n[[rule]]\nclass = \"device\"\n{rule}\n"
+        );
+        let source = Source::new("mac.toml", text);
+        let mut diagnostics = Diagnostics::new();
+        let config =
+            shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        assert_eq!(diagnostics.render(&source), "");
+        let mac = Mac([2, 0, 0x5e, 0, 0x53, 1]);
+        let known = addresses.map(|all| (mac, all.iter().map(|one| one.parse().expect("an address")).collect()));
+        let names = Names { macs: known.into_iter().collect(), ..Names::default() };
+        let rules = Rules::new(&config, &Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names })?;
+        let v4 = |source: [u8; 4], destination: [u8; 4]| Hosts::V4 {
+            source: source.into(),
+            destination: destination.into(),
+        };
+        let v6 =
+            Hosts::V6 { source: "2001:db8::7".parse().expect("v6"), destination: "2001:db8::9".parse().expect("v6") };
+        let (device, other, far) = ([192, 0, 2, 7], [192, 0, 2, 8], [198, 51, 100, 1]);
+        let packets = [v4(device, far), v4(far, device), v4(other, far), v6];
+        Ok(packets.map(|hosts| rules.classify(&Fields { hosts, protocol: Some(17), ..Fields::default() }).class.0))
+    }
+
+    #[test]
+    fn a_device_is_its_addresses_at_either_end() {
+        let rule = "mac = \"02:00:5e:00:53:01\"";
+        assert_eq!(classes(rule, Some(&["192.0.2.7", "2001:db8::7"])), Ok([1, 1, 0, 1]));
+        assert_eq!(classes(rule, Some(&["192.0.2.8"])), Ok([0, 0, 1, 0]));
+        assert_eq!(classes(rule, Some(&[])), Ok([0; 4]), "a device that is not there has no packets");
+        let narrower = format!("{rule}\nhost = \"192.0.2.0/24\"\nsource = \"192.0.2.7\"");
+        assert_eq!(classes(&narrower, Some(&["192.0.2.7", "2001:db8::7"])), Ok([1, 0, 0, 0]));
+    }
+
+    #[test]
+    fn without_neighbours_the_way_out_is_told() {
+        let failure = classes("mac = \"02:00:5e:00:53:01\"", None).expect_err("nobody knows neighbours");
+        assert!(failure.to_string().contains("write `host` with its addresses"), "{failure}");
+    }
+
+    #[test]
+    fn an_interface_is_known_where_packets_have_it() {
+        assert_ne!(interface_number("lan0"), interface_number("lan1"));
+        let failure = classes("from-interface = \"lan0\"", None).expect_err("nobody knows interfaces");
+        assert!(failure.to_string().contains("write `source` with the addresses behind it"), "{failure}");
     }
 }

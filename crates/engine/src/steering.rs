@@ -6,6 +6,7 @@ use tidegate_core::fbq::{NoSuchFlow, Promise};
 use tidegate_core::{ClassId, Instant, Rate, Span};
 
 use crate::engine::Engine;
+use crate::quota::Key;
 use crate::recorder::{Adjustment, Operation, Recorder};
 use crate::registry::PromiseControl;
 use crate::rules::Classification;
@@ -40,6 +41,11 @@ impl<H: Copy + Send + 'static> Engine<H> {
         if let Some(recorder) = &mut self.recorder {
             recorder.operation(now, operation);
         }
+    }
+
+    /// Returns the bytes that rules with a quota have taken since the last call.
+    pub fn take_quotas(&mut self) -> Vec<(Key, u64)> {
+        self.account.quotas.take()
     }
 
     /// Access of the control plane to promises and to the registry of flows.

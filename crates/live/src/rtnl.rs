@@ -15,12 +15,14 @@ use crate::netlink::{Body, CREATE, EXCL, Error, Protocol, REPLACE, Reply, Result
 mod filter;
 mod link;
 mod monitor;
+mod neighbour;
 mod qdisc;
 pub mod sysctl;
 
 pub use filter::{OnLink, Taking};
 pub use link::{Link, LinkStatistics, OperationalState};
 pub use monitor::{ChangeMonitor, LinkEvent, LinkMonitor};
+pub use neighbour::Neighbour;
 pub use qdisc::{HtbClass, RootQdisc};
 
 const NEWLINK: u16 = libc::RTM_NEWLINK;

@@ -88,6 +88,8 @@ const DIRECTIONS: [Direction; 2] = [Direction::Egress, Direction::Ingress];
 pub enum Sender {
     /// The uid of its socket.
     Uid(u32),
+    /// The interface by which it came in to be forwarded.
+    Incoming(InterfaceName),
     /// Its control group (version 2) or one above it; see [`cgroup`].
     Cgroup {
         /// The group's id.
@@ -95,6 +97,30 @@ pub enum Sender {
         /// Its depth, 1 for a child of the root.
         level: u32,
     },
+}
+
+/// The name of an interface, as the kernel compares it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InterfaceName([u8; libc::IFNAMSIZ]);
+
+impl InterfaceName {
+    /// `None` for a name that is too long.
+    pub fn new(name: &str) -> Option<Self> {
+        let mut bytes = [0; libc::IFNAMSIZ];
+        // The last byte stays zero.
+        bytes[..libc::IFNAMSIZ - 1].get_mut(..name.len())?.copy_from_slice(name.as_bytes());
+        Some(Self(bytes))
+    }
+    fn bytes(self) -> [u8; libc::IFNAMSIZ] {
+        self.0
+    }
+}
+
+impl fmt::Display for InterfaceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(self.0.len());
+        f.write_str(&String::from_utf8_lossy(&self.0[..end]))
+    }
 }
 
 /// A rule before the queue: packets of `sender` arrive there with `tag`
@@ -382,7 +408,7 @@ impl Rules {
         plan::check(spec)?;
         let tables = tables(spec, self.installed.attempt, self.limits, &self.names);
         if tables != self.tables {
-            nft::replace_rules(&mut self.socket, &tables, |chain| chain.name == "tag")?;
+            nft::replace_rules(&mut self.socket, &tables, |chain| ["tag", "foreign"].contains(&chain.name.as_str()))?;
             self.tables = tables;
         }
         Ok(())

@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::mm::MlockAllFlags;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, Timespec};
-use tidegate_config::values::WeekMinute;
+use tidegate_config::values::{Date, WeekMinute};
 use tidegate_sys::time::Readable;
 use tidegate_sys::{process, time};
 use tidegate_units::{Instant, Span};
@@ -62,6 +62,15 @@ pub fn week_minute() -> WeekMinute {
     let now = jiff::Zoned::now();
     let number = |n: i8| u32::from(n.unsigned_abs());
     WeekMinute::new(number(now.weekday().to_monday_zero_offset()), number(now.hour()) * 60 + number(now.minute()))
+}
+
+/// The date on the wall clock of the host, in its time zone, as [`week_minute`] has it.
+pub fn today() -> Date {
+    let now = jiff::Zoned::now();
+    let number = |n: i8| u32::from(n.unsigned_abs());
+    let date = Date::new(u32::from(now.year().unsigned_abs()), number(now.month()), number(now.day()));
+    // Before 1970 the clock is wrong in any case.
+    date.or_else(|| Date::new(1970, 1, 1)).unwrap_or_else(|| unreachable!("a date"))
 }
 
 /// The time of the clock used for shaping.

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | rate, in bits | `bit`, `kbit`, `mbit`, `gbit`, `tbit` (powers of 1000), `kibit`, `mibit`, `gibit` (of 1024); also with `/s`, and `b/s`, `kb/s`, `Mb/s`, `Gb/s` where the small `b` is a bit |
 //! | rate, in bytes | `B/s`, `kB/s`, `KB/s`, `MB/s`, `GB/s` (powers of 1000), `KiB/s`, `MiB/s`, `GiB/s` |
-//! | size | `B`, `kB`, `KB`, `MB`, `GB` (powers of 1000), `KiB`, `MiB`, `GiB`; and as in `tc`, in small letters: `b`, `k`, `kb`, `m`, `mb`, `g`, `gb` (powers of 1024) |
+//! | size | `B`, `kB`, `KB`, `MB`, `GB`, `TB` (powers of 1000), `KiB`, `MiB`, `GiB`, `TiB`; and as in `tc`, in small letters: `b`, `k`, `kb`, `m`, `mb`, `g`, `gb` (powers of 1024) |
 //! | span | `ns`, `us`, `µs`, `ms`, `s`, `min`, `h`, `d` |
 //!
 //! `mbps`, with letters of any size, is an error: people read it as megabits and `tc` as megabytes.
@@ -190,6 +190,8 @@ fn size_scale(unit: &str) -> Result<u64, UnitProblem> {
         "kB" | "KB" => K,
         "MB" => K * K,
         "GB" => K * K * K,
+        "TiB" => KI * KI * KI * KI,
+        "TB" => K * K * K * K,
         _ => return Err(UnitProblem::UnknownUnit),
     })
 }

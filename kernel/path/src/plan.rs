@@ -78,7 +78,11 @@ impl Plan {
             lack("rules without classes that have a queue for each flow".into());
         }
         let mut keys: Vec<_> = config.rules.iter().flat_map(|rule| rule.matches.keys_of_packets()).collect();
-        keys.extend(config.timed_rule().map(|_| "when"));
+        keys.extend(config.rules.iter().filter_map(|rule| rule.matches.key_of_clock()));
+        keys.extend(config.rules.iter().find(|rule| !rule.matches.macs.is_empty()).map(|_| "mac"));
+        keys.extend(
+            config.rules.iter().find(|rule| !rule.matches.from_interfaces.is_empty()).map(|_| "from-interface"),
+        );
         keys.sort_unstable();
         keys.dedup();
         if !keys.is_empty() {

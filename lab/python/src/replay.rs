@@ -180,8 +180,8 @@ pub fn run_replay(
             let mut diagnostics = Diagnostics::new();
             let config =
                 shaper::load(&source, &mut diagnostics).ok_or_else(|| failure::config(&source, &diagnostics))?;
-            if let Some(at) = config.timed_rule() {
-                let text = format!("{name}: rule {} has `when`, and a replay has no wall clock; remove it", at + 1);
+            if let Some((at, key)) = config.timed_rule() {
+                let text = format!("{name}: rule {} has `{key}`, and a replay has no wall clock; remove it", at + 1);
                 return Err(failure::error("TidegateError", text));
             }
             let mut settings = Settings { link, keep, ..Settings::seeded(seed) };

@@ -16,6 +16,7 @@ use tidegate_config::values::{Protocol, User, dscp_name, icmp_type_name, tcp_fla
 use tidegate_core::classify::{Fields, Signal, Traits};
 use tidegate_core::fbq::{ClassView, FlowView, HeldBy, Levels};
 use tidegate_core::{Colour, Qdisc};
+use tidegate_engine::interface_number;
 use tidegate_engine::{Disposition, Names, PacketMeta};
 use tidegate_units::{Bytes, Instant, Span};
 
@@ -239,6 +240,12 @@ fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec
     let ends = [fields.hosts.source(), fields.hosts.destination()];
     let holds = ends.iter().flatten().any(|end| matches.hosts.iter().any(|prefix| prefix.contains(*end)));
     add("host", texts(&matches.hosts), either(text(ends[0]), text(ends[1])), holds);
+    let [source, destination] = [fields.hosts.source(), fields.hosts.destination()];
+    let is_device = |end: &std::net::IpAddr| {
+        matches.macs.iter().any(|mac| names.macs.get(mac).is_some_and(|device| device.contains(end)))
+    };
+    let holds = [source, destination].iter().flatten().any(is_device);
+    add("mac", matches.macs.iter().map(ToString::to_string).collect(), either(text(source), text(destination)), holds);
     let ends = [fields.source_port, fields.destination_port];
     let holds =
         ends.iter().flatten().any(|end| matches.ports.iter().any(|ports| (ports.first..=ports.last).contains(end)));
@@ -263,12 +270,16 @@ fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec
     add(
         "cgroup",
         matches.cgroups.clone(),
-        fields.cgroup.map(|id| {
+        fields.cgroup.filter(|id| id >> 63 == 0).map(|id| {
             let path = names.cgroups.iter().find(|(_, known)| **known == id);
             path.map_or_else(|| format!("number {id}"), |(path, _)| path.clone())
         }),
         fields.cgroup.is_some() && matches.cgroups.iter().any(|path| names.cgroups.get(path) == fields.cgroup.as_ref()),
     );
+    let incoming = |name: &&String| Some(interface_number(name)) == fields.cgroup;
+    let came = matches.from_interfaces.iter().find(incoming);
+    let other = fields.cgroup.filter(|id| id >> 63 == 1).map(|_| "another one".to_owned());
+    add("from-interface", matches.from_interfaces.clone(), came.cloned().or(other), came.is_some());
     let Traits { length, signal } = fields.traits;
     add(
         "length",
@@ -327,12 +338,19 @@ pub fn rules(config: &Config, names: &Names, fields: &Fields, matched: Option<u3
     config.rules.iter().take(until).enumerate().map(explained).collect()
 }
 
-/// Whether the rule at index `rule` holds now, if it holds at some times only.
+/// Whether the rule at index `rule` holds now, if it holds at some times or until its quota is used up.
 fn times(rule: usize, matches: &Match, names: &Names) -> Option<Condition> {
     let holds = !names.off.contains(&(rule as u32));
-    let wanted = matches.when.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let has = if holds { "within its times" } else { "another time" };
-    (!wanted.is_empty()).then(|| Condition { key: "when", wanted, has: has.into(), holds })
+    let times = matches.when.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let (wanted, has) = match (matches.quota, holds) {
+        (None, true) => (times, "within its times"),
+        (None, false) => (times, "another time"),
+        (Some(quota), true) if times.is_empty() => (quota.to_string(), "not used up"),
+        (Some(quota), false) if times.is_empty() => (quota.to_string(), "used up"),
+        (Some(quota), true) => (format!("{times}, {quota}"), "within its times, and not used up"),
+        (Some(quota), false) => (format!("{times}, {quota}"), "another time, or used up"),
+    };
+    Some(Condition { key: matches.key_of_clock()?, wanted, has: has.into(), holds })
 }
 
 /// The state of `run` for a packet with these fields.

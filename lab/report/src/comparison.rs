@@ -387,7 +387,10 @@ pub(crate) mod tests {
             row("codel", [estimate(5e6, 1e4), estimate(13e6, 2e6)]),
             row("pie", [estimate(4.99e6, 1e4), estimate(12e6, 2e6)]),
         ];
-        Comparison { title: "Three".into(), groups: vec![Group { name: "flow call".into(), measures, rows, ..Group::default() }] }
+        Comparison {
+            title: "Three".into(),
+            groups: vec![Group { name: "flow call".into(), measures, rows, ..Group::default() }],
+        }
     }
 
     #[test]

@@ -306,8 +306,10 @@ mod tests {
         let measures =
             vec![Measure::new("goodput", "bps", Better::More), Measure::new("delay p99", "ns", Better::Less)];
         let rows = vec![row("a", &[1, 2, 3]), row("b", &[4, 5, 6])];
-        let comparison =
-            Comparison { title: String::new(), groups: vec![Group { name: "flow call".into(), measures, rows, ..Group::default() }] };
+        let comparison = Comparison {
+            title: String::new(),
+            groups: vec![Group { name: "flow call".into(), measures, rows, ..Group::default() }],
+        };
         let said = comparison.method().expect("tested");
         assert!(said.contains("paired differences over 6 seeds") && said.contains("1 of 2 differences"), "{said}");
     }

@@ -403,7 +403,10 @@ mod tests {
         let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), None, Some(3.0.into())] };
         let measures = ["goodput", "delay p50", "delay p99"].map(|name| Measure::new(name, "", Better::Less)).into();
         let rows = ["red", "ared", "codel"].map(row).into();
-        let all = Comparison { title: "t".into(), groups: vec![Group { name: "call".into(), measures, rows, ..Group::default() }] };
+        let all = Comparison {
+            title: "t".into(),
+            groups: vec![Group { name: "call".into(), measures, rows, ..Group::default() }],
+        };
         let look = |text: &str| Look::parse(text).expect("a look").comparison(&all);
         let some = look("row=codel,row=red,measure=p99").expect("a part");
         let names: Vec<&str> = some.groups[0].rows.iter().map(|row| row.name.as_str()).collect();

@@ -63,7 +63,9 @@ pub fn quantities(table: &Table, only: &[(String, String)]) -> Result<Vec<Quanti
         let (subject, measure) = (subject.to_owned(), measure.to_owned());
         runs[at].entry(seed).or_default().push(Value { variant, subject, measure, unit: unit(of), value });
     }
-    for (many, what) in [(labels.len(), if several { "variants" } else { "combinations" }), (points.len(), "combinations")] {
+    for (many, what) in
+        [(labels.len(), if several { "variants" } else { "combinations" }), (points.len(), "combinations")]
+    {
         if many > MOST {
             return Err(format!("{many} {what} are too many to compare, at most {MOST}: choose some"));
         }
@@ -152,7 +154,11 @@ mod tests {
         assert_eq!(said, [("red", slow, 1.5), ("pie", slow, 5.0), ("red", fast, 1.0), ("pie", fast, 1.25)]);
         let pairs = crate::simulation::differences(&found);
         let said: Vec<_> = pairs.iter().map(|pair| (pair.subject.as_str(), pair.comparisons, pair.test())).collect();
-        assert_eq!(said, [(slow, 1, "paired t"), (fast, 1, "paired t")], "red is compared with pie, not 2 with 5 Mbit/s");
+        assert_eq!(
+            said,
+            [(slow, 1, "paired t"), (fast, 1, "paired t")],
+            "red is compared with pie, not 2 with 5 Mbit/s"
+        );
         let groups = crate::simulation::compared("t", &found).groups;
         assert_eq!(groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>(), [slow, fast]);
         // The points of one variant are compared with each other. An axis may be named by the end of its path.

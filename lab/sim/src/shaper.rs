@@ -23,8 +23,9 @@ use tidegate_core::classify::Fields;
 use tidegate_core::{Backlog, Deadline, DropReason, Ecn, Event, Instant, Outlet, Packet, Qdisc, Queued, Rate, Span};
 use tidegate_engine::driver::Params;
 use tidegate_engine::{
-    Arrival, BuildFailure, Change, ClassStatus, Disposition, Driver, Engine, FlowRow, FlowState, NotificationKind,
-    PacketMeta, PreparedConfig, QueuedPacket, Setup, Shape, Sink, SwapError, SwapKind, SwapReport, Target,
+    Arrival, BuildFailure, Change, ClassStatus, Disposition, Driver, Engine, FlowRow, FlowState, Ledger,
+    NotificationKind, PacketMeta, PreparedConfig, QueuedPacket, Setup, Shape, Sink, SwapError, SwapKind, SwapReport,
+    Target,
 };
 
 use tidegate_engine::shards::{Shard, merged, not_sharable};
@@ -141,6 +142,8 @@ pub struct ShaperQueue {
     pub(crate) poll_armed: u64,
     /// When other rules may hold.
     minute_ends: Instant,
+    /// What rules with a quota have used.
+    ledger: Ledger,
 }
 
 impl ShaperQueue {
@@ -175,6 +178,7 @@ impl ShaperQueue {
             turn: 0,
             poll_armed: crate::link::NEVER,
             minute_ends: Instant::ZERO,
+            ledger: Ledger::default(),
         };
         queue.identify();
         Ok(queue)
@@ -279,7 +283,11 @@ impl ShaperQueue {
         config: &Config,
         out: &mut dyn Outlet<SimPacket>,
     ) -> Result<SwapReport, SwapError> {
-        let setup = Setup { names: names(config, &self.population, now), ..self.engine().setup().clone() };
+        let mut names = names(config, &self.population, now);
+        self.settle_quotas(now);
+        self.ledger.settle(config, self.population.date(now), []);
+        names.off.extend(self.ledger.used_up(config));
+        let setup = Setup { names, ..self.engine().setup().clone() };
         let prepared = self.drivers.iter().map(|_| PreparedConfig::new(config, &setup, now));
         let mut prepared = prepared.collect::<Result<Vec<_>, _>>().map_err(SwapError::Build)?;
         if prepared.len() > 1 {
@@ -304,10 +312,19 @@ impl ShaperQueue {
         Ok(all)
     }
 
+    /// Adds what rules with a quota have taken since the last call to the ledger.
+    fn settle_quotas(&mut self, now: Instant) {
+        let counted: Vec<_> = self.drivers.iter_mut().flat_map(|driver| driver.engine_mut().take_quotas()).collect();
+        let date = self.population.date(now);
+        self.ledger.settle(self.drivers[0].engine().config(), date, counted);
+    }
+
     /// Puts the rules in force that hold at `now`. They decide about packets that arrive, so the next arrival is early enough.
     fn renew_rules(&mut self, now: Instant, out: &mut dyn Outlet<SimPacket>) {
-        let (off, next) = self.population.rules_off(self.engine().config(), now);
+        let (mut off, next) = self.population.rules_off(self.engine().config(), now);
         self.minute_ends = next;
+        self.settle_quotas(now);
+        off.extend(self.ledger.used_up(self.engine().config()));
         if off != self.engine().setup().names.off {
             let config = self.engine().config().clone();
             // The configuration runs already, and reservations fit it.

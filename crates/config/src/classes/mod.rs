@@ -13,7 +13,8 @@ use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
 use crate::discipline::Discipline;
 use crate::values::{
-    Lengths, Mark, MessageType, Percent, Ports, Prefix, Protocol, TcpFlags, Times, User, WeekMinute, dscp_name,
+    Lengths, Mac, Mark, MessageType, Percent, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User, WeekMinute,
+    dscp_name,
 };
 
 pub use file::{Advice, Bursts, FairBy, FlowBy, Sharing};
@@ -209,6 +210,8 @@ pub struct Match {
     pub source_ports: Vec<Ports>,
     /// Receiving ports.
     pub destination_ports: Vec<Ports>,
+    /// Devices at either end: hosts with the addresses that the neighbours with these hardware addresses have.
+    pub macs: Vec<Mac>,
     /// Ports at either end.
     pub ports: Vec<Ports>,
     /// Whether packets match, too, that meet the other conditions with source and destination exchanged.
@@ -219,6 +222,8 @@ pub struct Match {
     pub users: Vec<User>,
     /// Control groups of the sending socket, without the leading slash.
     pub cgroups: Vec<String>,
+    /// Interfaces by which forwarded packets came in.
+    pub from_interfaces: Vec<String>,
     /// Lengths of packets.
     pub lengths: Vec<Lengths>,
     /// Flags of TCP segments.
@@ -229,6 +234,8 @@ pub struct Match {
     pub icmp_types: Vec<MessageType>,
     /// Times at which the rule holds.
     pub when: Vec<Times>,
+    /// The bytes after which the rule does not match any more until the next period.
+    pub quota: Option<Quota>,
 }
 
 impl Rule {
@@ -254,6 +261,11 @@ impl Match {
     pub fn holds_at(&self, now: WeekMinute) -> bool {
         self.when.is_empty() || self.when.iter().any(|times| times.contains(now))
     }
+    /// The key of a condition that needs a clock: `when` or `quota`.
+    pub fn key_of_clock(&self) -> Option<&'static str> {
+        let quota = self.quota.map(|_| "quota");
+        if self.when.is_empty() { quota } else { Some("when") }
+    }
     /// Whether every packet matches.
     pub fn is_everything(&self) -> bool {
         *self == Self::default()
@@ -270,14 +282,17 @@ impl fmt::Display for Match {
             ("destination", texts(&self.destinations)),
             ("destination-port", texts(&self.destination_ports)),
             ("host", texts(&self.hosts)),
+            ("mac", texts(&self.macs)),
             ("port", texts(&self.ports)),
             ("mark", texts(&self.marks)),
             ("uid", texts(&self.users)),
             ("cgroup", texts(&self.cgroups)),
+            ("from-interface", texts(&self.from_interfaces)),
             ("length", texts(&self.lengths)),
             ("tcp-flags", texts(&self.tcp_flags)),
             ("icmp-type", texts(&self.icmp_types)),
             ("when", texts(&self.when)),
+            ("quota", self.quota.iter().map(ToString::to_string).collect()),
         ];
         let parts: Vec<String> = listed
             .into_iter()

@@ -3,16 +3,19 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
 use tidegate_core::classify::{self, BuildError, Cause, Classifier, DscpSet, MarkMatch};
 
 use crate::classes::{Match, Rule};
 use crate::diagnostic::{Diagnostics, Place};
-use crate::values::{Ports, Prefix, User};
+use crate::values::{Mac, Ports, Prefix, User};
 
 /// The largest number of conjunctions that one rule may expand to.
 const MOST_CONJUNCTIONS: usize = 1 << 16;
+/// The most addresses of a neighbour that a rule with `mac` means.
+pub const MOST_ADDRESSES: usize = 32;
 /// With more conjunctions than this, rules are not compared with each other, because that can take quadratic time.
 const MOST_COMPARED: usize = 1 << 16;
 
@@ -22,6 +25,11 @@ pub trait Owners {
     fn user(&mut self, name: &str) -> Option<u32>;
     /// The number that a data path reports for a control group, if there is one.
     fn cgroup(&mut self, path: &str) -> Option<u64>;
+    /// What a data path reports for packets that came in by an interface, in the place of a control group, which these packets do not
+    /// have; `None` where nobody knows by which interface they came.
+    fn interface(&mut self, name: &str) -> Option<u64>;
+    /// The addresses of the neighbour with a hardware address; `None` where nobody knows neighbours.
+    fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>>;
 }
 
 /// A name that does not exist on this machine.
@@ -31,6 +39,10 @@ pub enum UnknownOwner {
     User(String),
     /// The path of a control group.
     ControlGroup(String),
+    /// The name of an interface, where nobody knows by which one a packet came in.
+    Interface(String),
+    /// A hardware address, where nobody knows neighbours.
+    Mac(Mac),
 }
 
 impl Match {
@@ -53,6 +65,9 @@ impl Match {
         for path in &self.cgroups {
             cgroups.push(owners.cgroup(path).ok_or_else(|| UnknownOwner::ControlGroup(path.clone()))?);
         }
+        for name in &self.from_interfaces {
+            cgroups.push(owners.interface(name).ok_or_else(|| UnknownOwner::Interface(name.clone()))?);
+        }
         let mut all = vec![classify::Match {
             dscp: (!self.dscps.is_empty()).then(|| self.dscps.iter().copied().collect::<DscpSet>()),
             source_ports: ranges(&self.source_ports),
@@ -72,6 +87,22 @@ impl Match {
             one.source = Some(one.source.map_or(Some(host), |source| within_both(source, host))?);
             Some(())
         });
+        if !self.macs.is_empty() {
+            let mut devices = Vec::new();
+            for mac in &self.macs {
+                let addresses = owners.addresses(*mac).ok_or(UnknownOwner::Mac(*mac))?;
+                devices.extend(addresses.into_iter().map(classify::Prefix::host));
+            }
+            // Without addresses no packet is from or to the devices.
+            let mut narrowed = std::mem::take(&mut all);
+            if !devices.is_empty() {
+                either_end(&mut narrowed, &devices, |one, device| {
+                    one.source = Some(one.source.map_or(Some(*device), |source| within_both(source, *device))?);
+                    Some(())
+                });
+                all = narrowed;
+            }
+        }
         if !self.ports.is_empty() {
             let ports = ranges(&self.ports);
             either_end(&mut all, &[ports], |one, ports: &Vec<_>| {
@@ -97,8 +128,9 @@ impl Match {
             self.destinations.len(),
             self.marks.len(),
             self.users.len(),
-            self.cgroups.len(),
+            self.cgroups.len() + self.from_interfaces.len(),
             self.hosts.len().saturating_mul(2),
+            self.macs.len().saturating_mul(2 * MOST_ADDRESSES),
             if self.ports.is_empty() { 1 } else { 2 },
             if self.both_ways { 2 } else { 1 },
         ]
@@ -179,6 +211,7 @@ fn common_ports(one: &[RangeInclusive<u16>], other: &[RangeInclusive<u16>]) -> O
 #[derive(Default)]
 struct Numbered {
     users: HashMap<String, u32>,
+    /// Those of interfaces begin with a slash, which paths here do not.
     cgroups: HashMap<String, u64>,
 }
 
@@ -194,6 +227,12 @@ impl Owners for Numbered {
     fn cgroup(&mut self, path: &str) -> Option<u64> {
         let next = self.cgroups.len() as u64;
         Some(*self.cgroups.entry(path.to_owned()).or_insert(next))
+    }
+    fn interface(&mut self, name: &str) -> Option<u64> {
+        self.cgroup(&format!("/{name}"))
+    }
+    fn addresses(&mut self, _: Mac) -> Option<Vec<IpAddr>> {
+        Some(Vec::new())
     }
 }
 
@@ -217,8 +256,9 @@ pub(super) fn check(rules: &[Rule], places: &[Place], diagnostics: &mut Diagnost
     let last = place(conjunctions.last().map_or(0, |rule| rule.target));
     let number = conjunctions.len();
     let targets: Vec<u32> = conjunctions.iter().map(|rule| rule.target).collect();
-    // A rule that holds at some times only takes no packets from later rules at others. It is left out of the comparison.
-    let always = |rule: &classify::Rule| rules[rule.target as usize].matches.when.is_empty();
+    // A rule that holds at some times only, or until its quota is used up, takes no packets from later rules at others. It is
+    // left out of the comparison.
+    let always = |rule: &classify::Rule| rules[rule.target as usize].matches.key_of_clock().is_none();
     let compared: Vec<_> = conjunctions.iter().filter(|rule| always(rule)).cloned().collect();
     match Classifier::new(conjunctions) {
         Ok(_) if number <= MOST_COMPARED => shadowed(compared, &place, diagnostics),

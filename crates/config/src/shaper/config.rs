@@ -9,10 +9,10 @@ use tidegate_core::{Bytes, ClassId, Rate, Span};
 use super::control::Control;
 use super::file::{DataPath, Detail, Direction, Unattended};
 use super::metrics::Metrics;
-use crate::classes::{self, Follow, Rule, Shaper};
+use crate::classes::{self, Follow, Match, Rule, Shaper};
 use crate::discipline::Discipline;
 use crate::node::Node;
-use crate::values::WeekMinute;
+use crate::values::{Quota, WeekMinute};
 
 /// The largest packet of Ethernet.
 pub(super) const DEFAULT_MTU: Bytes = Bytes::new(1500);
@@ -88,9 +88,25 @@ impl Config {
         let rules = (0_u32..).zip(&self.rules);
         rules.filter(|(_, rule)| !rule.matches.holds_at(now)).map(|(at, _)| at).collect()
     }
-    /// The index of the first rule that holds at some times only, if there is one.
-    pub fn timed_rule(&self) -> Option<usize> {
-        self.rules.iter().position(|rule| !rule.matches.when.is_empty())
+    /// The first rule that needs a clock, if there is one: its index and the key that needs it.
+    pub fn timed_rule(&self) -> Option<(usize, &'static str)> {
+        self.rules.iter().enumerate().find_map(|(at, rule)| Some((at, rule.matches.key_of_clock()?)))
+    }
+    /// The rules with a quota and their indices.
+    pub fn quotas(&self) -> impl Iterator<Item = (u32, &Rule, Quota)> {
+        (0..).zip(&self.rules).filter_map(|(at, rule)| Some((at, rule, rule.matches.quota?)))
+    }
+    /// Names the count of a rule with a quota. It stays the same when the rule moves in the file or may use another amount; with a
+    /// name also when its conditions change. Rules of an interface with the same class and conditions, or the same name, share their
+    /// count if they have the same period: so do the two directions of a rule that is for both.
+    pub fn quota_key(&self, rule: &Rule) -> String {
+        let interface = self.interface.names.first().map_or("", String::as_str);
+        let period = rule.matches.quota.map_or("", |quota| quota.period.word());
+        let class = self.class_names().get(rule.class.0 as usize).copied().unwrap_or_default();
+        match &rule.name {
+            Some(name) => format!("{interface}\n{period}\nname {name}"),
+            None => format!("{interface}\n{period}\nclass {class}\n{}", Match { quota: None, ..rule.matches.clone() }),
+        }
     }
     /// How the rate follows the line, if it does.
     pub fn follow(&self) -> Option<&Follow> {

@@ -8,7 +8,7 @@ pub use crate::classes::file::{DisplaceSection, FeedbackSection, ShaperSection};
 use crate::decode::{Many, Spanned};
 pub use crate::discipline::ClassSection;
 use crate::discipline::Discipline;
-use crate::values::{Lengths, Mark, MessageType, Ports, Prefix, Protocol, TcpFlags, Times, User};
+use crate::values::{Lengths, Mac, Mark, MessageType, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User};
 
 crate::record! {
     /// A shaper file of Tidegate: either a `shaper` with classes, or one `discipline` of any kind.
@@ -172,6 +172,9 @@ crate::record! {
         pub destination: Many<Spanned<Prefix>>,
         /// Addresses at either end, so that one rule serves both directions: packets from them and packets to them.
         pub host: Many<Spanned<Prefix>>,
+        /// Devices at either end by hardware address: packets from and to the addresses that the table of neighbours of this machine has
+        /// for them, up to 32 for each. Devices behind another router are not neighbours.
+        pub mac: Many<Spanned<Mac>>,
         /// Sending ports.
         pub source_port: Many<Spanned<Ports>>,
         /// Receiving ports.
@@ -188,6 +191,9 @@ crate::record! {
         /// Control groups of the sending socket, with all below them; forwarded packets have none, and nothing that
         /// arrives has.
         pub cgroup: Many<Spanned<String>>,
+        /// Interfaces by which forwarded packets came in, as "br-guest"; packets of this host have none. Only for what leaves: what
+        /// arrives has come in by no other interface.
+        pub from_interface: Many<Spanned<String>>,
         /// Lengths of the packet in bytes with the IP header, as "0-200" or "1400-"; those of fragments are not known.
         pub length: Many<Spanned<Lengths>>,
         /// Flags of TCP that are set, as "syn", or are not, as "syn !ack".
@@ -199,6 +205,10 @@ crate::record! {
         /// Times at which the rule holds, in the time zone of the host, as "mon-fri 08:00-18:00", "sat,sun" or "22:00-06:00". At
         /// other times later rules decide. Hours that end before they begin end on the next day. Default: always.
         pub when: Many<Spanned<Times>>,
+        /// How many bytes the rule takes in each day, week or month, as "100GB/month". Then later rules decide until the next period
+        /// begins: at midnight, on Monday, on the first, in the time zone of the host. It counts the packets that match as they
+        /// arrive, in both directions together. Default: no end.
+        pub quota: Option<Quota>,
         /// The share of each flow relative to flows of weight 1. Default 1.
         pub weight: Spanned<u32> = 1,
         /// The minimum rate of each flow. Default: none.

@@ -12,6 +12,9 @@ use crate::decode::{Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
 use crate::values::{Ports, Prefix, Protocol};
 
+/// The most rules with a quota, so that what is kept of them is bounded.
+const MOST_QUOTAS: usize = 256;
+
 /// The classes that a rule can name.
 struct Classes<'a> {
     by_name: HashMap<&'a str, u32>,
@@ -55,6 +58,12 @@ pub(super) fn rules(
         let places: Vec<Place> = file.rule.iter().map(|rule| rule.place).collect();
         conditions::check(&rules, &places, diagnostics);
     }
+    if let Some((at, ..)) = file.rule.iter().enumerate().filter(|(_, rule)| rule.quota.is_some()).nth(MOST_QUOTAS) {
+        diagnostics
+            .error(file.rule[at].place, format!("more than {MOST_QUOTAS} rules with `quota`"))
+            .label("one too many")
+            .help("give several devices a rule and a quota together, or let nftables mark what is beyond a quota");
+    }
     if let Root::Shaper(shaper) = root {
         minimums(file, shaper, &classes.by_name, diagnostics);
     }
@@ -68,6 +77,7 @@ pub(super) fn numbered(names: &[String]) -> HashMap<&str, u32> {
 fn rule(section: &Spanned<RuleSection>, root: &Root, classes: &Classes<'_>, diagnostics: &mut Diagnostics) -> Rule {
     let class = classes.find(&section.class, diagnostics);
     impossible(section, diagnostics);
+    incoming(section, classes.direction, diagnostics);
     if section.weight.value == 0 || section.weight.value > 1_000_000 {
         diagnostics
             .error(section.weight.place, format!("a weight of {} is not possible", section.weight.value))
@@ -254,16 +264,19 @@ fn matches(section: &RuleSection) -> Match {
         source_ports: values(&section.source_port),
         destination_ports: values(&section.destination_port),
         hosts: values(&section.host),
+        macs: values(&section.mac),
         ports: values(&section.port),
         both_ways: section.both_ways.value,
         marks: section.mark.0.clone(),
         users: section.uid.0.clone(),
         cgroups: section.cgroup.iter().map(|path| path.value.trim_matches('/').to_owned()).collect(),
+        from_interfaces: values(&section.from_interface),
         lengths: values(&section.length),
         tcp_flags: values(&section.tcp_flags),
         pure_ack: section.pure_ack.value,
         icmp_types: values(&section.icmp_type),
         when: values(&section.when),
+        quota: section.quota,
     }
 }
 
@@ -314,6 +327,36 @@ fn of_packets(section: &RuleSection, per_flow: &[(&str, Option<Place>)], diagnos
             .label("nothing matches this")
             .related(at, "packets of ICMP do not have it")
             .help("make a rule for each of the two");
+    }
+}
+
+/// The longest name that the kernel gives an interface, in bytes.
+const LONGEST_INTERFACE: usize = 15;
+
+/// Reports interfaces by which no packet can have come in.
+fn incoming(section: &RuleSection, direction: Direction, diagnostics: &mut Diagnostics) {
+    let Some(first) = section.from_interface.first() else { return };
+    if direction == Direction::Ingress {
+        diagnostics
+            .error(first.place, "`from-interface` in a rule for what arrives")
+            .label("it has come in by the shaped interface, and is not forwarded yet")
+            .help("write `host` with the addresses behind that interface, or put the rule into [[up.rule]]");
+    }
+    let owner = section.uid.first().map(|_| "uid").or(section.cgroup.first().map(|_| "cgroup"));
+    if let Some(owner) = owner {
+        diagnostics
+            .error(first.place, format!("no packet has a `{owner}` and has come in by an interface"))
+            .label("nothing matches this")
+            .help("make a rule for each of the two");
+    }
+    for name in section.from_interface.iter() {
+        let is_name = |c: char| !c.is_whitespace() && !c.is_control() && c != '/' && c != ':';
+        if name.is_empty() || name.len() > LONGEST_INTERFACE || !name.chars().all(is_name) {
+            diagnostics
+                .error(name.place, format!("`{}` is not the name of an interface", name.escape_debug()))
+                .label("not 1 to 15 bytes without spaces, slashes and colons")
+                .help("write for example from-interface = \"br-guest\"; `ip link` lists them");
+        }
     }
 }
 

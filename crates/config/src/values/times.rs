@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::{Value as Json, json};
 
+use super::quota::Date;
 use crate::decode::{Scalar, Wrong};
 use crate::suggest;
 
@@ -160,26 +161,36 @@ impl Scalar for Times {
     }
 }
 
-/// The wall clock at which a simulation starts. Written `2026-11-23T08:00:00`; only its place in the week matters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// The wall clock at which a simulation starts. Written `2026-11-23T08:00:00`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WallStart {
-    /// The minute of the week.
-    pub minute: WeekMinute,
-    /// The seconds of this minute that have passed.
-    pub second: u32,
+    date: Date,
+    /// The seconds since midnight.
+    second: u32,
+}
+
+impl Default for WallStart {
+    /// Midnight of a Monday that is the first day of a month.
+    fn default() -> Self {
+        Self { date: Date::new(2024, 1, 1).unwrap_or_else(|| unreachable!("a date")), second: 0 }
+    }
 }
 
 impl WallStart {
     /// The minute of the week when `seconds` have passed since the start, and the seconds until the next minute, at least 1.
     pub fn after(self, seconds: u64) -> (WeekMinute, u64) {
         let passed = seconds.saturating_add(self.second.into());
-        (self.minute.after(passed / 60), 60 - passed % 60)
+        (WeekMinute::new(self.date.weekday(), 0).after(passed / 60), 60 - passed % 60)
+    }
+    /// The date when `seconds` have passed since the start.
+    pub fn date_after(self, seconds: u64) -> Date {
+        self.date.after(seconds.saturating_add(self.second.into()) / (u64::from(DAY) * 60))
     }
 }
 
 impl fmt::Display for WallStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{:02}", self.minute, self.second)
+        write!(f, "{}:{:02}", self.after(0).0, self.second % 60)
     }
 }
 
@@ -190,28 +201,16 @@ impl Scalar for WallStart {
         let parsed = || -> Option<Self> {
             let (date, time) = text.trim().split_once(['T', ' '])?;
             let number = |text: &str| text.bytes().all(|c| c.is_ascii_digit()).then(|| text.parse::<u32>().ok())?;
-            let [year, month, day] = date.split('-').map(number).collect::<Option<Vec<_>>>()?[..] else { return None };
             let clock: Vec<u32> = time.split(':').map(number).collect::<Option<_>>()?;
             let (hour, minute, second) = match clock[..] {
                 [hour, minute] => (hour, minute, 0),
                 [hour, minute, second] => (hour, minute, second),
                 _ => return None,
             };
-            let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-            let longest = match month {
-                2 => 28 + u32::from(leap),
-                4 | 6 | 9 | 11 => 30,
-                1..=12 => 31,
-                _ => return None,
-            };
-            let fits = (1970..=9999).contains(&year) && (1..=longest).contains(&day);
-            if !fits || hour > 23 || minute > 59 || second > 59 {
+            if hour > 23 || minute > 59 || second > 59 {
                 return None;
             }
-            // Zeller's congruence, with January and February as months of the year before; Saturday is 0 there.
-            let (y, m) = if month < 3 { (year - 1, month + 12) } else { (year, month) };
-            let weekday = (day + 13 * (m + 1) / 5 + y + y / 4 - y / 100 + y / 400 + 5) % 7;
-            Some(Self { minute: WeekMinute::new(weekday, hour * 60 + minute), second })
+            Some(Self { date: Date::parse(date)?, second: (hour * 60 + minute) * 60 + second })
         };
         parsed().ok_or_else(|| Wrong {
             message: format!("`{text}` is not a date with a time of day"),
@@ -284,6 +283,12 @@ mod tests {
         assert_eq!(start("2026-11-23T08:00:30"), "mon 08:00:30");
         assert_eq!(start("2024-02-29 23:59"), "thu 23:59:00");
         assert_eq!(start("2000-01-01T00:00:00"), "sat 00:00:00");
-        assert_eq!(WallStart { minute: at(6, 23, 59), second: 30 }.after(31), (at(0, 0, 0), 59));
+        let eve = WallStart::from_text("2026-11-29T23:59:30").unwrap_or_else(|_| unreachable!("a date"));
+        assert_eq!(eve.after(31), (at(0, 0, 0), 59));
+        assert_eq!(
+            (eve.date_after(29).to_string(), eve.date_after(30).to_string()),
+            ("2026-11-29".into(), "2026-11-30".into())
+        );
+        assert_eq!(WallStart::default().to_string(), "mon 00:00:00");
     }
 }

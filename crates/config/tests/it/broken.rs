@@ -335,6 +335,7 @@ fn rules_about_single_packets() {
         "tcp-flags = \"syn !ack\"",
         "tcp-flags = [\"syn\", \"rst\"]\nprotocol = \"tcp\"",
         "pure-ack = true",
+        "mac = [\"02:00:5e:00:53:01\", \"02-00-5E-00-53-02\"]\nfrom-interface = \"br-guest\"",
         "length = [\"0-200\", 1500]\nprotocol = \"udp\"",
         "icmp-type = [\"echo-request\", 3]\nprotocol = [\"icmp\", \"icmpv6\"]",
     ] {
@@ -354,6 +355,10 @@ fn rules_about_single_packets() {
         ("icmp-type = \"redirect\"\npure-ack = true", "no packet has an `icmp-type` and pure-ack"),
         ("pure-ack = true\nminimum = \"1mbit\"", "`minimum` is for flows, and `pure-ack` is about single packets"),
         ("length = 52\nweight = 2", "`weight` is for flows, and `length` is about single packets"),
+        ("mac = \"02:00:5e:00:53\"", "`ip neigh` lists those of devices nearby"),
+        ("from-interface = \"lan0\"\nuid = 0", "no packet has a `uid` and has come in by an interface"),
+        ("from-interface = \"the guests\"", "`ip link` lists them"),
+        ("from-interface = \"br-of-all-guests\"", "not 1 to 15 bytes"),
     ] {
         let (valid, said) = said(keys);
         assert!(!valid && said.contains(wanted), "{keys}: not `{wanted}`: {said}");
@@ -366,8 +371,8 @@ fn keys_of_other_shapers_are_answered_by_the_key_that_serves() {
         ("burst = \"3kB\"", "maximum", "`at-most` is|`borrow` can"),
         ("burst = \"3kB\"", "ceil", "`at-most` is|`borrow` can"),
         ("burst = \"3kB\"", "max", "`at-most` is|`borrow` can"),
-        ("protocol = \"udp\"", "mac", "`mark`"),
-        ("protocol = \"udp\"", "interface", "`mark`"),
+        ("protocol = \"udp\"", "hwaddr", "write `mac`"),
+        ("protocol = \"udp\"", "interface", "write `from-interface`"),
         ("protocol = \"udp\"", "time", "when =|`mark`"),
         ("protocol = \"udp\"", "dport", "write `destination-port`"),
     ] {

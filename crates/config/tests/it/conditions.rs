@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use proptest::strategy::ValueTree as _;
 use tidegate_config::shaper::{Match, Owners, UnknownOwner};
-use tidegate_config::values::{Lengths, Mark, MessageType, Ports, Prefix, Protocol, TcpFlags, User};
+use tidegate_config::values::{Lengths, Mac, Mark, MessageType, Ports, Prefix, Protocol, TcpFlags, User};
 use tidegate_core::Dscp;
 use tidegate_core::classify::{Fields, Hosts, IcmpType, Signal, Traits, Version};
 
@@ -19,6 +19,17 @@ impl Owners for House {
     }
     fn cgroup(&mut self, path: &str) -> Option<u64> {
         path.strip_prefix("slice").and_then(|number| number.parse().ok())
+    }
+    fn interface(&mut self, name: &str) -> Option<u64> {
+        name.strip_prefix("lan").and_then(|number| number.parse::<u64>().ok()).map(|number| 100 + number)
+    }
+    /// The first device has an address of each family, the second one is not there.
+    fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>> {
+        match mac.0[5] {
+            1 => Some(vec![Ipv4Addr::from_bits(0x0a40_0001).into(), Ipv6Addr::from_bits(0x2001_0db8 << 96).into()]),
+            2 => Some(Vec::new()),
+            _ => None,
+        }
     }
 }
 
@@ -41,6 +52,10 @@ fn means_as_written(wanted: &Match, packet: &Fields) -> bool {
         && one(&wanted.hosts, |prefix| {
             [packet.hosts.source(), packet.hosts.destination()].into_iter().flatten().any(|host| prefix.contains(host))
         })
+        && one(&wanted.macs, |mac| {
+            let device = House.addresses(*mac).unwrap_or_default();
+            [packet.hosts.source(), packet.hosts.destination()].into_iter().flatten().any(|host| device.contains(&host))
+        })
         && one(&wanted.ports, |ports| within(ports, packet.source_port) || within(ports, packet.destination_port))
         && one(&wanted.marks, |mark| packet.mark & mark.mask == mark.value)
         && one(&wanted.users, |user| packet.uid == Some(if let User::Id(id) = user { *id } else { 1000 }))
@@ -54,7 +69,9 @@ fn means_as_written(wanted: &Match, packet: &Fields) -> bool {
             &wanted.icmp_types,
             |kind| matches!(packet.traits.signal, Signal::Icmp(has) if kind.types().any(|one| one == has)),
         )
-        && one(&wanted.cgroups, |path| packet.cgroup == House.cgroup(path))
+        && (wanted.cgroups.is_empty() && wanted.from_interfaces.is_empty()
+            || wanted.cgroups.iter().any(|path| packet.cgroup == House.cgroup(path))
+            || wanted.from_interfaces.iter().any(|name| packet.cgroup == House.interface(name)))
 }
 
 fn some<T: Clone + std::fmt::Debug + 'static>(all: &[T]) -> impl Strategy<Value = Vec<T>> + use<T> {
@@ -66,6 +83,10 @@ fn address() -> impl Strategy<Value = IpAddr> {
         (0_u32..4).prop_map(|n| IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 | n << 22 | n))),
         (0_u128..4).prop_map(|n| IpAddr::V6(Ipv6Addr::from_bits(0x2001_0db8 << 96 | n << 94 | n))),
     ]
+}
+
+fn device(number: u8) -> Mac {
+    Mac([2, 0, 0x5e, 0, 0x53, number])
 }
 
 fn prefixes() -> impl Strategy<Value = Vec<Prefix>> {
@@ -121,35 +142,48 @@ fn wanted() -> impl Strategy<Value = Match> {
     (
         some(&dscps),
         some(&[Protocol(6), Protocol(17)]),
-        (prefixes(), prefixes(), rarely(prefixes())),
+        (prefixes(), prefixes(), rarely(prefixes()), rarely(some(&[device(1), device(2)]))),
         (some(&ports), some(&ports), rarely(some(&ports)), any::<bool>()),
         some(&marks),
         some(&users),
-        (some(&["slice1".to_owned(), "slice2".to_owned()]), traits_wanted()),
+        (some(&["slice1".to_owned(), "slice2".to_owned()]), rarely(some(&["lan1".to_owned()])), traits_wanted()),
     )
-        .prop_map(|(dscps, protocols, (sources, destinations, hosts), ports, marks, users, (cgroups, traits))| {
-            let (lengths, (tcp_flags, pure_ack, icmp_types)) = traits;
-            let (source_ports, destination_ports, ports, both_ways) = ports;
-            Match {
+        .prop_map(
+            |(
                 dscps,
                 protocols,
-                sources,
-                destinations,
-                hosts,
-                source_ports,
-                destination_ports,
+                (sources, destinations, hosts, macs),
                 ports,
-                both_ways,
                 marks,
                 users,
-                cgroups,
-                lengths,
-                tcp_flags,
-                pure_ack,
-                icmp_types,
-                when: Vec::new(),
-            }
-        })
+                (cgroups, from_interfaces, traits),
+            )| {
+                let (lengths, (tcp_flags, pure_ack, icmp_types)) = traits;
+                let (source_ports, destination_ports, ports, both_ways) = ports;
+                Match {
+                    dscps,
+                    protocols,
+                    sources,
+                    destinations,
+                    hosts,
+                    macs,
+                    source_ports,
+                    destination_ports,
+                    ports,
+                    both_ways,
+                    marks,
+                    users,
+                    cgroups,
+                    from_interfaces,
+                    lengths,
+                    tcp_flags,
+                    pure_ack,
+                    icmp_types,
+                    when: Vec::new(),
+                    quota: None,
+                }
+            },
+        )
 }
 
 fn packet() -> impl Strategy<Value = Fields> {
@@ -165,7 +199,7 @@ fn packet() -> impl Strategy<Value = Fields> {
         (proptest::option::of(0_u16..6), proptest::option::of(0_u16..6)),
         0_u32..8,
         select(vec![None, Some(0), Some(1000)]),
-        (select(vec![None, Some(1), Some(2)]), traits()),
+        (select(vec![None, Some(1), Some(2), Some(101)]), traits()),
     )
         .prop_map(|(hosts, dscp, protocol, (source_port, destination_port), mark, uid, (cgroup, traits))| Fields {
             hosts,
@@ -215,4 +249,8 @@ fn names_without_a_user_are_reported() {
     assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::User("bob".into())));
     let wanted = Match { cgroups: vec!["web".into()], ..Match::default() };
     assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::ControlGroup("web".into())));
+    let wanted = Match { from_interfaces: vec!["wan".into()], ..Match::default() };
+    assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::Interface("wan".into())));
+    let wanted = Match { macs: vec![device(3)], ..Match::default() };
+    assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::Mac(device(3))));
 }

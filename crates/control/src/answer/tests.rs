@@ -236,7 +236,8 @@ fn what_waits_for_a_ceiling_has_no_grade_and_is_said() {
         wait: waits(302),
         ..flow(key, Protocol::TCP, port, 100, 1_000, 3)
     };
-    let page = |ms| FlowObservation { class: "house".into(), wait: waits(ms), ..flow(9, Protocol::TCP, 443, 100, 1_000, 3) };
+    let page =
+        |ms| FlowObservation { class: "house".into(), wait: waits(ms), ..flow(9, Protocol::TCP, 443, 100, 1_000, 3) };
     let call = FlowObservation { class: "guests".into(), wait: waits(3), ..flow(8, udp, 3_478, 1_000, 214, 20) };
     let mut direction = DirectionObservation {
         name: "up".into(),

@@ -42,6 +42,36 @@ pub struct Status {
     pub control: ControlStatus,
 }
 
+/// A rule with a quota.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct QuotaStatus {
+    /// The number of the rule, from 1.
+    pub rule: u32,
+    /// Its name, or its conditions.
+    pub label: String,
+    /// What it has taken since the period began; more than the quota by what arrived before it was switched off, at most two seconds'
+    /// traffic.
+    #[serde(rename = "used_bytes", with = "bytes")]
+    pub used: Bytes,
+    /// What is left of the quota.
+    #[serde(rename = "left_bytes", with = "bytes")]
+    pub left: Bytes,
+    /// The quota of a period.
+    #[serde(rename = "quota_bytes", with = "bytes")]
+    pub quota: Bytes,
+    /// `day`, `week` or `month`.
+    pub period: String,
+    /// The date on which it begins anew, at midnight in the time zone of the host.
+    pub next: String,
+}
+
+impl QuotaStatus {
+    /// Whether the rule matches nothing until the next period, because nothing is left.
+    pub fn is_used_up(&self) -> bool {
+        self.left == Bytes::ZERO
+    }
+}
+
 /// The privileges of a process.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PrivilegeStatus {
@@ -74,6 +104,9 @@ pub struct DirectionStatus {
     /// The rules that hold at some times only, each with whether it holds now and until when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timed_rules: Vec<String>,
+    /// The rules with a quota, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaStatus>,
     /// The discipline in the kernel that queues packets; absent where they are queued in user space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_kernel: Option<String>,

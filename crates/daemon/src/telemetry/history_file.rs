@@ -10,9 +10,9 @@
 //! else may write is read, up to the first block that is cut off, malformed, of the future or before its predecessor.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -22,6 +22,7 @@ use tidegate_metrics::Digest;
 use super::history::{History, MOST, Minute, Point, Record, WAITS};
 use super::notes::{Note, NoteKind, Notes};
 use super::observer::Shared;
+use crate::state_file;
 
 const HEADING: &[u8] = b"tidegate history 1\n";
 /// The largest file that is read, in bytes: two days of [`MOST`] classes with long names.
@@ -62,7 +63,7 @@ impl HistoryFile {
             fs::create_dir_all(folder)?;
         }
         let mut wrong = None;
-        match read(path) {
+        match state_file::read(path, LARGEST) {
             Ok(bytes) => {
                 let mut blocks = Blocks { rest: bytes.strip_prefix(HEADING).unwrap_or_default(), last: 0, now };
                 let (mut history, mut notes) = (shared.history(), VecDeque::new());
@@ -116,26 +117,6 @@ impl HistoryFile {
     }
 }
 
-/// Reads a file that only this user may write.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let data = file.metadata()?;
-    let refuse = |why: &str| Err(io::Error::other(why.to_owned()));
-    if !data.is_file() {
-        return refuse("it is not a file");
-    }
-    if data.uid() != rustix::process::geteuid().as_raw() || data.mode() & 0o022 != 0 {
-        return refuse("others may have written it");
-    }
-    if data.len() > LARGEST {
-        return refuse("it is larger than a history can be");
-    }
-    let mut bytes = Vec::new();
-    file.take(LARGEST).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// Writes the last day beside the file and puts it in its place; returns the new file, to be appended to, and its blocks.
 fn write_anew(path: &Path, history: &History, notes: &Notes) -> io::Result<(File, usize)> {
     let mut bytes = HEADING.to_vec();
@@ -143,17 +124,7 @@ fn write_anew(path: &Path, history: &History, notes: &Notes) -> io::Result<(File
     let blocks = minutes.len() + notes.len();
     minutes.iter().for_each(|minute| block(&mut bytes, MINUTE, &minute_bytes(minute)));
     notes.iter().for_each(|note| block(&mut bytes, NOTE, &note_bytes(note)));
-    let new = path.with_extension("history.new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    // Fails where somebody has made it again, as a link above all.
-    let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(&bytes)?;
-    file.sync_data()?;
-    fs::rename(&new, path)?;
-    Ok((file, blocks))
+    Ok((state_file::replace(path, &bytes)?, blocks))
 }
 
 fn digest(kind: u8, payload: &[u8]) -> Digest {
@@ -287,19 +258,23 @@ fn note(bytes: &[u8]) -> Option<Note> {
 /// Where the history of `interface` is kept by default, in this network namespace; `None` in others than that of the machine,
 /// whose interfaces may have the same names and are gone with it. A direction is named where a daemon shapes only it.
 pub fn default_path(interface: &str, direction: Option<&str>) -> Option<PathBuf> {
+    Some(state_directory()?.join(file_name(interface, direction)))
+}
+
+/// The directory of what is kept over restarts, in this network namespace. See [`default_path`].
+pub(crate) fn state_directory() -> Option<PathBuf> {
     let namespace =
         |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).ok().map(|data| (data.dev(), data.ino()));
     // Without permission to look it is the first process's where this one may shape the machine's interfaces.
     if namespace("1").is_some_and(|machine| namespace("thread-self").is_some_and(|own| own != machine)) {
         return None;
     }
-    let folder = match std::env::var_os("STATE_DIRECTORY") {
+    match std::env::var_os("STATE_DIRECTORY") {
         // Several may be listed, with colons between them.
-        Some(folders) => PathBuf::from(folders.to_string_lossy().split(':').next().unwrap_or_default()),
-        None if rustix::process::geteuid().is_root() => PathBuf::from("/var/lib/tidegate"),
-        None => return None,
-    };
-    Some(folder.join(file_name(interface, direction)))
+        Some(folders) => Some(PathBuf::from(folders.to_string_lossy().split(':').next().unwrap_or_default())),
+        None if rustix::process::geteuid().is_root() => Some(PathBuf::from("/var/lib/tidegate")),
+        None => None,
+    }
 }
 
 /// The name of the file of an interface.

@@ -98,6 +98,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         interfaces,
         unproven,
         timed_rules: direction.timed_rules(),
+        quotas: direction.quotas(),
         in_kernel,
         kernel_dropped_packets: direction.counts().map_or(0, |counts| counts.socket.refused_verdicts),
         classes,

@@ -222,11 +222,24 @@ impl Plan<'_> {
         self.chain("tag", Some((HOOK_OUTPUT, PRIORITY_QUEUE)));
         self.other_interfaces("tag");
         self.foreign("tag");
+        self.tags("tag", |sender| !matches!(sender, Sender::Incoming(_)));
+
+        self.chain("foreign", Some((HOOK_FORWARD, PRIORITY_QUEUE)));
+        self.other_interfaces("foreign");
+        self.foreign("foreign");
+        self.tags("foreign", |sender| matches!(sender, Sender::Incoming(_)));
+    }
+
+    /// The rules of `chain` that tag packets of these senders.
+    fn tags(&mut self, chain: &str, of: impl Fn(Sender) -> bool) {
         let spec = self.spec;
-        for tag in &spec.tags {
+        for tag in spec.tags.iter().filter(|tag| of(tag.sender)) {
             let (text, mut expressions) = match tag.sender {
                 Sender::Uid(uid) => {
                     (format!("uid {uid}"), vec![E::Meta(MetaKey::SocketUid, 1), equal(1, uid.to_ne_bytes())])
+                }
+                Sender::Incoming(name) => {
+                    (format!("packets from {name}"), vec![E::Meta(MetaKey::InName, 1), equal(1, name.bytes())])
                 }
                 Sender::Cgroup { id, level } => {
                     (format!("cgroup {id}"), vec![E::Cgroup { level, register: 1 }, equal(1, id.to_ne_bytes())])
@@ -235,12 +248,8 @@ impl Plan<'_> {
             expressions.push(E::Counter);
             expressions.extend(set_mark(spec.marks.mask(), spec.marks.tag_bits(tag.tag)));
             expressions.push(E::Accept);
-            self.rule("tag", format!("tag {} for {text}", tag.tag), expressions);
+            self.rule(chain, format!("tag {} for {text}", tag.tag), expressions);
         }
-
-        self.chain("foreign", Some((HOOK_FORWARD, PRIORITY_QUEUE)));
-        self.other_interfaces("foreign");
-        self.foreign("foreign");
     }
 
     fn chain(&mut self, name: &str, hook: Option<(u32, i32)>) {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use tidegate_config::shaper::{Config, DataPath, Rule};
 use tidegate_config::values::{Times, WeekMinute};
 use tidegate_engine::guard::lock;
-use tidegate_engine::{PreparedConfig, Setup, SwapKind, SwapReport, guarded};
+use tidegate_engine::{PreparedConfig, QuotaState, Setup, SwapKind, SwapReport, guarded};
 use tidegate_units::{Instant, Rate};
 
 use super::command::{LiveEngine, VerdictSink};
+use super::owners::{devices, has_macs};
 use super::{Shaping, StartError};
 use crate::timing;
 
@@ -28,7 +29,8 @@ impl Shaping {
     /// See [`StartError`]; the earlier configuration is in force again then. Interface and direction cannot change.
     pub fn reconfigure(&mut self, config: &Config, text: Option<&str>) -> Result<SwapReport, StartError> {
         self.check_change(config)?;
-        let names = self.backend.prepare(config)?;
+        let mut names = self.backend.prepare(config)?;
+        names.off = self.options.quotas.rules_off(config);
         let before = (self.running.config.clone(), self.running.setup.clone());
         let setup = Setup { names, ..before.1.clone() };
         let next = self.prepared(config, &setup, text)?;
@@ -52,26 +54,37 @@ impl Shaping {
         }
     }
 
-    /// Puts the rules in force that hold at this minute, if others hold than before: by the same change as
-    /// [`reconfigure`](Self::reconfigure), so that no packet is lost or overtaken. `rate` is the total rate of a line that varies,
-    /// which stays. Returns whether anything has changed. Costs a look at the clock otherwise.
+    /// Puts the rules in force that hold at this minute and have not used up their quota, with the addresses that devices have now, if
+    /// these are others than before: by the same change as [`reconfigure`](Self::reconfigure), so that no packet is lost or overtaken.
+    /// `rate` is the total rate of a line that varies, which stays. Returns whether other rules hold than before; devices choose
+    /// their addresses, so that these are not worth a line in a log. Without a change it costs a look at the clock, and with `mac` at
+    /// the table of neighbours.
     ///
     /// # Errors
     /// When the data path does not answer; the next call tries again.
     pub fn renew_rules(&mut self, rate: Option<Rate>) -> Result<bool, StartError> {
-        if self.running.config.timed_rule().is_none() {
+        let (config, before) = (&self.running.config, &self.running.setup.names);
+        let has_macs = has_macs(config);
+        if config.timed_rule().is_none() && !has_macs {
             return Ok(false);
         }
-        let off = self.running.config.rules_off(timing::week_minute());
-        if off == self.running.setup.names.off {
+        let off = self.options.quotas.rules_off(config);
+        // A table that cannot be read now is no reason to forget devices.
+        let macs = has_macs.then(|| devices(config).ok()).flatten().unwrap_or_else(|| before.macs.clone());
+        if (&off, &macs) == (&before.off, &before.macs) {
             return Ok(false);
         }
+        let others_hold = off != before.off;
         let mut setup = self.running.setup.clone();
-        setup.names.off = off;
+        (setup.names.off, setup.names.macs) = (off, macs);
         let next = self.prepared(&self.running.config, &setup, None)?;
         self.exchange(next, rate)?;
         self.running.setup = setup;
-        Ok(true)
+        Ok(others_hold)
+    }
+    /// The rules with a quota, and how far they have used it up.
+    pub fn quotas(&self) -> Vec<QuotaState> {
+        self.options.quotas.states(&self.running.config)
     }
     /// The rules that hold at some times only: their indices, whether they hold now, and the minute of the week at which this
     /// changes next.
@@ -79,7 +92,9 @@ impl Shaping {
         let now = timing::week_minute();
         let timed = |(at, rule): (usize, &Rule)| {
             let when = &rule.matches.when;
-            let holds = !self.running.setup.names.off.contains(&(at as u32));
+            // A rule that is off by its quota may be within its times.
+            let is_off = self.running.setup.names.off.contains(&(at as u32));
+            let holds = !is_off || rule.matches.quota.is_some() && rule.matches.holds_at(now);
             (!when.is_empty()).then(|| (at, holds, Times::next_change(when, now)))
         };
         self.running.config.rules.iter().enumerate().filter_map(timed).collect()

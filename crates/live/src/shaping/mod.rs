@@ -29,6 +29,7 @@ mod owners;
 mod passing;
 mod prove;
 mod queue;
+mod quotas;
 mod running;
 mod thread;
 mod watchdog;
@@ -56,9 +57,10 @@ pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
 pub use options::{MakeRecorder, Options, RecorderFactory};
-pub use owners::{known_owners, resolve, user_name, user_number};
+pub use owners::{devices, known_owners, resolve, user_name, user_number};
 pub use passing::{Passed, Passing};
 pub use queue::{Inherited, Queue, Successor};
+pub use quotas::Quotas;
 pub use running::Running;
 pub use watchdog::WatchdogHandle;
 

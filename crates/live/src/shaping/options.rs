@@ -6,6 +6,7 @@ use tidegate_config::shaper::{Config, DataPath};
 use tidegate_engine::{Recorder, Setup};
 use tidegate_units::{Instant, Span};
 
+use super::Quotas;
 use super::backend::OffloadProvider;
 use crate::guardian;
 use crate::marks::MarkLayout;
@@ -40,6 +41,8 @@ pub struct Options {
     pub data_path: Option<DataPath>,
     /// Schedulers for data paths in the kernel; without it packets are queued in this process.
     pub offload: Option<Arc<dyn OffloadProvider>>,
+    /// What rules with a quota have used.
+    pub quotas: Quotas,
     /// How to start the guardian; without it packets pass only as long as the process runs.
     pub guardian: Option<guardian::Settings>,
     /// A fault to inject, to test that traffic passes nevertheless.
@@ -75,6 +78,7 @@ impl Default for Options {
             recorder: None,
             data_path: None,
             offload: None,
+            quotas: Quotas::default(),
             guardian: None,
             #[cfg(debug_assertions)]
             inject: None,

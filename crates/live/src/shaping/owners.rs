@@ -1,25 +1,29 @@
-//! What rules depend on besides their file: users, control groups and the time.
+//! The users, control groups and devices that rules name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
-use tidegate_config::shaper::Config;
-use tidegate_config::values::User;
-use tidegate_engine::{BuildFailure, Names};
+use tidegate_config::shaper::{Config, MOST_ADDRESSES};
+use tidegate_config::values::{Mac, User};
+use tidegate_engine::{BuildFailure, Names, interface_number};
 
 use super::error::StartError;
-use crate::netns;
-use crate::rules::{self, Sender as PacketSender, TagRule};
-use crate::timing;
+use crate::rtnl::Rtnl;
+use crate::rules::{self, InterfaceName, Sender as PacketSender, TagRule};
+use crate::{netlink, netns};
 
 pub type Resolved = (Names, Vec<TagRule>, Vec<u64>);
 
-/// Looks up users and control groups of the rules, and which rules do not hold now. A control group becomes a tag before the queue, in the order of
+/// Looks up users and control groups of the rules. A control group becomes a tag before the queue, in the order of
 /// the rules, so that of nested groups the one that is named first wins. Groups that have a tag keep it, because
 /// packets on their way bear it.
 pub fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError> {
-    let mut names = Names { off: config.rules_off(timing::week_minute()), ..Names::default() };
+    let mut names = Names {
+        interfaces: config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty()),
+        ..Names::default()
+    };
     let mut tags = Vec::new();
     let mut users: Option<HashMap<String, u32>> = None;
     for (at, rule) in config.rules.iter().enumerate() {
@@ -42,17 +46,58 @@ pub fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartE
                 why: error.to_string(),
             })?;
             if let PacketSender::Cgroup { id, .. } = sender {
-                let known = groups.iter().position(|group| *group == id);
-                let tag = known.unwrap_or_else(|| {
-                    groups.push(id);
-                    groups.len() - 1
-                });
-                tags.push(TagRule { sender, tag: tag as u16 });
+                tags.push(TagRule { sender, tag: tag_of(id, &mut groups) });
                 names.cgroups.insert(path.clone(), id);
             }
         }
+        // A packet that came in by an interface has no control group, so that one tag serves both.
+        for name in rule.matches.from_interfaces.iter().filter_map(|name| InterfaceName::new(name)) {
+            let sender = PacketSender::Incoming(name);
+            if !tags.iter().any(|tag: &TagRule| tag.sender == sender) {
+                tags.push(TagRule { sender, tag: tag_of(interface_number(&name.to_string()), &mut groups) });
+            }
+        }
+    }
+    if has_macs(config) {
+        names.macs = devices(config)?;
     }
     Ok((names, tags, groups))
+}
+
+/// The tag of a control group or an interface with this number, which gets one if it has none.
+fn tag_of(number: u64, groups: &mut Vec<u64>) -> u16 {
+    let known = groups.iter().position(|group| *group == number);
+    let tag = known.unwrap_or_else(|| {
+        groups.push(number);
+        groups.len() - 1
+    });
+    // The rules refuse more tags than there are.
+    u16::try_from(tag).unwrap_or(u16::MAX)
+}
+
+/// Whether a rule names a device by its hardware address.
+pub(super) fn has_macs(config: &Config) -> bool {
+    config.rules.iter().any(|rule| !rule.matches.macs.is_empty())
+}
+
+/// The addresses of the devices that rules name, by the table of neighbours of this network namespace. Of a device with too many
+/// addresses, which it chooses itself, only some are known, so that it cannot make the rules grow.
+///
+/// # Errors
+/// When the table cannot be read.
+pub fn devices(config: &Config) -> Result<BTreeMap<Mac, BTreeSet<IpAddr>>, netlink::Error> {
+    let wanted = config.rules.iter().flat_map(|rule| rule.matches.macs.iter());
+    let mut devices: BTreeMap<Mac, BTreeSet<IpAddr>> = wanted.map(|mac| (*mac, BTreeSet::new())).collect();
+    for neighbour in Rtnl::open()?.neighbours()? {
+        if let Some(addresses) = devices.get_mut(&Mac(neighbour.mac)) {
+            addresses.insert(neighbour.address);
+            if addresses.len() > MOST_ADDRESSES {
+                // The greatest ones go: those of IPv6 before those of IPv4.
+                addresses.pop_last();
+            }
+        }
+    }
+    Ok(devices)
 }
 
 /// Checks that all users and control groups that the rules name exist.

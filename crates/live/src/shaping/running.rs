@@ -119,7 +119,8 @@ impl Beginning {
     pub fn new(config: &Config, options: &Options) -> Result<Self, StartError> {
         let names = wanted(config, options)?;
         let found = find_some(&names)?;
-        let (owners, tags, groups) = resolve(config, Vec::new())?;
+        let (mut owners, tags, groups) = resolve(config, Vec::new())?;
+        owners.off = options.quotas.rules_off(config);
         let secret = match options.secret {
             Some(secret) => secret,
             None => random()?,

@@ -13,7 +13,8 @@ use tidegate_config::values::{Times, dscp_name};
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Rate, Span};
 use tidegate_display::Table;
-use tidegate_live::timing::week_minute;
+use tidegate_live::shaping::devices;
+use tidegate_live::timing::{today, week_minute};
 
 mod branches;
 mod htb;
@@ -334,7 +335,8 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
     Ok(())
 }
 
-/// Writes for each rule with times whether it holds now on this machine, and when this changes.
+/// Writes for each rule with times whether it holds now on this machine, and when this changes; for each quota when it begins anew;
+/// for each device the addresses that it has now.
 fn write_times(out: &mut dyn Write, config: &Config, told: &mut HashSet<String>) -> Result<(), Failure> {
     let now = week_minute();
     for (number, rule) in (1..).zip(&config.rules).filter(|(_, rule)| !rule.matches.when.is_empty()) {
@@ -343,6 +345,36 @@ fn write_times(out: &mut dyn Write, config: &Config, told: &mut HashSet<String>)
         // A rule that both directions share has the same number in both, unless one has rules of its own.
         if told.insert(format!("{number} {}", rule.matches)) {
             writeln!(out, "rule {number} {state} ({now}){until}")?;
+        }
+    }
+    let devices =
+        if config.rules.iter().any(|rule| !rule.matches.macs.is_empty()) { devices(config).ok() } else { None };
+    for (number, rule) in (1..).zip(&config.rules) {
+        let known = rule.matches.macs.iter().filter_map(|mac| Some((mac, devices.as_ref()?.get(mac)?)));
+        for (mac, addresses) in known {
+            let listed: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            let listed = if listed.is_empty() {
+                "is not in the table of neighbours now".into()
+            } else {
+                format!("has {} now", listed.join(", "))
+            };
+            let line = format!("rule {number} {mac} {listed}");
+            if told.insert(line.clone()) {
+                writeln!(out, "{line}")?;
+            }
+        }
+    }
+    let today = today();
+    for (rule, _, quota) in config.quotas() {
+        let next = quota.period.next(today);
+        let line = format!(
+            "rule {} until {} are used, then later rules decide; anew each {}, next on {next}",
+            rule + 1,
+            quota.amount,
+            quota.period.word()
+        );
+        if told.insert(line.clone()) {
+            writeln!(out, "{line}")?;
         }
     }
     Ok(())

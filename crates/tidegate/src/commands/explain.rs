@@ -211,6 +211,9 @@ fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     let (config, link) = configurations::one(name, |path| of_way(path, args.way.as_deref()))?;
     let mut settings = Settings { link, ..Settings::seeded(args.seed) };
     settings.setup.names.off = config.rules_off(tidegate_live::timing::week_minute());
+    // A packet that is described here came in by no interface.
+    settings.setup.names.interfaces = true;
+    settings.setup.names.macs = tidegate_live::shaping::devices(&config).unwrap_or_default();
     let invented = settings.invent_names(&config);
     if !invented.is_empty() {
         message!(

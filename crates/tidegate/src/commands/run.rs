@@ -81,8 +81,8 @@ pub struct Args {
     /// Permit an address for --metrics that other machines can reach: they can then see the addresses of all flows
     #[arg(long, requires = "metrics")]
     metrics_anywhere: bool,
-    /// Keep the history of the last day, which the page shows, in this directory, or `off` for in memory alone; by default
-    /// the directory of the service, or /var/lib/tidegate for root
+    /// Keep the history of the last day, which the page shows, and the use of quotas in this directory, or `off` for the history
+    /// in memory alone; by default the directory of the service, or /var/lib/tidegate for root
     #[arg(long, value_name = "DIRECTORY")]
     history: Option<PathBuf>,
     /// Ask the resolver for the names of hosts that are in no lease and no file, like reverse-lookup in [statistics]

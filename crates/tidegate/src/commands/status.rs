@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tidegate_control::Status;
 use tidegate_control::calls::{
-    ClassStatus, DirectionObservation, DirectionStatus, Flows, FollowStatus, GuardianStatus, InForce, InterfaceStatus, Observation,
-    PrivilegeStatus,
+    ClassStatus, DirectionObservation, DirectionStatus, Flows, FollowStatus, GuardianStatus, InForce, InterfaceStatus,
+    Observation, PrivilegeStatus, QuotaStatus,
 };
 use tidegate_control::view::{ClassQuantity, ShapingState};
 
@@ -233,6 +233,19 @@ fn print_direction(
     }
     for rule in &direction.timed_rules {
         writeln!(out, "{}: {rule}", direction.name)?;
+    }
+    for status in &direction.quotas {
+        let QuotaStatus { rule, label, used, left, quota, period, next } = status;
+        let [used, left, quota] = [used, left, quota].map(|bytes| tidegate_display::bytes(bytes.as_u64()));
+        let left = match status.is_used_up() {
+            true => "used up, so that later rules decide".into(),
+            false => format!("{left} left"),
+        };
+        writeln!(
+            out,
+            "{}: rule {rule} ({label}) {used} of {quota} this {period}, {left}; anew on {next}",
+            direction.name
+        )?;
     }
     if direction.kernel_dropped_packets > 0 {
         writeln!(

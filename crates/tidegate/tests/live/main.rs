@@ -4,6 +4,7 @@ mod at_pair;
 mod both;
 mod chaos;
 mod cni;
+mod devices;
 mod exec;
 mod faulty;
 mod measure;
@@ -64,7 +65,10 @@ fn main() -> ExitCode {
         #[once] faulty::a_bug_in_what_is_done_after_a_bug_loses_nothing,
         #[nightly, once] faulty::a_reservation_outlives_outages_with_its_command,
         #[once] faulty::bugs_when_it_is_built_or_thrown_away_stop_nothing,
+        devices::forwarded_packets_are_known_by_the_interface_they_came_from,
+        devices::a_device_is_known_by_its_hardware_address_while_it_is_a_neighbour,
         times::a_rule_begins_at_its_hour_and_no_packet_is_lost,
+        times::a_quota_is_used_up_outlives_a_crash_and_begins_anew,
         #[nightly, once] measure::responsiveness_is_better_with_shaping,
         promise::a_program_runs_under_its_promise,
         promise::signals_and_exit_codes_of_the_program_pass_through,

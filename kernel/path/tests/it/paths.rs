@@ -8,7 +8,7 @@ use std::path::Path;
 use tidegate_config::shaper::{self, Config, DataPath, Direction};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::Instant;
-use tidegate_engine::{Engine, Names, Setup};
+use tidegate_engine::{BuildFailure, Engine, Names, Setup};
 use tidegate_replay::run::{Run, Settings};
 use tidegate_script::{Limits, Script, no_files};
 use tidegate_sim::scenario::Scenario;
@@ -91,6 +91,10 @@ fn features() -> Vec<(String, String)> {
         ("rules by ICMP type", rule("icmp-type = \"echo-request\"")),
         ("rules by owner", rule("uid = 1000")),
         ("rules by mark", rule("mark = \"0x10\"")),
+        ("rules by time", rule("when = \"mon-fri 08:00-18:00\"")),
+        ("rules with a quota", rule("quota = \"100GB/month\"")),
+        ("rules by hardware address", rule("mac = \"02:00:5e:00:53:01\"")),
+        ("rules by the interface of forwarded packets", rule("from-interface = \"br-guest\"")),
         ("a minimum and a weight of a rule", rule("protocol = \"udp\"\nminimum = \"100kbit\"\nflows = 2\nweight = 2")),
         ("displacement of a rule", rule("protocol = \"udp\"\ndisplace = { below = \"100kbit\", to = \"rest\" }")),
         ("several threads", format!("[interface]\nthreads = 2\n{CLASS}")),
@@ -134,8 +138,12 @@ fn load(text: &str) -> Result<Config, String> {
 
 /// Over NFQUEUE packets pass the engine.
 fn user_space(text: &str) -> Result<(), String> {
-    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-    Engine::<u32>::new(&load(text)?, &setup, Instant::ZERO).map(drop).map_err(|error| error.to_string())
+    // A live data path knows neighbours, and by which interface a packet came in.
+    let config = load(text)?;
+    let macs = config.rules.iter().flat_map(|rule| &rule.matches.macs).map(|mac| (*mac, Default::default())).collect();
+    let names = Names { macs, interfaces: true, ..Names::default() };
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names };
+    Engine::<u32>::new(&config, &setup, Instant::ZERO).map(drop).map_err(|error| error.to_string())
 }
 
 fn kernel(text: &str) -> Result<(), String> {
@@ -157,7 +165,9 @@ fn simulator(text: &str) -> Result<(), String> {
 }
 
 fn replay(text: &str) -> Result<(), String> {
-    Run::new(&load(text)?, &Settings::seeded(1), Instant::ZERO).map(drop).map_err(|error| error.to_string())
+    let config = load(text)?;
+    BuildFailure::without_clock(&config).map_err(|error| error.to_string())?;
+    Run::new(&config, &Settings::seeded(1), Instant::ZERO).map(drop).map_err(|error| error.to_string())
 }
 
 fn script(text: &str) -> Result<(), String> {

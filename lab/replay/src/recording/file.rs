@@ -118,6 +118,8 @@ impl Shared {
         if let Some(setup) = &mut *lock(&self.setup) {
             setup.users = to.users;
             setup.cgroups = to.cgroups;
+            setup.interfaces = to.interfaces;
+            setup.macs = to.macs;
             setup.off = to.off;
             setup.configuration = to.configuration;
         }

@@ -1,8 +1,10 @@
 //! The head of a recording and the setup of the recorded engine, which are stored as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use tidegate_config::values::Mac;
 use tidegate_engine::{Names, Setup as EngineSetup};
 use tidegate_units::{Instant, Span};
 
@@ -57,6 +59,12 @@ pub struct Setup {
     pub users: BTreeMap<String, u32>,
     /// Numbers of control groups.
     pub cgroups: BTreeMap<String, u64>,
+    /// Whether packets have the number of the interface by which they came in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interfaces: bool,
+    /// The addresses of devices by hardware address.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub macs: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The indices of rules that did not hold.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub off: BTreeSet<u32>,
@@ -74,6 +82,8 @@ impl Setup {
             catch_up_ns: setup.catch_up.as_nanos(),
             users: ids(&setup.names.users),
             cgroups: ids(&setup.names.cgroups),
+            interfaces: setup.names.interfaces,
+            macs: devices(&setup.names),
             off: setup.names.off.clone(),
             configuration: configuration.into(),
         }
@@ -89,7 +99,13 @@ impl Setup {
     }
     /// The ids of the names in the configuration.
     pub fn names(&self) -> Names {
-        Names { users: ids(&self.users), cgroups: ids(&self.cgroups), off: self.off.clone() }
+        Names {
+            users: ids(&self.users),
+            cgroups: ids(&self.cgroups),
+            interfaces: self.interfaces,
+            macs: names_of_devices(&self.macs),
+            off: self.off.clone(),
+        }
     }
     /// The instant at which it was built.
     pub fn now(&self) -> Instant {
@@ -102,6 +118,16 @@ fn ids<'a, V: Copy + 'a, M: FromIterator<(String, V)>>(ids: impl IntoIterator<It
     ids.into_iter().map(|(name, id)| (name.clone(), *id)).collect()
 }
 
+/// The addresses of devices, as a recording has them.
+fn devices(names: &Names) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    names.macs.iter().map(|(mac, addresses)| (mac.to_string(), addresses.clone())).collect()
+}
+
+/// The addresses of devices of a recording. What is no hardware address, no rule names.
+fn names_of_devices(devices: &BTreeMap<String, BTreeSet<IpAddr>>) -> BTreeMap<Mac, BTreeSet<IpAddr>> {
+    devices.iter().filter_map(|(mac, addresses)| Some((mac.parse().ok()?, addresses.clone()))).collect()
+}
+
 /// A new configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reconfiguration {
@@ -111,6 +137,12 @@ pub struct Reconfiguration {
     pub users: BTreeMap<String, u32>,
     /// Numbers of control groups.
     pub cgroups: BTreeMap<String, u64>,
+    /// Whether packets have the number of the interface by which they came in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub interfaces: bool,
+    /// The addresses of devices by hardware address.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub macs: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The indices of rules that did not hold.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub off: BTreeSet<u32>,
@@ -125,12 +157,20 @@ impl Reconfiguration {
             built_ns: built.as_nanos(),
             users: ids(&names.users),
             cgroups: ids(&names.cgroups),
+            interfaces: names.interfaces,
+            macs: devices(names),
             off: names.off.clone(),
             configuration: text.into(),
         }
     }
     /// The ids of the names in the configuration.
     pub fn names(&self) -> Names {
-        Names { users: ids(&self.users), cgroups: ids(&self.cgroups), off: self.off.clone() }
+        Names {
+            users: ids(&self.users),
+            cgroups: ids(&self.cgroups),
+            interfaces: self.interfaces,
+            macs: names_of_devices(&self.macs),
+            off: self.off.clone(),
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use tidegate_config::shaper::Config;
-use tidegate_config::values::{User, WallStart, WeekMinute};
+use tidegate_config::values::{Date, User, WallStart, WeekMinute};
 use tidegate_core::Instant;
 use tidegate_core::classify::{Fields, Hosts, Traits};
 use tidegate_engine::{Names, Target};
@@ -22,6 +22,8 @@ const FIRST_PORT: u16 = 32_768;
 /// The first source port of flows with many connections; the number of the connection is added.
 const FIRST_SHARED_PORT: u16 = 49_152;
 const PORTS: u64 = 16_384;
+/// A second in nanoseconds.
+const SECOND: u64 = 1_000_000_000;
 
 /// The hosts, flows and users of a network that rules can match.
 #[derive(Clone)]
@@ -105,15 +107,26 @@ impl Population {
 
     /// The minute of the week at `now`, and when the next one begins.
     fn minute(&self, now: Instant) -> (WeekMinute, Instant) {
-        const SECOND: u64 = 1_000_000_000;
         let seconds = now.as_nanos() / SECOND;
         let (minute, left) = self.starts.after(seconds);
         (minute, Instant::from_nanos(seconds.saturating_add(left).saturating_mul(SECOND)))
     }
-    /// The rules of `config` that do not hold at `now`, and when to ask again.
+    /// The rules of `config` whose time it is not at `now`, and when to ask again for rules that do not hold: with quotas once a
+    /// second, as a live shaper does.
     pub fn rules_off(&self, config: &Config, now: Instant) -> (BTreeSet<u32>, Instant) {
         let (minute, next) = self.minute(now);
-        (config.rules_off(minute), if config.timed_rule().is_some() { next } else { Instant::MAX })
+        let next = match config.timed_rule() {
+            None => Instant::MAX,
+            Some(_) if config.quotas().next().is_some() => {
+                Instant::from_nanos((now.as_nanos() / SECOND + 1).saturating_mul(SECOND))
+            }
+            Some(_) => next,
+        };
+        (config.rules_off(minute), next)
+    }
+    /// The date at `now`.
+    pub fn date(&self, now: Instant) -> Date {
+        self.starts.date_after(now.as_nanos() / SECOND)
     }
 
     /// The id of a named user to whom a flow belongs.

@@ -2,6 +2,7 @@
 
 mod advice;
 mod ceilings;
+mod quotas;
 mod shards;
 
 use std::path::Path;

@@ -377,11 +377,15 @@ fn matching_probe(prober: &Prober, version: Version, own: Own, rule: Option<&Rul
     let fits = |prefix: &&Prefix| prefix.address.is_ipv4() == (version == Version::V4);
     if let Some(rule) = rule {
         let wanted = &rule.matches;
-        // A probe is a datagram of one size, and a rule with times may match nothing now.
-        if wanted.keys_of_packets().next().is_some() || !wanted.when.is_empty() {
+        // A probe is a datagram of one size, and a rule with times or a quota may match nothing now.
+        if wanted.keys_of_packets().next().is_some() || wanted.key_of_clock().is_some() {
             return None;
         }
         if !wanted.protocols.is_empty() && !wanted.protocols.iter().any(|protocol| protocol.0 == UDP) {
+            return None;
+        }
+        // The address of a device is not this host's, and a probe comes in by no interface.
+        if !wanted.macs.is_empty() || !wanted.from_interfaces.is_empty() {
             return None;
         }
         if !wanted.cgroups.is_empty() || wanted.users.iter().any(|user| *user != User::Id(0)) {

@@ -45,7 +45,8 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
     }
     if let Some(rate) = explained.outlook {
         let more = explained.at_most.filter(|most| *most > rate);
-        let more = more.map_or(String::new(), |most| format!(", and up to {} while others leave theirs", show::rate(most)));
+        let more =
+            more.map_or(String::new(), |most| format!(", and up to {} while others leave theirs", show::rate(most)));
         writeln!(out, "    as things stand its class gives its flow {}{more}", show::rate(rate))?;
     }
     if let (Some(rate), Some(policy)) = (explained.advice, &explained.advised_by) {

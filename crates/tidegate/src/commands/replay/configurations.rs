@@ -64,10 +64,7 @@ pub fn input_once<'a>(file: &Path, mut with: impl Iterator<Item = &'a String>) -
 }
 
 /// Reads a shaper file, by `load`, or a kind, and the rate of the link.
-pub fn one(
-    name: &str,
-    load: impl Fn(&Path) -> Result<Config, Failure>,
-) -> Result<(Config, Option<Rate>), Failure> {
+pub fn one(name: &str, load: impl Fn(&Path) -> Result<Config, Failure>) -> Result<(Config, Option<Rate>), Failure> {
     // A folder of that name may be the crate that the kind is defined in.
     let is_file = |name: &str| Path::new(name).metadata().is_ok_and(|data| !data.is_dir());
     if is_file(name) || name == "-" {
