@@ -217,12 +217,15 @@ type Applied struct {
 
 // The request `apply`.
 type Apply struct {
-	// The direction, where more than one is shaped. Default: those that the file is for, or the only one that has what is
-	// edited.
+	// The direction, where more than one is shaped, or `both`. Default: those that the file is for, or the only one that has
+	// what is edited; both for a rule that both share.
 	Direction string `json:"direction,omitempty"`
 
 	// The whole text of the file. Default: the text in force.
 	Text string `json:"text,omitempty"`
+
+	// The path of the file that the text is from, for the log.
+	File string `json:"file,omitempty"`
 
 	// Edits of that text, one after the other.
 	Edits []Edit `json:"edits,omitempty"`
@@ -536,6 +539,9 @@ type DirectionStatus struct {
 	// The rules that hold at some times only, each with whether it holds now and until when.
 	TimedRules []string `json:"timed_rules,omitempty"`
 
+	// The rules with a quota, in the order of the file.
+	Quotas []QuotaStatus `json:"quotas,omitempty"`
+
 	// The discipline in the kernel that queues packets; absent where they are queued in user space.
 	InKernel string `json:"in_kernel,omitempty"`
 
@@ -809,6 +815,9 @@ type Explained struct {
 
 	// The rule that matches, by its number in the file, from 1; those of reservations follow. None where no rule matches.
 	Rule *uint32 `json:"rule,omitempty"`
+
+	// The rules that do not hold now, by their times or their quotas, by number from 1.
+	RulesOff []uint32 `json:"rules_off,omitempty"`
 
 	// Its class; the name of a reservation.
 	Class string `json:"class"`
@@ -1493,6 +1502,31 @@ type Queued struct {
 
 	// Their bytes.
 	Bytes uint64 `json:"bytes"`
+}
+
+// A rule with a quota.
+type QuotaStatus struct {
+	// The number of the rule, from 1.
+	Rule uint32 `json:"rule"`
+
+	// Its name, or its conditions.
+	Label string `json:"label"`
+
+	// What it has taken since the period began; more than the quota by what arrived before it was switched off, at most two seconds'
+	// traffic.
+	UsedBytes uint64 `json:"used_bytes"`
+
+	// What is left of the quota.
+	LeftBytes uint64 `json:"left_bytes"`
+
+	// The quota of a period.
+	QuotaBytes uint64 `json:"quota_bytes"`
+
+	// `day`, `week` or `month`.
+	Period string `json:"period"`
+
+	// The date on which it begins anew, at midnight in the time zone of the host.
+	Next string `json:"next"`
 }
 
 // The request `refresh`.

@@ -149,12 +149,14 @@ export interface Applied {
 /** The request `apply`. */
 export interface Apply {
   /**
-   * The direction, where more than one is shaped. Default: those that the file is for, or the only one that has what is
-   * edited.
+   * The direction, where more than one is shaped, or `both`. Default: those that the file is for, or the only one that has
+   * what is edited; both for a rule that both share.
    */
   direction?: string;
   /** The whole text of the file. Default: the text in force. */
   text?: string;
+  /** The path of the file that the text is from, for the log. */
+  file?: string;
   /** Edits of that text, one after the other. */
   edits?: Edit[];
   /** Only check, and return the differences. */
@@ -385,6 +387,8 @@ export interface DirectionStatus {
   unproven?: string[];
   /** The rules that hold at some times only, each with whether it holds now and until when. */
   timed_rules?: string[];
+  /** The rules with a quota, in the order of the file. */
+  quotas?: QuotaStatus[];
   /** The discipline in the kernel that queues packets; absent where they are queued in user space. */
   in_kernel?: string;
   /**
@@ -552,6 +556,8 @@ export interface Explained {
   direction: string;
   /** The rule that matches, by its number in the file, from 1; those of reservations follow. None where no rule matches. */
   rule?: number;
+  /** The rules that do not hold now, by their times or their quotas, by number from 1. */
+  rules_off?: number[];
   /** Its class; the name of a reservation. */
   class: string;
   /** The flow of the packet. */
@@ -1055,6 +1061,27 @@ export interface Queued {
   packets: number;
   /** Their bytes. */
   bytes: number;
+}
+
+/** A rule with a quota. */
+export interface QuotaStatus {
+  /** The number of the rule, from 1. */
+  rule: number;
+  /** Its name, or its conditions. */
+  label: string;
+  /**
+   * What it has taken since the period began; more than the quota by what arrived before it was switched off, at most two seconds'
+   * traffic.
+   */
+  used_bytes: number;
+  /** What is left of the quota. */
+  left_bytes: number;
+  /** The quota of a period. */
+  quota_bytes: number;
+  /** `day`, `week` or `month`. */
+  period: string;
+  /** The date on which it begins anew, at midnight in the time zone of the host. */
+  next: string;
 }
 
 /** The request `refresh`. */

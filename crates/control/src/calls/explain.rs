@@ -62,6 +62,9 @@ pub struct Explained {
     /// The rule that matches, by its number in the file, from 1; those of reservations follow. None where no rule matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<u32>,
+    /// The rules that do not hold now, by their times or their quotas, by number from 1.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules_off: Vec<u32>,
     /// Its class; the name of a reservation.
     pub class: String,
     /// The flow of the packet.

@@ -32,6 +32,7 @@ pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Resu
             Explained {
                 direction: String::new(),
                 rule: classification.rule.map(|rule| rule + 1),
+                rules_off: Vec::new(),
                 class: lease.or_else(|| known.get(class.0 as usize).cloned()).unwrap_or_default(),
                 flow: who(key, &FlowIdentity::from(&fields)),
                 queue: queued(backlog),
@@ -66,7 +67,14 @@ pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Resu
     let of_flow = all.iter().position(|one| one.seen.is_some()).unwrap_or(0);
     let explained = all.into_iter().nth(of_flow).ok_or_else(not_in_force)?;
     let queue = queue.unwrap_or(explained.queue);
-    Ok(Explained { direction: direction.name.clone(), queue, class_queue, ..explained })
+    let off = direction.shaping().map(|shaping| shaping.rules_off().iter().map(|rule| rule + 1).collect());
+    Ok(Explained {
+        direction: direction.name.clone(),
+        rules_off: off.unwrap_or_default(),
+        queue,
+        class_queue,
+        ..explained
+    })
 }
 
 /// The fields of the packet in the request.

@@ -82,6 +82,10 @@ impl Shaping {
         self.running.setup = setup;
         Ok(others_hold)
     }
+    /// The indices of the rules that do not hold now, by their times or their quotas.
+    pub fn rules_off(&self) -> &std::collections::BTreeSet<u32> {
+        &self.running.setup.names.off
+    }
     /// The rules with a quota, and how far they have used it up.
     pub fn quotas(&self) -> Vec<QuotaState> {
         self.options.quotas.states(&self.running.config)

@@ -294,7 +294,9 @@ fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     })?;
     let text = client.in_force(&InForce { direction: Some(explained.direction.clone()) })?;
     let config = tidegate_replay::exact::configuration(&text).map_err(Failure::Failed)?;
-    let mut names = tidegate_engine::Names::default();
+    let off = explained.rules_off.iter().map(|rule| rule.saturating_sub(1)).collect();
+    let mut names = tidegate_engine::Names { off, ..tidegate_engine::Names::default() };
+    names.macs = tidegate_live::shaping::devices(&config).unwrap_or_default();
     for user in config.rules.iter().flat_map(|rule| &rule.matches.users) {
         if let User::Name(name) = user {
             names.users.insert(name.clone(), tidegate_live::shaping::user_number(name).unwrap_or(u32::MAX));

@@ -110,6 +110,9 @@ pub fn a_quota_is_used_up_outlives_a_crash_and_begins_anew() -> Ended {
     assert!((100_000..450_000).contains(&first), "{first}");
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!(used(), first, "packets of the other class do not count");
+    let packet = ["--protocol", "udp", "--source", "192.0.2.1", "--destination", "192.0.2.2"];
+    let explained = succeeds(&pair, &[&["explain", "--live", at[0], at[1]], &packet[..]].concat());
+    assert!(explained.contains("no  quota is used up") && explained.contains("class rest"), "{explained}");
     let arrivals = traffic.stop();
     assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
     running.signal(libc::SIGTERM);
