@@ -31,7 +31,7 @@ impl Document {
     fn shared(&self, other: &Self, name: &str) -> Result<String, String> {
         let number: usize = name.parse().map_err(|_| format!("rules are named by their number, not `{name}`"))?;
         let rule = self.rule(name)?;
-        let there = (number + other.rules()).checked_sub(self.rules()).unwrap_or_default().to_string();
+        let there = (number + other.rules()).saturating_sub(self.rules()).to_string();
         match other.rule(&there) {
             Ok(same) if same == rule => Ok(there),
             _ => Err(format!("rule {name} is not the same in both directions; change it with --direction in each")),

@@ -40,7 +40,7 @@ impl Home {
         serve.args(["measure", "--serve", &address, "--for", "10min"]);
         let mut peer = Running::start(serve);
         peer.says("serving measurements");
-        Ok(Self { chain, peer: peer, address })
+        Ok(Self { chain, peer, address })
     }
 
     fn command(&self, words: &[&str]) -> Command {
