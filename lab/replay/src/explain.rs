@@ -7,6 +7,7 @@
 //! there are the backlog, the packets that left in between, and the next deadline.
 
 mod json;
+mod times;
 
 use std::fmt;
 use std::io::Read;
@@ -331,26 +332,11 @@ pub fn rules(config: &Config, names: &Names, fields: &Fields, matched: Option<u3
         class: name(rule.class.0),
         conditions: conditions(&rule.matches, fields, names)
             .into_iter()
-            .chain(times(n, &rule.matches, names))
+            .chain(times::condition(n, &rule.matches, names))
             .collect(),
     };
     let until = matched.map_or(config.rules.len(), |rule| rule as usize);
     config.rules.iter().take(until).enumerate().map(explained).collect()
-}
-
-/// Whether the rule at index `rule` holds now, if it holds at some times or until its quota is used up.
-fn times(rule: usize, matches: &Match, names: &Names) -> Option<Condition> {
-    let holds = !names.off.contains(&(rule as u32));
-    let times = matches.when.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let (wanted, has) = match (matches.quota, holds) {
-        (None, true) => (times, "within its times"),
-        (None, false) => (times, "another time"),
-        (Some(quota), true) if times.is_empty() => (quota.to_string(), "not used up"),
-        (Some(quota), false) if times.is_empty() => (quota.to_string(), "used up"),
-        (Some(quota), true) => (format!("{times}, {quota}"), "within its times, and not used up"),
-        (Some(quota), false) => (format!("{times}, {quota}"), "another time, or used up"),
-    };
-    Some(Condition { key: matches.key_of_clock()?, wanted, has: has.into(), holds })
 }
 
 /// The state of `run` for a packet with these fields.

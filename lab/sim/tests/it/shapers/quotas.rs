@@ -39,6 +39,6 @@ fn a_quota_within_hours_needs_both() {
 
 #[test]
 fn an_error_shows_the_place_and_an_example() {
-    let errors = load("quota.toml", &scenario("quota = \"250kB/hour\"", 1)).err().expect("no such period");
+    let Err(errors) = load("quota.toml", &scenario("quota = \"250kB/hour\"", 1)) else { panic!("no such period") };
     assert!(errors.contains("`hour` is not a period of a quota") && errors.contains("`month`"), "{errors}");
 }
