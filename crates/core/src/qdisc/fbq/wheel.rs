@@ -28,7 +28,7 @@ const FEWEST: u32 = 6;
 const MOST: u32 = 22;
 /// How many buckets there may be for each flow in them before the last doubling. Tags lie close behind the present, in a part of
 /// the wheel only, so that there are several flows in a bucket where there are as many buckets as flows.
-const PER_FLOW: usize = 4;
+const PER_FLOW: usize = 2;
 /// The spans that the wheel can have, as powers of two of bytes at weight 1.0: from 8 kB, for packets of an Ethernet and flows with
 /// saved tokens, to 512 kB, for superpackets. What is longer than half of it goes into the heap.
 const SHORTEST: u32 = 13;
@@ -88,7 +88,7 @@ pub(super) struct Wheel {
     longest: u128,
     /// The number of flows in buckets.
     len: usize,
-    /// How many flows insertions have passed beyond one in two. Each is a record that is in no cache.
+    /// How many flows insertions have passed beyond one each. Each is a record that is in no cache.
     passed: usize,
     /// The number of the first bucket that is not empty, counted from tag zero, and how far behind it the last is that may
     /// not be empty: within the wheel.
@@ -266,11 +266,11 @@ impl Wheel {
                 steps += 1;
                 if steps == STEPS {
                     let ties = before != NONE && flows[before].tag == low;
-                    self.passed += 2 * STEPS as usize;
+                    self.passed += STEPS as usize;
                     return ties && self.tie(flows, at, tag);
                 }
             }
-            self.passed += 2 * steps as usize;
+            self.passed += steps as usize;
         }
         self.passed = self.passed.saturating_sub(1);
         let next = match before {
