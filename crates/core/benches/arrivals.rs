@@ -76,7 +76,7 @@ impl<Q: Qdisc<P>> Run<Q> {
     /// With `queued` packets in it.
     fn new(qdisc: Q, by: By, spread: Spread, flows: u32, queued: u32) -> Self {
         let mut traffic = Traffic::new(spread, flows);
-        let arrived = std::array::from_fn(|_| traffic.next());
+        let arrived = std::array::from_fn(|_| traffic.arrival());
         let slots = vec![NO_SLOT; flows as usize];
         let mut run = Self { qdisc, by, traffic, slots, queued, now: Instant::ZERO, arrived, next: 0 };
         (0..queued).for_each(|_| run.arrive());
@@ -88,7 +88,7 @@ impl<Q: Qdisc<P>> Run<Q> {
     #[inline]
     fn packet(&mut self) -> (P, u32) {
         if self.next == TOGETHER {
-            self.arrived = std::array::from_fn(|_| self.traffic.next());
+            self.arrived = std::array::from_fn(|_| self.traffic.arrival());
             self.next = 0;
             black_box(self.arrived.map(|arrival| self.slots[arrival.place as usize]));
         }
@@ -121,7 +121,7 @@ impl<Q: Qdisc<P>> Run<Q> {
 
 /// A flow's key: a hash, as the classifier makes it.
 fn mixed(flow: u64) -> u64 {
-    (flow ^ flow >> 29).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
+    (flow ^ (flow >> 29)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
 
 /// Both kinds of traffic, warm and cold, one by one.

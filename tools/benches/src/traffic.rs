@@ -58,13 +58,13 @@ impl Traffic {
     }
     /// The next arrival.
     #[inline]
-    pub fn next(&mut self) -> Arrival {
+    pub fn arrival(&mut self) -> Arrival {
         let Draw { place, size } = self.draws[self.arrivals as usize % DRAWS];
         // Each place changes its flow at another time.
         let begun = (self.arrivals.wrapping_add(spread_bits(place.into()) >> (64 - self.life))) >> self.life;
         let generation = if place % 2 == 1 { begun } else { 0 };
         self.arrivals += 1;
-        Arrival { place, flow: generation << 32 | u64::from(place), size }
+        Arrival { place, flow: (generation << 32) | u64::from(place), size }
     }
 }
 
@@ -91,7 +91,7 @@ struct Random(u64);
 impl Random {
     fn below(&mut self, bound: u32) -> u32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        ((spread_bits(self.0) >> 32) * u64::from(bound) >> 32) as u32
+        (((spread_bits(self.0) >> 32) * u64::from(bound)) >> 32) as u32
     }
 }
 
@@ -109,7 +109,7 @@ mod tests {
 
     fn arrivals(spread: Spread, flows: u32, count: usize) -> Vec<Arrival> {
         let mut traffic = Traffic::new(spread, flows);
-        (0..count).map(|_| traffic.next()).collect()
+        (0..count).map(|_| traffic.arrival()).collect()
     }
 
     #[test]

@@ -125,7 +125,7 @@ pub struct Random {
 
 impl Random {
     fn arrive(&mut self) {
-        let Arrival { place, flow, size } = self.traffic.next();
+        let Arrival { place, flow, size } = self.traffic.arrival();
         let mut meta = self.packets[place as usize];
         meta.length = size;
         // Flows that follow one another at a place have other hosts, and rules find the same class.
