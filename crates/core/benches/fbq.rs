@@ -1,5 +1,6 @@
-//! ns/packet of FBC over FBQ by the number of flows, with FIFO as the baseline of the same run: every flow has a
-//! packet queued, one packet leaves and the next of its flow arrives. Beside it DPDK's `rte_sched`.
+//! ns/packet of FBC over FBQ by the number of flows, with FIFO as the baseline of the same run, in the easy case: every flow has a
+//! packet queued, one packet leaves and the next of its flow arrives, so that the flow is in the cache. Beside it DPDK's
+//! `rte_sched`, which gets packets of random flows. `arrivals` has the cases in which both get the same.
 
 use std::hint::black_box;
 
@@ -80,7 +81,7 @@ fn main() {
         move || one(&mut queue, &mut now)
     });
     for (kind, spare, mixed) in
-        [("fbq Shared", Spare::Shared, false), ("fbq mixed", Spare::Shared, true), ("fbq Idle", Spare::Idle, false)]
+        [("easy Shared", Spare::Shared, false), ("easy mixed", Spare::Shared, true), ("easy Idle", Spare::Idle, false)]
     {
         for flows in [64, 4_096, 65_536, 1_000_000] {
             let name = format!("{kind}/{flows}");

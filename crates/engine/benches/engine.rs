@@ -1,6 +1,7 @@
 //! The whole engine, in ns/packet: metadata in, classify, account, admit, schedule, out. A shaper of ten classes, with
 //! statistics of flows and without, at 64 and at 10,000 flows; and the memory of a flow with a packet queued, with
-//! statistics, the engine's own included. As one of two shards, and how many packets two shards in two threads pass for each
+//! statistics, the engine's own included. The cases named easy are those in which flows take
+//! turns and packets have one size; the others are random. As one of two shards, and how many packets two shards in two threads pass for each
 //! that one engine passes.
 
 mod workload;
@@ -8,7 +9,11 @@ mod workload;
 use std::time::Instant;
 
 use tidegate_benches::Harness;
+use tidegate_benches::traffic::Spread;
 use workload::Workload;
+
+/// The packets of a cold case that are processed together.
+const TOGETHER: u64 = 32;
 
 /// Flows whose memory is measured.
 const FLOWS: u32 = 10_000;
@@ -33,9 +38,19 @@ fn main() {
     });
     for flows in [64, 10_000] {
         for detail in ["off", "flows"] {
-            harness.case(&format!("{detail}/{flows}"), 1, || {
+            harness.case(&format!("easy {detail}/{flows}"), 1, || {
                 let mut workload = Workload::new(detail, flows);
                 move || workload.one()
+            });
+            for (kind, spread) in Spread::ALL.into_iter().filter(|_| flows > 64) {
+                harness.case(&format!("{detail} {kind} warm/{flows}"), 1, || {
+                    let mut workload = Workload::random(detail, spread, flows);
+                    move || workload.one()
+                });
+            }
+            harness.cold_case(&format!("{detail} uniform cold/{flows}"), TOGETHER, || {
+                let mut workload = Workload::random(detail, Spread::Uniform, flows);
+                move || (0..TOGETHER).for_each(|_| workload.one())
             });
         }
     }
@@ -43,7 +58,7 @@ fn main() {
         let mut workload = Workload::shards("flows", 2, 10_000).swap_remove(0);
         move || workload.one()
     });
-    harness.against("shard/10000", "flows/10000");
+    harness.against("shard/10000", "easy flows/10000");
     harness.figure("two threads/10000", "of one", || {
         let mut ratios: Vec<f64> = (0..5).map(|_| rate_of_two() / rate_of_one()).collect();
         ratios.sort_by(f64::total_cmp);

@@ -38,11 +38,11 @@ fn main() {
         };
         for &(name, unit) in figures {
             let Some(figure) = ours.get(name) else { continue };
-            harness.figure(name, unit, || *figure);
+            harness.figure(name, unit, || figure.median);
             match &htb {
                 Ok(htb) => {
                     if let Some(peer) = htb.get(name) {
-                        harness.ratio(name, *figure, "HTB", *peer);
+                        harness.ratio(name, figure.median, "HTB", peer.median);
                     }
                 }
                 Err(reason) => println!("  HTB: not measured: {reason}"),

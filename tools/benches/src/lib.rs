@@ -5,17 +5,19 @@
 //! ```
 //! A case is selected by a part of its name that does not end within a number. Each figure and each ratio is printed with
 //! the one that `tools/benches/SPEED.md` has on record; `--record` writes the new ones there. `--fixed` passes that many
-//! packets and prints nothing: `tools/benches/count` uses it to count events of the processor.
+//! packets and prints nothing: `tools/benches/count` uses it to count events of the processor. A case whose batches are too
+//! far apart has its spread printed instead of a figure, and no ratio.
 
 pub mod peers;
 mod speed;
+pub mod traffic;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use peers::Peer;
+use peers::{Figure, Peer};
 use speed::Speed;
 
 /// The processor time of this process, which other processes disturb less than the time of day.
@@ -26,6 +28,12 @@ fn processor_time() -> Duration {
 
 /// The least number of batches whose median counts.
 const BATCHES: usize = 5;
+
+/// The least number of calls that a cold case makes, and the number of groups of them whose medians count.
+const COLD_CALLS: usize = 100;
+const COLD_BATCHES: usize = 10;
+/// More than the caches of a processor hold.
+const OTHER_DATA: usize = 64 << 20;
 
 /// The cases that the command line selects, how to measure them, and the figures so far.
 pub struct Harness {
@@ -66,16 +74,10 @@ impl Harness {
             || self.names.iter().any(|part| name.split_once(part.as_str()).is_some_and(|(_, after)| ends(after)))
     }
 
-    /// Measures a case, each call of which passes `packets`. The time that `make` takes is not counted.
+    /// Measures a case, each call of which passes `packets`, over and over: what fits into the caches is in them. The time that
+    /// `make` takes is not counted.
     pub fn case<F: FnMut()>(&mut self, name: &str, packets: u64, make: impl FnOnce() -> F) {
-        if !self.selects(name) {
-            return;
-        }
-        let mut call = make();
-        if let Some(fixed) = self.fixed {
-            (0..fixed.div_ceil(packets)).for_each(|_| call());
-            return;
-        }
+        let Some(mut call) = self.start(name, packets, make) else { return };
         let mut time = |calls: u64| {
             let begin = processor_time();
             (0..calls).for_each(|_| call());
@@ -97,9 +99,54 @@ impl Harness {
         while batches.len() < BATCHES || (processor_time() - begin).as_secs_f64() < self.seconds {
             batches.push(time(calls).as_nanos() as f64 / (calls * packets) as f64);
         }
-        let median = peers::median(&mut batches);
-        let spread = (batches[batches.len() * 9 / 10] - batches[batches.len() / 10]) / median * 100.0;
-        self.print(name, median, &format!("ns, 10 to 90 % of the batches within {spread:.0} %"));
+        self.print_batches(name, batches);
+    }
+
+    /// Measures a case as [`case`](Self::case) does, but before each call the caches are filled with something else, as if another
+    /// program had run. Each call should pass as many packets as the case has together after such a pause.
+    pub fn cold_case<F: FnMut()>(&mut self, name: &str, packets: u64, make: impl FnOnce() -> F) {
+        let Some(mut call) = self.start(name, packets, make) else { return };
+        let mut other = vec![0_u8; OTHER_DATA];
+        let mut time = |call: &mut dyn FnMut()| {
+            other.iter_mut().step_by(64).for_each(|line| *line = line.wrapping_add(1));
+            let begin = processor_time();
+            call();
+            (processor_time() - begin).as_nanos() as f64
+        };
+        // Reading the clock twice takes part of a microsecond.
+        let clock = peers::median(&mut (0..BATCHES).map(|_| time(&mut || ())).collect::<Vec<_>>());
+        let (mut times, begin) = (Vec::new(), processor_time());
+        while times.len() < COLD_CALLS || (processor_time() - begin).as_secs_f64() < self.seconds {
+            times.push((time(&mut call) - clock) / packets as f64);
+        }
+        // Single calls differ in what they do; a batch of them does not.
+        let batches = times.chunks(times.len() / COLD_BATCHES).map(|times| peers::median(&mut times.to_vec()));
+        self.print_batches(name, batches.collect());
+    }
+
+    /// What a case calls, if it is selected and to be measured.
+    fn start<F: FnMut()>(&self, name: &str, packets: u64, make: impl FnOnce() -> F) -> Option<F> {
+        if !self.selects(name) {
+            return None;
+        }
+        let mut call = make();
+        if let Some(fixed) = self.fixed {
+            (0..fixed.div_ceil(packets)).for_each(|_| call());
+            return None;
+        }
+        Some(call)
+    }
+
+    fn print_batches(&mut self, name: &str, batches: Vec<f64>) {
+        let figure = Figure::of(batches);
+        let Figure { median, spread } = figure;
+        if figure.is_steady() {
+            self.print(name, median, &format!("ns, 10 to 90 % of the batches within {spread:.0} %"));
+            self.speed.set(name, median, Some(spread), None);
+        } else {
+            println!("{name:<40} {:>12}: 10 to 90 % of the batches within {spread:.0} %", "unsteady");
+            self.speed.set(name, f64::NAN, Some(spread), None);
+        }
     }
 
     /// Reports a figure that is not a time per packet.
@@ -113,7 +160,7 @@ impl Harness {
     fn print(&mut self, name: &str, figure: f64, unit: &str) {
         println!("{name:<40} {figure:>12.2} {unit}{}", self.speed.recorded_figure(name));
         self.measured.push((name.to_owned(), figure));
-        self.speed.set(name, figure, None);
+        self.speed.set(name, figure, None, None);
     }
 
     /// Whether all cases are measured, so that what is slow beside them is worth its time.
@@ -130,7 +177,10 @@ impl Harness {
     pub fn beside(&mut self, name: &str, peer: Peer, figure: &str) {
         let Some(ours) = self.measured(name) else { return };
         match peers::measure(peer).map(|figures| figures.get(figure).copied()) {
-            Ok(Some(theirs)) => self.ratio(name, ours, &format!("{peer:?}"), theirs),
+            Ok(Some(theirs)) if !theirs.is_steady() => {
+                println!("  {peer:?}: unsteady: its rounds are {:.0} % apart", theirs.spread);
+            }
+            Ok(Some(theirs)) => self.ratio(name, ours, &format!("{peer:?}"), theirs.median),
             Ok(None) => println!("  {peer:?}: not measured: it reports no {figure}"),
             Err(reason) => println!("  {peer:?}: not measured: {reason}"),
         }
@@ -147,6 +197,6 @@ impl Harness {
     pub fn ratio(&mut self, name: &str, ours: f64, beside: &str, theirs: f64) {
         let (ratio, recorded) = (ours / theirs, self.speed.recorded_ratio(name));
         println!("{:<40} {theirs:>12.2}, {name} is {ratio:.2} of it{recorded}", format!("  {beside}"));
-        self.speed.set(name, ours, Some(theirs));
+        self.speed.set(name, ours, None, Some(theirs));
     }
 }

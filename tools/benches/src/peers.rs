@@ -5,11 +5,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::traffic::Spread;
+
 /// A peer and its task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Peer {
-    /// DPDK's scheduler with this many pipes, a power of two: `packet`, in ns.
+    /// DPDK's scheduler with this many pipes, a power of two, and packets of 64 bytes: `packet`, in ns.
     RteSched(u32),
+    /// The same under the traffic of [`Traffic`](crate::traffic::Traffic): packets of mixed sizes, pipes drawn in this way, as
+    /// many packets queued as there are pipes. Pipes are configured, so that none comes or goes.
+    RteSchedMixed(u32, Spread),
     /// DPDK's meters: `srtcm`, `trtcm` and `rfc4115`, in ns a packet.
     RteMeter,
     /// ns-2 in the scenario of RFC 2963: `cpu`, in ns of processor time for the whole run.
@@ -33,18 +38,42 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// What several rounds of a measurement gave.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Figure {
+    /// The median, the upper of the middle two.
+    pub median: f64,
+    /// How far the rounds are apart: of many rounds the middle 80 %, otherwise all, in percent of the median.
+    pub spread: f64,
+}
+
+impl Figure {
+    /// Of `rounds`, in any order.
+    pub fn of(mut rounds: Vec<f64>) -> Self {
+        let median = median(&mut rounds);
+        let at = |tenths: usize| rounds.get((rounds.len() * tenths / 10).min(rounds.len() - 1)).copied();
+        let (least, most) = if rounds.len() < 10 { (at(0), at(10)) } else { (at(1), at(9)) };
+        let spread = most.zip(least).map_or(0.0, |(most, least)| (most - least) / median * 100.0);
+        Self { median, spread }
+    }
+    /// Whether the rounds agree well enough for their median to mean something.
+    pub fn is_steady(self) -> bool {
+        self.spread <= MOST_SPREAD
+    }
+}
+
+/// A figure whose rounds are further apart, in percent of it, is not reported.
+pub const MOST_SPREAD: f64 = 30.0;
+
 /// Runs the peer once and returns its figures by name.
 ///
 /// # Errors
 /// States why it could not run, and the package to install.
-pub fn measure(peer: Peer) -> Result<BTreeMap<String, f64>, String> {
+pub fn measure(peer: Peer) -> Result<BTreeMap<String, Figure>, String> {
     match peer {
-        Peer::RteSched(pipes) => {
-            let program = compile("rte_sched")?;
-            let pipes = pipes.to_string();
-            let output = run(Command::new(program).args(["--no-huge", "-m", "3000", "--no-pci", "--", &pipes]))?;
-            Ok(medians(&output))
-        }
+        Peer::RteSched(pipes) => rte_sched(pipes, "small"),
+        Peer::RteSchedMixed(pipes, Spread::Uniform) => rte_sched(pipes, "uniform"),
+        Peer::RteSchedMixed(pipes, Spread::Zipf) => rte_sched(pipes, "zipf"),
         Peer::RteMeter => {
             let program = compile("rte_meter")?;
             Ok(medians(&run(Command::new(program).args(["--no-huge", "-m", "512", "--no-pci"]))?))
@@ -63,6 +92,13 @@ pub fn measure(peer: Peer) -> Result<BTreeMap<String, f64>, String> {
     }
 }
 
+fn rte_sched(pipes: u32, traffic: &str) -> Result<BTreeMap<String, Figure>, String> {
+    let program = compile("rte_sched")?;
+    let mut command = Command::new(program);
+    command.args(["--no-huge", "-m", "3000", "--no-pci", "--", &pipes.to_string(), traffic]);
+    run(&mut command).map(|output| medians(&output))
+}
+
 /// Compiles a program of `tools/benches/`, unless it is newer than its source.
 fn compile(name: &str) -> Result<PathBuf, String> {
     let source = root().join("tools/benches").join(format!("{name}.c"));
@@ -76,7 +112,7 @@ fn compile(name: &str) -> Result<PathBuf, String> {
         .map_err(|_| "DPDK is not installed (Debian: libdpdk-dev, pkg-config)".to_owned())?;
     std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let mut compiler = Command::new("cc");
-    compiler.args(["-O3", "-march=native", "-o"]).arg(&program).arg(&source).args(flags.split_whitespace());
+    compiler.args(["-O3", "-march=native", "-o"]).arg(&program).arg(&source).args(flags.split_whitespace()).arg("-lm");
     run(&mut compiler).map(|_| program)
 }
 
@@ -89,7 +125,7 @@ fn tidegate() -> Result<String, String> {
     Ok(program.to_string_lossy().into_owned())
 }
 
-fn ns2(arguments: &[&str]) -> Result<BTreeMap<String, f64>, String> {
+fn ns2(arguments: &[&str]) -> Result<BTreeMap<String, Figure>, String> {
     let mut command = Command::new("sh");
     // The second line of `times` is the time of the children, user and system.
     command.args(["-c", "ns \"$@\" >/dev/null; code=$?; times; exit $code", "ns"]).args(arguments);
@@ -99,7 +135,7 @@ fn ns2(arguments: &[&str]) -> Result<BTreeMap<String, f64>, String> {
         let (minutes, seconds) = time.strip_suffix('s')?.split_once('m')?;
         Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
     });
-    Ok(BTreeMap::from([("cpu".to_owned(), seconds.sum::<f64>() * 1e9)]))
+    Ok(BTreeMap::from([("cpu".to_owned(), Figure::of(vec![seconds.sum::<f64>() * 1e9]))]))
 }
 
 fn no_ns2(error: String) -> String {
@@ -121,7 +157,7 @@ fn run(command: &mut Command) -> Result<String, String> {
 }
 
 /// The median of each figure that lines `NAME VALUE` report; other lines are left out.
-fn medians(output: &str) -> BTreeMap<String, f64> {
+fn medians(output: &str) -> BTreeMap<String, Figure> {
     let mut figures: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for line in output.lines() {
         if let Some((name, value)) = line.split_once(' ')
@@ -130,7 +166,7 @@ fn medians(output: &str) -> BTreeMap<String, f64> {
             figures.entry(name.to_owned()).or_default().push(value);
         }
     }
-    figures.into_iter().map(|(name, mut values)| (name, median(&mut values))).collect()
+    figures.into_iter().map(|(name, values)| (name, Figure::of(values))).collect()
 }
 
 /// The median, the upper of the middle two.

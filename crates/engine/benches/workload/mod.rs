@@ -1,7 +1,9 @@
-//! A shaper of ten classes under a steady backlog: one packet arrives, one leaves.
+//! A shaper of ten classes under a steady backlog: one packet arrives, one leaves. In the easy case flows take turns and packets have
+//! one size; under [`Traffic`] flows are random, come and go, and packets have sizes of 64 to 1,500 bytes.
 
 use std::hint::black_box;
 
+use tidegate_benches::traffic::{Arrival, Spread, Traffic};
 use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::classify::{Fields, Hosts};
@@ -91,10 +93,50 @@ impl Workload {
         (0..2 * new.packets.len()).for_each(|_| new.one());
         new
     }
+    /// Under traffic of this many flows at once, with as many packets queued.
+    pub fn random(detail: &str, spread: Spread, flows: u32) -> Random {
+        let mut new = Random {
+            engine: engine(detail),
+            traffic: Traffic::new(spread, flows),
+            packets: packets(flows),
+            now: Instant::from_nanos(1),
+        };
+        (0..flows).for_each(|_| new.arrive());
+        (0..4 * flows).for_each(|_| new.one());
+        new
+    }
     /// One packet arrives and one leaves; flows take turns in an order that caches do not prefetch.
     pub fn one(&mut self) {
         self.next = (self.next + 7_919) % self.packets.len();
         self.engine.enqueue(self.now, 0, &self.packets[self.next], &mut Nowhere);
+        self.now = self.engine.deadline(self.now).instant(self.now).unwrap_or(self.now);
+        self.engine.dequeue(self.now, &mut Nowhere);
+    }
+}
+
+/// An engine under [`Traffic`].
+pub struct Random {
+    engine: Engine<u32>,
+    traffic: Traffic,
+    /// A packet of the flow that each place had first.
+    packets: Vec<PacketMeta>,
+    now: Instant,
+}
+
+impl Random {
+    fn arrive(&mut self) {
+        let Arrival { place, flow, size } = self.traffic.arrival();
+        let mut meta = self.packets[place as usize];
+        meta.length = size;
+        // Flows that follow one another at a place have other hosts, and rules find the same class.
+        if let Hosts::V4 { source, .. } = &mut meta.fields.hosts {
+            *source = (u32::from(*source) + ((flow >> 32) as u32) * 0x100).into();
+        }
+        self.engine.enqueue(self.now, 0, &meta, &mut Nowhere);
+    }
+    /// One packet arrives and one leaves.
+    pub fn one(&mut self) {
+        self.arrive();
         self.now = self.engine.deadline(self.now).instant(self.now).unwrap_or(self.now);
         self.engine.dequeue(self.now, &mut Nowhere);
     }

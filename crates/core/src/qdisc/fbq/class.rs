@@ -18,7 +18,7 @@ use crate::heap::Heap;
 use crate::qdisc::Backlog;
 
 /// A byte in virtual time at the usual weight.
-const BYTE_AT_ONE: u64 = (8_000_000_000 << PLACES) / WEIGHT_ONE;
+pub(super) const BYTE_AT_ONE: u64 = (8_000_000_000 << PLACES) / WEIGHT_ONE;
 
 /// With at most so many flows with a queue the wheel is long enough for saved tokens.
 const FEW: u64 = 64;
@@ -288,12 +288,12 @@ impl Class {
     fn requeue(&mut self, flows: &mut Flows, at: u32, tag: u128, length: u128) {
         self.take_out(flows, at);
         let mut needed = length;
-        if self.queued <= FEW && !self.wheel.reaches(tag) {
+        if self.queued <= FEW && !self.wheel.reaches(tag, at) {
             // Flows with saved tokens are as far behind the present. Of many that queue few have any, and there would be many
             // in a bucket.
             needed += Self::virtual_length(self.params.flow_burst, flows[at].weight);
         }
-        if !self.wheel.has_room(needed) {
+        if !self.wheel.has_room(flows, needed) {
             for (tag, at) in self.wheel.grow(flows, needed) {
                 self.put_in(flows, tag, at);
             }

@@ -173,6 +173,11 @@ impl Flows {
     pub fn len(&self) -> usize {
         self.index.len()
     }
+    /// The number of records, those of flows that ended included.
+    #[inline]
+    pub fn slots(&self) -> u32 {
+        self.records.slots()
+    }
     #[inline(never)]
     pub fn find(&self, key: u64) -> Option<u32> {
         self.index.find(key, |at| self.records[at].key == key)

@@ -1,18 +1,21 @@
 //! The flows of a class in the exact order of their tags: buckets of virtual time, each a sorted list.
 //!
-//! *Law*: flows leave in the order of (tag, slot). A flow whose place in its bucket is too far from the end goes among
+//! *Law*: flows leave in the order of (tag, slot). Buckets are intervals of this order: packets have whole numbers of bytes, so that
+//! most flows of weight 1.0 have one of few tags, a byte apart, and there are many with each; those with a tag are divided by their
+//! slots, and the tags between two such by their distance from the former. A flow whose place in its bucket is too far from the end goes among
 //! those with its tag ([`Ties`]), of two tags at a time. A flow that the wheel does not take (a third tag, or one that is
 //! too far ahead or behind) belongs into a heap beside it, and the lesser of both is next; so the order is that of one heap.
 //! *Source*: calendar queues (Brown, CACM 1988) with a bitmap to find the next bucket, as in Eiffel (Saeed et al.,
 //! NSDI 2019), but with an exact order inside a bucket.
 //! *Cost*: O(1) for flows that are served in turn: one sends, and with its next packet goes to the end of a bucket. An
-//! insertion passes at most [`STEPS`] flows; the search for the next bucket reads at most [`LEVELS`] words and four
+//! insertion passes at most [`STEPS`] flows; the search for the next bucket reads at most [`LEVELS`] words and sixteen
 //! more. The lists are links in the records of the flows, which the packet touches anyway; a bucket takes 16 bytes. There
 //! are at least as many buckets as flows in them: the wheel grows, and moves everything, when there are more flows or longer
-//! packets than ever before.
+//! packets than ever before, or when insertions have passed so many flows that growth would have cost less.
 
 use alloc::vec::Vec;
 
+use super::deciders::VIRTUAL_START;
 use super::flow::{Flows, NONE};
 use super::ties::Ties;
 
@@ -22,11 +25,26 @@ const STEPS: u32 = 16;
 const LEVELS: usize = 3;
 /// The numbers of buckets, as powers of two.
 const FEWEST: u32 = 6;
-const MOST: u32 = 20;
-/// The spans that the wheel can have, as powers of two of virtual time: at weight 1.0 from 4.5 kB, for packets of an Ethernet, to 576
-/// kB, for superpackets and flows with saved tokens. What is longer than half of it goes into the heap.
-const SHORTEST: u32 = 53;
-const LONGEST: u32 = 60;
+const MOST: u32 = 22;
+/// How many buckets there may be for each flow in them before the last doubling. Tags lie close behind the present, in a part of
+/// the wheel only, so that there are several flows in a bucket where there are as many buckets as flows.
+const PER_FLOW: usize = 2;
+/// The spans that the wheel can have, as powers of two of bytes at weight 1.0: from 8 kB, for packets of an Ethernet and flows with
+/// saved tokens, to 512 kB, for superpackets. What is longer than half of it goes into the heap.
+const SHORTEST: u32 = 13;
+const LONGEST: u32 = 19;
+/// A byte at weight 1.0, and the parts into which the order is divided from one byte to the next, as a power of two. The first half
+/// of these are of the byte itself, by slots; the others are of the tags up to the next.
+const BYTE: u64 = super::class::BYTE_AT_ONE;
+const PARTS: u32 = 11;
+const SLOT_PARTS: u64 = 1 << (PARTS - 1);
+/// So that a tag between two bytes has a part of the second half.
+const REST: u32 = (u64::BITS - BYTE.leading_zeros()) - (PARTS - 1);
+/// How far the first byte of the wheel may be behind that of its first flow before it is moved, and by how much.
+const BEHIND: u64 = 1 << 22;
+const MOVED: u64 = 1 << 21;
+/// The tag of byte 0.
+const ORIGIN: u128 = VIRTUAL_START - MOVED as u128 * BYTE as u128;
 
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
@@ -43,18 +61,35 @@ const IN_BUCKET: u32 = 1 << 31;
 /// The mark beside it of one that is among the ties with this number. There are fewer buckets.
 const IN_TIES: u32 = 1 << 30;
 
+/// Whether the flow `at` with a tag of the low bits `tag` belongs behind another one with a tag that is less than half of their
+/// range away.
+#[inline]
+fn is_behind((tag, at): (u64, u32), other: (u64, u32)) -> bool {
+    match tag.wrapping_sub(other.0) as i64 {
+        0 => at > other.1,
+        distance => distance > 0,
+    }
+}
+
 /// Flows by tags. See the [module](self).
 #[derive(Clone, Debug)]
 pub(super) struct Wheel {
     buckets: Vec<Bucket>,
     levels: [Vec<u64>; LEVELS],
-    /// The width of a bucket and the span of all, as powers of two.
+    /// The width of a bucket, as a power of two of parts of a byte, and the span of all, as one of bytes.
     width: u32,
     span: u32,
+    /// A number of bytes that is behind every tag in the wheel, and its tag.
+    byte: u64,
+    base: u128,
+    /// The slots of a part of a byte, as a power of two.
+    slots: u32,
     /// The most that a tag may be ahead; a longer packet makes the wheel longer.
     longest: u128,
     /// The number of flows in buckets.
     len: usize,
+    /// How many flows insertions have passed beyond one each. Each is a record that is in no cache.
+    passed: usize,
     /// The number of the first bucket that is not empty, counted from tag zero, and how far behind it the last is that may
     /// not be empty: within the wheel.
     first: u128,
@@ -72,8 +107,12 @@ impl Wheel {
             levels: [const { Vec::new() }; LEVELS],
             width: 0,
             span: SHORTEST,
+            byte: 0,
+            base: ORIGIN,
+            slots: 0,
             longest: 0,
             len: 0,
+            passed: 0,
             first: 0,
             reach: 0,
             ties: Default::default(),
@@ -84,8 +123,8 @@ impl Wheel {
     }
 
     fn size(&mut self, places: u32, span: u32) {
-        (self.width, self.span) = (span - places, span);
-        self.longest = if span < LONGEST { 1 << (span - 1) } else { u128::MAX };
+        (self.width, self.span, self.passed) = (span + PARTS - places, span, 0);
+        self.longest = if span < LONGEST { u128::from(BYTE) << (span - 1) } else { u128::MAX };
         let mut count = 1_usize << places;
         self.buckets = alloc::vec![EMPTY; count];
         for level in &mut self.levels {
@@ -101,11 +140,18 @@ impl Wheel {
     }
 
     /// Whether it has room for one more flow whose tag is `length` ahead, without [`grow`](Self::grow).
-    pub fn has_room(&self, length: u128) -> bool {
-        !self.needs_more() && length < self.longest
+    #[inline]
+    pub fn has_room(&self, flows: &Flows, length: u128) -> bool {
+        !self.needs_more() && !self.is_crowded(flows) && length < self.longest
     }
     fn needs_more(&self) -> bool {
-        self.len >= self.buckets.len() && self.buckets.len() < 1 << MOST
+        let most = self.buckets.len();
+        let is_full = self.len >= most || (self.passed >= most && self.len * PER_FLOW > most);
+        is_full && most < 1 << MOST && self.width > 0
+    }
+    /// Whether insertions have passed many flows because slots have become more numerous than they were.
+    fn is_crowded(&self, flows: &Flows) -> bool {
+        self.passed >= self.buckets.len() && self.slots < slot_width(flows)
     }
 
     /// Makes room for one more flow whose tag is `length` ahead. The flows that were in buckets and are returned are to be
@@ -119,9 +165,36 @@ impl Wheel {
             all.push((tag, at));
         }
         let least = if more { SHORTEST } else { self.span };
-        let needed = (128 - length.leading_zeros() + 1).clamp(least, LONGEST);
-        self.size(places + u32::from(more), needed);
+        let bytes = length / u128::from(BYTE);
+        let needed = (128 - bytes.leading_zeros() + 1).clamp(least, LONGEST);
+        self.slots = slot_width(flows);
+        // No part of a byte is divided between buckets.
+        self.size((places + u32::from(more)).min(needed + PARTS), needed);
         all
+    }
+
+    /// The number of the bucket of (tag, slot), counted from tag zero; `None` for a tag that is too far from all in the wheel.
+    #[inline]
+    fn number(&self, tag: u128, at: u32) -> Option<u128> {
+        let ahead = u64::try_from(tag.wrapping_sub(self.base)).ok()?;
+        let (byte, rest) = (self.byte + ahead / BYTE, ahead % BYTE);
+        let part = match rest {
+            0 => u64::from(at >> self.slots).min(SLOT_PARTS - 1),
+            rest => SLOT_PARTS + (rest >> REST),
+        };
+        // The width is below 64, which the compiler does not know.
+        Some((u128::from(byte) << PARTS | u128::from(part)) >> (self.width % 64))
+    }
+
+    /// Moves the first byte to a place behind `tag`, the only one, unless it is at one.
+    #[inline]
+    fn start(&mut self, tag: u128) {
+        let ahead = tag.wrapping_sub(self.base);
+        if ahead < tag_of(MOVED / 2) || ahead >= tag_of(BEHIND) {
+            let byte = u64::try_from(tag.saturating_sub(ORIGIN) / u128::from(BYTE)).unwrap_or(u64::MAX);
+            self.byte = byte.saturating_sub(MOVED);
+            self.base = ORIGIN + tag_of(self.byte);
+        }
     }
 
     /// Gives the flow `at` a tag that is `length` ahead of its last one, if it is served in turn: if it is the first of
@@ -133,13 +206,12 @@ impl Wheel {
         if position & (IN_BUCKET | IN_TIES) != IN_BUCKET || flow.before != NONE || next == NONE {
             return false;
         }
-        // The width is below 64, which the compiler does not know.
-        let number = tag >> (self.width % 64);
+        let Some(number) = self.number(tag, at) else { return false };
         let index = number as usize & (self.buckets.len() - 1);
         let bucket = &mut self.buckets[index];
         let (low, before) = (tag as u64, bucket.tail);
         let within = number.wrapping_sub(self.first) <= self.reach as u128 && length < self.longest;
-        if !within || before == NONE || (bucket.last, before) > (low, at) {
+        if !within || before == NONE || is_behind((bucket.last, before), (low, at)) {
             return false;
         }
         (bucket.tail, bucket.last) = (at, low);
@@ -169,32 +241,38 @@ impl Wheel {
 
     /// Whether it has a bucket for `tag` beside those of the flows that are in it.
     #[inline]
-    pub fn reaches(&self, tag: u128) -> bool {
-        self.window(tag >> (self.width % 64)).is_some()
+    pub fn reaches(&self, tag: u128, at: u32) -> bool {
+        self.len == 0 || self.number(tag, at).is_some_and(|number| self.window(number).is_some())
     }
 
     /// Inserts the flow `at`, which is in no bucket. Returns whether it has a place; if not, nothing has changed.
     pub fn insert(&mut self, flows: &mut Flows, at: u32, tag: u128) -> bool {
-        let number = tag >> (self.width % 64);
+        if self.len == 0 {
+            self.start(tag);
+        }
+        let Some(number) = self.number(tag, at) else { return false };
         let Some((first, reach)) = self.window(number) else { return false };
         let (index, low) = (number as usize & (self.buckets.len() - 1), tag as u64);
         let bucket = self.buckets[index];
         // After the last flow that precedes it.
         let mut before = bucket.tail;
-        if before != NONE && (bucket.last, before) > (low, at) {
+        if before != NONE && is_behind((bucket.last, before), (low, at)) {
             if self.ties.iter().any(|ties| ties.has(tag)) {
                 return self.tie(flows, at, tag);
             }
             let mut steps = 0;
-            while before != NONE && (flows[before].tag, before) > (low, at) {
+            while before != NONE && is_behind((flows[before].tag, before), (low, at)) {
                 before = flows[before].before;
                 steps += 1;
                 if steps == STEPS {
                     let ties = before != NONE && flows[before].tag == low;
+                    self.passed += STEPS as usize;
                     return ties && self.tie(flows, at, tag);
                 }
             }
+            self.passed += steps as usize;
         }
+        self.passed = self.passed.saturating_sub(1);
         let next = match before {
             NONE => core::mem::replace(&mut self.buckets[index].head, at),
             before => core::mem::replace(&mut flows[before].next, at),
@@ -267,6 +345,11 @@ impl Wheel {
             let passed = next.wrapping_sub(index) & (self.buckets.len() - 1);
             self.first += passed as u128;
             self.reach -= passed;
+            let byte = (self.first << (self.width % 64) >> PARTS) as u64;
+            if byte.wrapping_sub(self.byte) > BEHIND {
+                self.byte += MOVED;
+                self.base += tag_of(MOVED);
+            }
         }
     }
 
@@ -284,14 +367,8 @@ impl Wheel {
         if self.len == 0 {
             return Some(ties.first());
         }
-        let (number, head) = (tag >> (self.width % 64), self.buckets[self.first_index()].head);
-        if self.first != number {
-            return Some(if self.first < number { head } else { ties.first() });
-        }
-        // In one bucket the low bits of the tags decide, and where they are equal the slots.
-        let near = flows[head].tag;
-        let tie = (tag as u64, ties.first());
-        Some(if (near, head) < tie { head } else { tie.1 })
+        let (near, head) = self.peek_buckets(flows)?;
+        Some((near, head).min((tag, ties.first())).1)
     }
 
     /// The ties that come first, with their tag.
@@ -322,10 +399,9 @@ impl Wheel {
             return None;
         }
         let head = self.buckets[self.first_index()].head;
-        // The bits above the width, which is below 64, are those of the bucket.
-        let width = self.width % 64;
-        let low = flows[head].tag & ((1 << width) - 1);
-        Some((self.first << width | u128::from(low), head))
+        // Every tag is ahead of the first byte by less than the low bits can count.
+        let ahead = flows[head].tag.wrapping_sub(self.base as u64);
+        Some((self.base + u128::from(ahead), head))
     }
 
     #[inline]
@@ -378,6 +454,16 @@ impl Wheel {
     }
 }
 
+/// So many bytes in virtual time at weight 1.0.
+const fn tag_of(bytes: u64) -> u128 {
+    bytes as u128 * BYTE as u128
+}
+
+/// The slots of a part of a byte, as a power of two, with which all slots have parts of their own.
+fn slot_width(flows: &Flows) -> u32 {
+    (u32::BITS - flows.slots().leading_zeros()).saturating_sub(PARTS - 1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -425,7 +511,8 @@ mod tests {
                 }
             }
             if stays && !renewed {
-                let mut again = if wheel.has_room(length) { Vec::new() } else { wheel.grow(&mut flows, length) };
+                let mut again =
+                    if wheel.has_room(&flows, length) { Vec::new() } else { wheel.grow(&mut flows, length) };
                 again.push((tag, at));
                 for (tag, at) in again {
                     if wheel.insert(&mut flows, at, tag) {
@@ -471,5 +558,11 @@ mod tests {
         let (_, far, ..) = run(4, 300, &[mtu, mtu << 14, 3]);
         assert!(far > 1_000, "{far} flows beyond the span");
         run(5, 2, &[mtu, 1]);
+        // Whole bytes, so that tags are equal; with weights above and below 1.0; for so long that the first byte moves.
+        let bytes: Vec<u128> = (64..1_500).map(tag_of).collect();
+        let (near, far, ..) = run(6, 20_000, &bytes);
+        assert!(near > 10_000 && far < near / 100, "{near} places in the wheel, {far} beside it");
+        run(7, 3_000, &[tag_of(1_000), tag_of(1_500), tag_of(1_500) / 3, tag_of(64) * 7 / 5]);
+        run(8, 5, &[tag_of(1_500), tag_of(64), tag_of(64_000)]);
     }
 }
