@@ -33,7 +33,7 @@ fn with_unit(number: String, unit: &str) -> String {
 }
 
 /// The scale and the name of the unit in which a value is read best.
-fn scale<'a>(value: f64, unit: &'a str) -> (f64, &'a str) {
+fn scale(value: f64, unit: &str) -> (f64, &str) {
     let steps: &[(f64, &str)] = match unit {
         "bps" | "bit/s" => &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")],
         "ns" => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")],
@@ -114,6 +114,8 @@ pub fn digits(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn a_mean_and_its_interval_have_one_unit_and_the_digits_of_the_interval() {
         for ((mean, half, unit), text) in [
@@ -124,11 +126,9 @@ mod tests {
             ((10_160_173.0, 39.0, "ns"), "10.160 ± < 0.001 ms"),
             ((8_325.0, 43.0, "packets"), "8325 ± 43 packets"),
         ] {
-            assert_eq!(super::human_interval(mean, half, unit), text);
+            assert_eq!(human_interval(mean, half, unit), text);
         }
     }
-
-    use super::*;
 
     #[test]
     fn a_quantity_has_three_digits_and_a_unit() {
