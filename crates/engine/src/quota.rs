@@ -1,4 +1,4 @@
-//! Quotas of rules: a [`Meter`] in each engine counts bytes, a [`Ledger`] adds them up by period.
+//! Quotas of rules: a meter in each engine counts bytes, a [`Ledger`] adds them up by period.
 //!
 //! *Law*: a byte that the meter of an engine has counted reaches the ledger once, also when the rules change in between.
 //! *Units*: bytes of packets on the link, with its overhead, as the classes count them, when they arrive. Packets that are dropped
