@@ -113,9 +113,9 @@ export class Client extends EventEmitter {
     if (typeof message !== "object" || message === null) {
       this.#end(new Error(`this client does not understand a message of tidegate: ${line.slice(0, 120)}`));
     } else if (message.event !== undefined) {
-      this.emit("event", message.event, message.subscription);
+      this.#notify("event", message.event, message.subscription);
     } else if (message.lost !== undefined) {
-      this.emit("lost", message.lost, message.subscription);
+      this.#notify("lost", message.lost, message.subscription);
     } else if (message.id === 0 && message.error) {
       // A refusal of the whole connection.
       this.#end(new Refusal(message.error));
@@ -131,6 +131,11 @@ export class Client extends EventEmitter {
     }
   }
 
+  /** Emits an event in a later turn: who waits for a reply that came before it has the reply by then. */
+  #notify(...what) {
+    setImmediate(() => this.emit(...what));
+  }
+
   /** Ends the connection for a reason, unless it has ended, and the calls that wait. */
   #end(reason, isAsked = false) {
     if (this.#failure) {
@@ -143,7 +148,7 @@ export class Client extends EventEmitter {
       reject(reason);
     }
     this.#waiting.clear();
-    this.emit("close", isAsked ? undefined : reason);
+    this.#notify("close", isAsked ? undefined : reason);
   }
 }
 

@@ -20,11 +20,22 @@ func main() {
 	if len(os.Args) > 1 {
 		name = os.Args[1]
 	}
-	if err := hold(ctx, name); err != nil {
+	for {
+		err := hold(ctx, name)
+		if err == nil {
+			return
+		}
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		// The shaper says no. Whatever else fails may be over when it is back, as after an upgrade.
+		var refusal *tidegate.Refusal
+		if errors.As(err, &refusal) || errors.Is(err, errEnded) || ctx.Err() != nil {
+			os.Exit(1)
+		}
+		time.Sleep(time.Second)
 	}
 }
+
+var errEnded = errors.New("the promise ended")
 
 func hold(ctx context.Context, name string) error {
 	path, err := tidegate.Find(name)
@@ -61,8 +72,12 @@ func hold(ctx context.Context, name string) error {
 			if !open {
 				return client.Err()
 			}
-			if event := notification.Event; event != nil && event.GrantedBps != 0 {
+			event := notification.Event
+			if event != nil && event.GrantedBps != 0 {
 				fmt.Printf("%s: granted %d bit/s\n", event.Kind, event.GrantedBps)
+			}
+			if event != nil && event.Kind == tidegate.EventKindPromiseEnded {
+				return fmt.Errorf("%w: %s", errEnded, event.Text)
 			}
 		}
 	}

@@ -103,10 +103,11 @@ impl From<ClientError> for Error {
 pub fn run(_: &Args) -> Result<(), Failure> {
     let mut text = String::new();
     io::stdin().take(LONGEST).read_to_string(&mut text)?;
-    let read: Value = serde_json::from_str(&text).unwrap_or_default();
+    let read: Result<Value, _> = serde_json::from_str(&text);
     // An error has the version that was asked for, if that can be read.
-    let version = read["cniVersion"].as_str().unwrap_or("1.0.0").to_owned();
-    let answer = answer(read).map_err(|error| {
+    let version = read.as_ref().ok().and_then(|read| read["cniVersion"].as_str()).unwrap_or("1.0.0").to_owned();
+    let read = read.map_err(|wrong| error(CONTENT, format!("standard input is not the JSON of a network: {wrong}")));
+    let answer = read.and_then(answer).map_err(|error| {
         (json!({ "cniVersion": version, "code": error.code, "msg": error.text, "details": error.details }), 1)
     });
     let (answer, code) = answer.map_or_else(|failed| failed, |answer| (answer.unwrap_or_default(), 0));
@@ -134,7 +135,8 @@ fn answer(read: Value) -> Result<Option<Value>, Error> {
             let previous = previous.ok_or_else(|| {
                 error(CONFIGURATION, "there is no prevResult: put this plugin after the one that makes the interface")
             })?;
-            let edits = added(&name, &network.terms()?, &addresses(&previous)?)?;
+            let permitted = !network.annotations.is_empty();
+            let edits = added(&name, &network.terms()?, &addresses(&previous)?, permitted)?;
             change(&network, &name, edits)?;
             Ok(Some(previous))
         }
@@ -190,8 +192,8 @@ impl Network {
     }
 }
 
-/// The edits that give the terms to these addresses.
-fn added(name: &str, terms: &Terms, addresses: &[String]) -> Result<Vec<Edit>, Error> {
+/// The edits that give the terms to these addresses. There must be terms, unless annotations are `permitted` to have some.
+fn added(name: &str, terms: &Terms, addresses: &[String], permitted: bool) -> Result<Vec<Edit>, Error> {
     let value = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let ceiling = terms.at_most.iter().map(|rate| value("at-most", rate));
     let rule =
@@ -212,7 +214,12 @@ fn added(name: &str, terms: &Terms, addresses: &[String]) -> Result<Vec<Edit>, E
             CONFIGURATION,
             "`at-most` without `class` or `minimum`: name the class of which the container is a part",
         )),
-        (None, None) => Ok(Vec::new()),
+        // Annotations may give it something, and do not have to.
+        (None, None) if permitted => Ok(Vec::new()),
+        (None, None) => Err(error(
+            CONFIGURATION,
+            "the container would be given nothing: write `class`, `at-most` or `minimum`, or permit them in `annotations`",
+        )),
     }
 }
 

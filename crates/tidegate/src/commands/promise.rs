@@ -66,13 +66,13 @@ pub struct Args {
     #[arg(long, value_name = "NAME", help_heading = "Which flows")]
     direction: Option<String>,
     /// Grant each of them at least this rate
-    #[arg(long, value_name = "RATE", help_heading = "What")]
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true, help_heading = "What")]
     min: Option<Rate>,
     /// Hold the minimum for this many flows
     #[arg(long, value_name = "NUMBER", default_value_t = 1, help_heading = "What")]
     flows: u32,
     /// Raise their shares by this many steps
-    #[arg(long, value_name = "STEPS", default_value_t = 0, help_heading = "What")]
+    #[arg(long, value_name = "STEPS", default_value_t = 0, allow_negative_numbers = true, help_heading = "What")]
     prefer: u32,
     /// Move them to CLASS when they are granted less than RATE, by default an eighth more than --min
     #[arg(long, value_name = "[RATE:]CLASS", help_heading = "What")]
@@ -272,6 +272,8 @@ fn told(state: &PromiseState) -> String {
     }
     if state.held > 0 {
         text += &format!("; held for {} to come", state.held);
+    } else if state.flows == 0 && !state.minimum.is_zero() {
+        text += "; nothing is held for it, and it waits for room";
     }
     if state.waiting > 0 {
         text += &format!("; {} of them wait for room", state.waiting);

@@ -88,6 +88,7 @@ pub fn a_container_has_its_terms_while_it_lives() -> Ended {
         (json!({ "at-most": "1mbit" }), 7, "without `class`"),
         (json!({ "class": "media", "at-most": "fast" }), 7, "at-most"),
         (json!({ "class": "nosuch" }), 100, "nosuch"),
+        (json!({ "clas": "media" }), 7, "would be given nothing"),
         (json!({ "class": "media", "prevResult": null }), 7, "after the one that makes the interface"),
         (json!({ "class": "media", "cniVersion": "0.1.0" }), 1, "0.1.0"),
         (json!({ "class": "media", "control": "/nonexistent/socket" }), 11, "is it running?"),

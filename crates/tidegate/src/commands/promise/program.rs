@@ -19,6 +19,7 @@ use tidegate_exec::signals::{SignalAction, Signals, pass_on};
 use super::{Args, told};
 use crate::Failure;
 use crate::commands::connect::process;
+use crate::commands::events;
 use crate::commands::exec::OURS;
 
 /// How often a shaper that has gone is looked for. It is also how long a silent one may go without being asked.
@@ -70,13 +71,24 @@ pub fn run(args: &Args, call: PromiseCall) -> Result<(), Failure> {
 fn promised(args: &Args, call: &PromiseCall, limit: Option<Duration>) -> Result<Client, Failure> {
     let mut client = args.connect.open()?;
     limit.into_iter().for_each(|limit| client.set_limit(limit));
-    if process(&client).is_none() {
+    let Some(shaper) = process(&client) else {
         let text = "the shaper is outside of this container: the numbers of processes here are those of others there; \
                     request the promise on the host, with --cgroup or --service";
         return Err(Failure::Failed(text.into()));
+    };
+    // The program may enter the other one, as `ip netns exec` does.
+    let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    if let (Some(ours), Some(theirs)) = (network("self"), network(&shaper.to_string()))
+        && ours != theirs
+    {
+        message!(
+            "tidegate: the shaper (process {shaper}) is in another network namespace, and only sockets there are under the promise"
+        );
     }
     let promised = client.promise(call)?;
-    message!("tidegate: {}", told(&promised.state));
+    // The class of flows that nobody has seen is where packets go that match no rule.
+    let guessed = if promised.state.flows == 0 { "; that is their class if no rule says otherwise" } else { "" };
+    message!("tidegate: {}{guessed}", told(&promised.state));
     Ok(client)
 }
 
@@ -129,6 +141,10 @@ impl Held<'_> {
                     // Somebody who may ended it, so it is not requested again.
                     let why = event.text.unwrap_or_default();
                     message!("tidegate: the promise ended: {why}; {} goes on without it", self.name);
+                }
+                // Drops and rates of flows are many, and the program is what people look at.
+                Ok(Some((_, Pushed::Event(event)))) if !matches!(event.kind, EventKind::Dropped | EventKind::Rate) => {
+                    message!("tidegate: {}", events::line(&event));
                 }
                 Ok(Some(_)) => {}
                 Ok(None) => return,
