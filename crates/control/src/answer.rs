@@ -100,7 +100,7 @@ pub struct TrafficAnswer {
     pub class: String,
 }
 
-/// A class whose packets wait for a ceiling. It was asked for, so that what waits for it has no grade.
+/// A class whose packets wait for a ceiling. It was asked for, so that pages and transfers that wait for it have no grade.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Held {
     /// The class.
@@ -277,8 +277,8 @@ impl Collected {
 /// from which losses are derived. `text` of the result is empty.
 ///
 /// A class whose name states the kind of its traffic answers for its flows: its waits are those of all packets in the last
-/// second. Elsewhere the flows of a kind do. What waits for a ceiling has no grade, nor have the transfers and pages of a class
-/// in which traffic does: the operator asked for this wait.
+/// second. Elsewhere the flows of a kind do. The transfers and pages of a class in which traffic waits for a ceiling have no grade:
+/// the operator asked for this wait. Calls and games have one always.
 pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], before: &Before) -> Answer {
     let mut found: BTreeMap<Traffic, Collected> = BTreeMap::new();
     let mut named = HashMap::new();
@@ -289,7 +289,7 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
         named.insert(class.name.as_str(), traffic);
         let (arrived, dropped) = since(counts_of_class(class), before.classes.get(&class.name));
         let is_silent = class.rate.is_zero() && class.queue.packets == 0 && dropped == 0;
-        if is_silent || class.held_by.is_some() || is_held(&class.name, traffic) {
+        if is_silent || is_held(&class.name, traffic) {
             continue;
         }
         let all = found.entry(traffic).or_default();
@@ -313,7 +313,7 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
             continue;
         }
         let (traffic, basis) = kind::of_flow(flow);
-        if flow.held_by.is_some() || is_held(through, traffic) {
+        if is_held(through, traffic) {
             continue;
         }
         let all = found.entry(traffic).or_default();

@@ -224,7 +224,7 @@ export const lines = (state) => {
       most === undefined ? "no rate is configured" : "configured " + rate(most),
       "overhead takes " + rate(overhead_bps) + (used_bps > 0 ? " (" + percent(overhead_bps / used_bps) + ")" : ""),
     ];
-    const word = !state.seen.in_force ? "not shaped" : answer?.grade || (answer ? "idle" : "…");
+    const word = !state.seen.in_force ? "not shaped" : !answer ? "…" : answer.grade || (answer.held ? "at a ceiling" : answer.traffic ? "not graded" : "idle");
     const card = make("div", { class: "line" },
       make("p", { class: "fill" }, make("b", { text: way(direction.name) }), make("b", { class: "grade " + (state.seen.in_force ? answer?.grade || "" : "poor"), text: word })));
     if (answer?.traffic) card.append(make("ul", { class: "kinds" }, ...answer.traffic.map(kind)));

@@ -15,7 +15,8 @@ export const bytes = (n) => scaled(n, ["B", "kB", "MB", "GB", "TB"], 1000);
 export const count = (n) => (n < 100000 ? String(n) : scaled(n, ["", "k", "M", "G"], 1000).trim());
 export const each = (n) => (n === null || n === undefined ? "–" : scaled(n, ["/s", "k/s", "M/s"], 1000));
 export const time = (s) => (s === null || s === undefined ? "–" : s === 0 ? "0 ms" : s < 999.5e-6 ? (s * 1e6).toFixed(0) + " µs" : scaled(s * 1e6, ["µs", "ms", "s"], 1000));
-export const nanos = (ns) => time(ns / 1e9);
+// A wait that was measured is never zero.
+export const nanos = (ns) => (ns === 0 ? "–" : time(ns / 1e9));
 export const percent = (part) => (part * 100 < 10 ? (part * 100).toFixed(1) : (part * 100).toFixed(0)) + " %";
 export const ago = (ns) => {
   const s = Math.round(ns / 1e9);

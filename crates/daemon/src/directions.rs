@@ -38,6 +38,8 @@ pub struct ShapedDirection {
     generation: u64,
     /// Why the rules that hold now could not be put in force last.
     not_renewed: Option<String>,
+    /// The rules whose quota was used up when that was logged last.
+    used_up: Vec<u32>,
     /// The state of a rate that follows the line.
     pub(crate) following: Option<FollowStatus>,
 }
@@ -61,6 +63,7 @@ impl ShapedDirection {
             beats,
             generation: 0,
             not_renewed: None,
+            used_up: Vec::new(),
             following: None,
         })
     }
@@ -88,7 +91,7 @@ impl ShapedDirection {
         match outcome {
             Ok(false) => Vec::new(),
             Err(error) if before.as_ref() == Some(&error) => Vec::new(),
-            Ok(true) => self.timed_rules().into_iter().chain(self.quotas().iter().map(quota)).collect(),
+            Ok(true) => self.timed_rules().into_iter().chain(self.changed_quotas()).collect(),
             Err(error) => vec![format!("rules with `when`, `quota` or `mac` could not be changed: {error}")],
         }
     }
@@ -96,6 +99,13 @@ impl ShapedDirection {
     pub(crate) fn timed_rules(&self) -> Vec<String> {
         let Some(shaping) = &self.shaping else { return Vec::new() };
         shaping.timed_rules().into_iter().map(|timed| timed_rule(shaping.config(), timed)).collect()
+    }
+    /// Describes the rules whose quota is used up since the last time, or is so no longer.
+    fn changed_quotas(&mut self) -> Vec<String> {
+        let all = self.quotas();
+        let used_up = all.iter().filter(|status| status.is_used_up()).map(|status| status.rule).collect();
+        let before = std::mem::replace(&mut self.used_up, used_up);
+        all.iter().filter(|one| one.is_used_up() != before.contains(&one.rule)).map(quota).collect()
     }
     /// The rules with a quota.
     pub(crate) fn quotas(&self) -> Vec<QuotaStatus> {

@@ -158,7 +158,7 @@ impl Scalar for Quota {
             message: format!("`{}` is not a period of a quota", period.trim()),
             help: suggest::help(&word, &Period::ALL.map(Period::word)),
         })?;
-        let amount = Bytes::from_text(amount)?;
+        let amount = Bytes::from_text(amount).map_err(|wrong| Wrong { help: help(), ..wrong })?;
         if amount == Bytes::ZERO {
             let message = "a quota of zero is always used up".into();
             return Err(Wrong { message, help: "remove the rule, or write how much it may use".into() });

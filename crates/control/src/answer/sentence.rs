@@ -41,6 +41,15 @@ impl TrafficAnswer {
 }
 
 impl Answer {
+    /// Returns the answer in a word or two.
+    pub fn word(&self) -> &'static str {
+        match self.grade {
+            Some(grade) => grade.word(),
+            None if !self.held.is_empty() => "at a ceiling",
+            None if self.traffic.is_empty() => "idle",
+            None => "not graded",
+        }
+    }
     /// Returns the answer as a sentence without a full stop: `calls: good, 3 ms; web: good, 26 ms; line full, by anna-laptop
     /// 61 %`. `wait` formats a wait.
     pub fn sentence(&self, wait: impl Fn(Span) -> String) -> String {

@@ -40,6 +40,9 @@ pub struct Explain {
     /// Owner of the sending socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// The interface by which it came in, if it is forwarded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from_interface: Option<String>,
     /// Length with the IP header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub length_bytes: Option<u16>,

@@ -5,7 +5,7 @@ use tidegate_control::calls::{Buckets, Explain, Explained, Queued};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::classify::{Fields, Hosts, IcmpType, Signal, Traits, Version};
 use tidegate_core::{Credit, Dscp, Qdisc};
-use tidegate_engine::FlowIdentity;
+use tidegate_engine::{FlowIdentity, interface_number};
 use tidegate_live::shaping::LiveEngine;
 
 use super::reading::{flow, held_by, queued, who};
@@ -110,6 +110,7 @@ fn fields_of(request: &Explain) -> Result<Fields, Refusal> {
         destination_port: request.destination_port,
         mark: request.mark.unwrap_or(0),
         uid: request.uid,
+        cgroup: request.from_interface.as_deref().map(interface_number),
         traits: Traits { length: request.length_bytes.unwrap_or(0), signal },
         ..Fields::default()
     })

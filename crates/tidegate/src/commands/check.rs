@@ -364,6 +364,15 @@ fn write_times(out: &mut dyn Write, config: &Config, told: &mut HashSet<String>)
             }
         }
     }
+    for (number, rule) in (1..).zip(&config.rules) {
+        for name in rule.matches.from_interfaces.iter().filter(|name| !Path::new("/sys/class/net").join(name).exists())
+        {
+            let line = format!("rule {number}: there is no interface `{name}` here now");
+            if told.insert(line.clone()) {
+                writeln!(out, "{line}")?;
+            }
+        }
+    }
     let today = today();
     for (rule, _, quota) in config.quotas() {
         let next = quota.period.next(today);

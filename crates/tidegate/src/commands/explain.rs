@@ -90,6 +90,9 @@ pub struct Args {
     /// The user that owns the sending socket
     #[arg(long, value_name = "N", conflicts_with = "file")]
     uid: Option<u32>,
+    /// The interface by which it came in, if it is forwarded
+    #[arg(long, value_name = "INTERFACE", conflicts_with_all = ["file", "uid"])]
+    from_interface: Option<String>,
     /// The length in bytes, with the IP header
     #[arg(long, value_name = "BYTES", conflicts_with = "file")]
     length: Option<u16>,
@@ -267,6 +270,7 @@ fn fields(args: &Args) -> Result<Fields, Failure> {
         destination_port: args.destination_port,
         mark: args.mark.unwrap_or(0),
         uid: args.uid,
+        cgroup: args.from_interface.as_deref().map(tidegate_engine::interface_number),
         traits: Traits { length: args.length.unwrap_or(0), signal },
         ..Fields::default()
     })
@@ -287,6 +291,7 @@ fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         dscp: args.dscp.map(Dscp::value),
         mark: args.mark,
         uid: args.uid,
+        from_interface: args.from_interface.clone(),
         length_bytes: args.length,
         tcp_flags: args.flags(),
         pure_ack: args.pure_ack,
@@ -294,6 +299,11 @@ fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     })?;
     let text = client.in_force(&InForce { direction: Some(explained.direction.clone()) })?;
     let config = tidegate_replay::exact::configuration(&text).map_err(Failure::Failed)?;
+    if args.from_interface.is_none() && config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty()) {
+        message!(
+            "tidegate: rules ask by which interface a forwarded packet came in; without --from-interface none is assumed"
+        );
+    }
     let off = explained.rules_off.iter().map(|rule| rule.saturating_sub(1)).collect();
     let mut names = tidegate_engine::Names { off, ..tidegate_engine::Names::default() };
     names.macs = tidegate_live::shaping::devices(&config).unwrap_or_default();

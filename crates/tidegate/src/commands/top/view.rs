@@ -276,7 +276,11 @@ impl View {
             return;
         };
         // On a small screen there is no room for it.
-        let answers = if area.height >= 16 { answer::lines(&self.seen, area.width.into()) } else { vec![] };
+        let answers = match area.height >= 16 && self.lost.is_none() {
+            true => answer::lines(&self.seen, area.width.into()),
+            // Without a reply nobody knows whether anything is shaped.
+            false => vec![],
+        };
         let head: Vec<_> = answers.into_iter().chain(self.head_lines(&direction, area.width.into())).collect();
         let foot = self.foot_lines(area.width.into());
         let list = if self.hosts { Vec::new() } else { self.flows() };
@@ -334,7 +338,10 @@ impl View {
     /// The state of the line, with more facts where there is room, and below it the trouble.
     fn head_lines(&self, direction: &DirectionObservation, width: usize) -> Vec<Line<'static>> {
         if let Some(lost) = &self.lost {
-            return lines_of(&format!("{lost}; trying again"), width, 3, Style::new().red().bold());
+            let text = format!(
+                "{lost}; trying again. What stands below is the last that was heard, and traffic may pass unshaped: `tidegate status`"
+            );
+            return lines_of(&text, width, 3, Style::new().red().bold());
         }
         let frozen = if self.frozen { "  FROZEN" } else { "" };
         let mut text = show::headline(&self.seen, direction);

@@ -56,15 +56,16 @@ pub fn lines(seen: &Observation, width: usize) -> Vec<Line<'static>> {
 }
 
 fn of_direction(name: &str, answer: &Answer, width: usize) -> Vec<Line<'static>> {
-    let word = answer.grade.map_or("idle", Grade::word);
     let mut words = vec![
         Words::styled(format!("{name}: "), Style::new().bold()),
-        Words::styled(word, style(answer.grade).bold()),
+        Words::styled(answer.word(), style(answer.grade).bold()),
         Words::raw("  "),
     ];
     let kinds = answer.traffic.iter().map(|one| (one.sentence(wait), style(one.grade)));
     let line = answer.line().map(|text| (text, Style::new()));
-    for (n, (text, style)) in kinds.chain(line).enumerate() {
+    // A word says that there is a ceiling where nothing has a grade; the sentence, of whom.
+    let held = answer.held().map(|text| (text, Style::new()));
+    for (n, (text, style)) in kinds.chain(held).chain(line).enumerate() {
         if n > 0 {
             words.push(Words::raw("; "));
         }
