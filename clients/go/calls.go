@@ -795,6 +795,9 @@ type Explain struct {
 	// Owner of the sending socket.
 	UID *uint32 `json:"uid,omitempty"`
 
+	// The interface by which it came in, if it is forwarded.
+	FromInterface string `json:"from_interface,omitempty"`
+
 	// Length with the IP header.
 	LengthBytes *uint16 `json:"length_bytes,omitempty"`
 
@@ -1199,7 +1202,7 @@ type GuardianStatus struct {
 	Reachable bool `json:"reachable"`
 }
 
-// A class whose packets wait for a ceiling. It was asked for, so that what waits for it has no grade.
+// A class whose packets wait for a ceiling. It was asked for, so that pages and transfers that wait for it have no grade.
 type Held struct {
 	// The class.
 	Class string `json:"class"`

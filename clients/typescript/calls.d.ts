@@ -540,6 +540,8 @@ export interface Explain {
   mark?: number;
   /** Owner of the sending socket. */
   uid?: number;
+  /** The interface by which it came in, if it is forwarded. */
+  from_interface?: string;
   /** Length with the IP header. */
   length_bytes?: number;
   /** The octet of TCP flags, FIN the lowest bit. */
@@ -830,7 +832,7 @@ export interface GuardianStatus {
   reachable: boolean;
 }
 
-/** A class whose packets wait for a ceiling. It was asked for, so that what waits for it has no grade. */
+/** A class whose packets wait for a ceiling. It was asked for, so that pages and transfers that wait for it have no grade. */
 export interface Held {
   /** The class. */
   class: string;
