@@ -38,6 +38,8 @@ export class Client extends EventEmitter {
   #length = 0;
   /** Why the connection has ended. */
   #failure;
+  /** Whether there was a reply in this turn. */
+  #answered = false;
 
   constructor(socket) {
     super();
@@ -123,6 +125,8 @@ export class Client extends EventEmitter {
       const call = this.#waiting.get(message.id);
       this.#waiting.delete(message.id);
       clearTimeout(call?.timer);
+      this.#answered = true;
+      setImmediate(() => (this.#answered = false));
       if (message.error) {
         call?.reject(new Refusal(message.error));
       } else {
@@ -131,9 +135,13 @@ export class Client extends EventEmitter {
     }
   }
 
-  /** Emits an event in a later turn: who waits for a reply that came before it has the reply by then. */
+  /** Emits an event. One that came with a reply before it is emitted in the next turn: who waits for the reply has it by then. */
   #notify(...what) {
-    setImmediate(() => this.emit(...what));
+    if (this.#answered) {
+      setImmediate(() => this.emit(...what));
+    } else {
+      this.emit(...what);
+    }
   }
 
   /** Ends the connection for a reason, unless it has ended, and the calls that wait. */

@@ -93,6 +93,19 @@ test("events come in parts and between replies", async (t) => {
   assert.deepEqual(heard, [["log", "ü", 1], [7, 1]]);
 });
 
+test("an event behind a reply is heard by who waits for the reply", async (t) => {
+  const client = await served(t, (socket, { id }) => {
+    socket.write(`{"id":${id},"ok":{"subscription":1}}\n{"subscription":1,"event":{"kind":"log"}}\n{"subscription":1,"lost":7}\n`);
+  });
+  await client.events({});
+  const heard = [];
+  await new Promise((resolve) => {
+    client.on("event", (event) => heard.push(event.kind));
+    client.on("lost", (lost) => resolve(heard.push(lost)));
+  });
+  assert.deepEqual(heard, ["log", 7]);
+});
+
 test("a socket is found by its interface", async (t) => {
   const directory = folder(t);
   process.env.XDG_RUNTIME_DIR = directory;
