@@ -1,5 +1,6 @@
 //! The shaped directions of the traffic: a data path for each, with the configuration in force.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Bounds, Config, Direction, Rule};
@@ -38,8 +39,6 @@ pub struct ShapedDirection {
     generation: u64,
     /// Why the rules that hold now could not be put in force last.
     not_renewed: Option<String>,
-    /// The rules whose quota was used up when that was logged last.
-    used_up: Vec<u32>,
     /// The state of a rate that follows the line.
     pub(crate) following: Option<FollowStatus>,
 }
@@ -63,7 +62,6 @@ impl ShapedDirection {
             beats,
             generation: 0,
             not_renewed: None,
-            used_up: Vec::new(),
             following: None,
         })
     }
@@ -85,13 +83,14 @@ impl ShapedDirection {
     pub(crate) fn renew_rules(&mut self) -> Vec<String> {
         let rate = self.following.as_ref().map(|following| following.allowed);
         let Some(shaping) = &mut self.shaping else { return Vec::new() };
+        let off = shaping.rules_off().clone();
         let outcome = shaping.renew_rules(rate).map_err(|error| error.to_string());
         // Neighbours, who choose their addresses, must not be able to fill the log with the same line each second.
         let before = std::mem::replace(&mut self.not_renewed, outcome.as_ref().err().cloned());
         match outcome {
             Ok(false) => Vec::new(),
             Err(error) if before.as_ref() == Some(&error) => Vec::new(),
-            Ok(true) => self.timed_rules().into_iter().chain(self.changed_quotas()).collect(),
+            Ok(true) => self.timed_rules().into_iter().chain(self.changed_quotas(&off)).collect(),
             Err(error) => vec![format!("rules with `when`, `quota` or `mac` could not be changed: {error}")],
         }
     }
@@ -100,12 +99,12 @@ impl ShapedDirection {
         let Some(shaping) = &self.shaping else { return Vec::new() };
         shaping.timed_rules().into_iter().map(|timed| timed_rule(shaping.config(), timed)).collect()
     }
-    /// Describes the rules whose quota is used up since the last time, or is so no longer.
-    fn changed_quotas(&mut self) -> Vec<String> {
-        let all = self.quotas();
-        let used_up = all.iter().filter(|status| status.is_used_up()).map(|status| status.rule).collect();
-        let before = std::mem::replace(&mut self.used_up, used_up);
-        all.iter().filter(|one| one.is_used_up() != before.contains(&one.rule)).map(quota).collect()
+    /// Describes the rules with a quota that hold now and did not before, when `off` were the indices of those that did not, or
+    /// the other way round.
+    fn changed_quotas(&self, off: &BTreeSet<u32>) -> Vec<String> {
+        let is_off = |rule: u32| self.shaping.as_ref().is_some_and(|shaping| shaping.rules_off().contains(&rule));
+        let changed = |status: &QuotaStatus| off.contains(&(status.rule - 1)) != is_off(status.rule - 1);
+        self.quotas().iter().filter(|status| changed(status)).map(quota).collect()
     }
     /// The rules with a quota.
     pub(crate) fn quotas(&self) -> Vec<QuotaStatus> {

@@ -23,7 +23,7 @@ pub struct Group {
     pub measures: Vec<Measure>,
     /// A row for each variant.
     pub rows: Vec<Row>,
-    /// What else was measured, with the value of each row. It is shown where a look asks for it by name.
+    /// The other measures, with the value of each row. They are shown where a look asks for them by name.
     pub others: Vec<(Measure, Vec<Option<Estimate>>)>,
 }
 
@@ -103,7 +103,7 @@ impl Estimate {
 }
 
 impl Better {
-    /// What stands behind the name of a measure.
+    /// The remark behind the name of a measure.
     pub(crate) fn remark(self) -> &'static str {
         match self {
             Self::Less => " (less is better)",

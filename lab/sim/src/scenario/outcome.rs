@@ -428,7 +428,7 @@ impl Outcome {
     }
 }
 
-/// What stands behind the names of measures of each direction if data goes `both_ways`, or was seen to. A mean over both
+/// The endings of the names of measures of each direction if data goes `both_ways`, or was seen to. A mean over both
 /// directions would describe neither.
 fn directions(delays: &[Histogram; 2], both_ways: bool) -> Option<[&'static str; 2]> {
     (both_ways || delays.iter().all(|delays| delays.count() > 0)).then_some([" up", " down"])

@@ -447,7 +447,12 @@ pub fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
             arguments,
             &["cannot reach tidegate at /nonexistent/socket", "is it running?"],
         );
-        refused(at(nobody.to_str().unwrap()), 1, arguments, &["cannot reach tidegate at ", "is it running?"]);
+        // `status` says what became of the process.
+        let expected: &[&str] = match arguments[0] {
+            "status" => &["nothing listens at ", "its process left no words"],
+            _ => &["cannot reach tidegate at ", "is it running?"],
+        };
+        refused(at(nobody.to_str().unwrap()), 1, arguments, expected);
         let mut elsewhere = Command::new(env!("CARGO_BIN_EXE_tidegate"));
         let arguments: Vec<&str> =
             arguments.iter().map(|one| if *one == "shaper.toml" { file.to_str().unwrap() } else { one }).collect();
