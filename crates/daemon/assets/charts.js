@@ -5,6 +5,9 @@ const LEFT = 82;
 const HEIGHT = 200;
 // Upper bounds of the ranges of waits: 16.384 µs, and twice as much each. The first begins at half of that.
 const RANGES = 21;
+// The power of ten at or below a value. From a logarithmic axis that begins just below one, as at 97 µs, uPlot makes labels without
+// end: the page would stand still.
+const decade = (value) => Number("1e" + Math.floor(Math.log10(value)));
 const bound = (n) => 16384e-9 * 2 ** n;
 const decode = (text) => {
   const found = new Array(RANGES).fill(0);
@@ -175,7 +178,7 @@ const options = (kind, state, direction, order, { names, numbers }, width) => {
     : kind.promises
       ? { range: () => [0, Math.max(names.length, 1)] }
       // A logarithmic axis: the waits of calls are read beside those of bulk, which are a hundred times as long.
-      : kind.of === "wait_p99_s" ? { distr: 3, range: (_, low, high) => [Math.min(1e-3, Math.max(low || 1e-3, 1e-5)), Math.max((high || 0) * 1.3, 1e-1)] }
+      : kind.of === "wait_p99_s" ? { distr: 3, range: (_, low, high) => [decade(Math.min(1e-3, Math.max(low || 1e-3, 1e-5))), Math.max((high || 0) * 1.3, 1e-1)] }
       : { range: (_, __, high) => {
         const most = Math.max(high || 0, kind.of === "rate_bps" ? now().limit_bps || 0 : 0);
         // Above the configured rate is its name, and above that the letters of changes.
