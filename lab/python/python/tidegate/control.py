@@ -185,6 +185,7 @@ class _Calls:
         dscp: int | None = None,
         mark: int | None = None,
         uid: int | None = None,
+        from_interface: str | None = None,
         length_bytes: int | None = None,
         tcp_flags: int | None = None,
         pure_ack: bool | None = None,
@@ -259,12 +260,13 @@ class _Calls:
         *,
         direction: str | None = None,
         text: str | None = None,
+        file: str | None = None,
         edits: Sequence[Mapping[str, Any]] | None = None,
         dry_run: bool | None = None,
         confirm_ns: int | None = None,
     ) -> Any:
-        """Puts another shaper file in force (``text``), or edits of the one in force. With ``confirm_ns`` the change is taken back
-        unless :meth:`confirm` is called within that time."""
+        """Puts another shaper file in force (``text``; ``file`` is its path, for the log), or edits of the one in force. With
+        ``confirm_ns`` the change is taken back unless :meth:`confirm` is called within that time."""
         return self.call("apply", **_given(locals()))
 
     def confirm(self) -> Any:
