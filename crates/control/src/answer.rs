@@ -26,7 +26,9 @@ use std::collections::{BTreeMap, HashMap};
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Rate, Span};
 
-use crate::calls::{ClassObservation, DirectionObservation, FlowObservation, HeldBy, HostObservation, arrives};
+use crate::calls::{
+    ClassObservation, DirectionObservation, FlowObservation, HeldBy, HostObservation, WaitTimes, arrives,
+};
 use crate::quantities::{bps, ns};
 use kind::Basis;
 use limits::Limits;
@@ -212,6 +214,10 @@ impl Traffic {
         let lost = lost_ppm.map(|limits| of(evidence.lost_ppm, limits));
         Some(wait.min(jitter.unwrap_or(Grade::Good)).min(lost.unwrap_or(Grade::Good)))
     }
+    /// The percentile that counts for this kind.
+    const fn wait(self, times: &WaitTimes) -> Span {
+        if self.is_live() { times.p99 } else { times.p90 }
+    }
     /// Whether the wait of the worst flow counts, and not that of nine of ten.
     const fn is_live(self) -> bool {
         matches!(self, Self::Calls | Self::Games | Self::Live)
@@ -283,7 +289,7 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
     let mut found: BTreeMap<Traffic, Collected> = BTreeMap::new();
     let mut named = HashMap::new();
     let held = held(direction);
-    let is_held = |class: &str, traffic: Traffic| !traffic.is_live() && held.iter().any(|held| held.class == class);
+    let is_held = |class: &str, traffic: Traffic| !traffic.is_live() && held.contains_key(class);
     for class in &direction.classes {
         let Some(traffic) = kind::of_class(&class.name) else { continue };
         named.insert(class.name.as_str(), traffic);
@@ -293,14 +299,14 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
             continue;
         }
         let all = found.entry(traffic).or_default();
-        all.waits.push((if traffic.is_live() { class.wait.p99 } else { class.wait.p90 }, class.name.clone()));
+        all.waits.push((traffic.wait(&class.wait), class.name.clone()));
         all.jitter = all.jitter.max(class.wait.jitter);
         all.rate = all.rate.saturating_add(class.rate.as_bps());
         (all.arrived, all.dropped) = (all.arrived + arrived, all.dropped + dropped);
     }
     for flow in &direction.flows {
-        let through = flow.through.as_ref().unwrap_or(&flow.class);
-        if let Some(traffic) = named.get(through.as_str()) {
+        let through = flow.leaves_through();
+        if let Some(traffic) = named.get(through) {
             if flow.is_active()
                 && let Some(all) = found.get_mut(traffic)
             {
@@ -318,7 +324,7 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
         }
         let all = found.entry(traffic).or_default();
         let (arrived, dropped) = since(counts_of_flow(flow), before.flows.get(&flow.flow.key));
-        all.waits.push((if traffic.is_live() { flow.wait.p99 } else { flow.wait.p90 }, through.clone()));
+        all.waits.push((traffic.wait(&flow.wait), through.to_owned()));
         all.jitter = all.jitter.max(flow.wait.jitter);
         all.rate = all.rate.saturating_add(flow.rate.as_bps());
         (all.arrived, all.dropped) = (all.arrived + arrived, all.dropped + dropped);
@@ -330,26 +336,32 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
     for one in traffic.iter_mut().filter(|one| direction.classes.len() < 2 || named.contains_key(one.class.as_str())) {
         one.class.clear();
     }
+    let said = |class: &ClassObservation| {
+        let waits = held.get(class.name.as_str())?;
+        let count = |by: &HeldBy| waits.iter().filter(|other| *other == by).count();
+        // Of equally many the first: a class before its hosts.
+        let by = HeldBy::ALL.into_iter().rev().max_by_key(count)?;
+        Some(Held { class: class.name.clone(), by })
+    };
     Answer {
         grade: traffic.iter().filter_map(|one| one.grade).min(),
         traffic,
-        held,
+        held: direction.classes.iter().filter_map(said).collect(),
         full_percent: direction.limit.map(|limit| percent(direction.line.used.as_bps(), limit.as_bps())),
         taker: taker(direction, hosts),
         text: String::new(),
     }
 }
 
-/// The classes in which packets wait for a ceiling, each with that for which most of its flows wait.
-fn held(direction: &DirectionObservation) -> Vec<Held> {
-    let of_class = |class: &ClassObservation| {
-        let waits = direction.flows.iter().filter(|flow| flow.through.as_ref().unwrap_or(&flow.class) == &class.name);
-        let waits: Vec<HeldBy> = waits.filter_map(|flow| flow.held_by).chain(class.held_by).collect();
-        let count = |by: &HeldBy| waits.iter().filter(|other| *other == by).count();
-        let by = HeldBy::ALL.into_iter().rev().max_by_key(count).filter(|by| count(by) > 0)?;
-        Some(Held { class: class.name.clone(), by })
-    };
-    direction.classes.iter().filter_map(of_class).collect()
+/// The ceilings for which packets wait, of each flow and class, by the name of the class.
+fn held(direction: &DirectionObservation) -> HashMap<&str, Vec<HeldBy>> {
+    let of_flows = direction.flows.iter().filter_map(|flow| Some((flow.leaves_through(), flow.held_by?)));
+    let of_classes = direction.classes.iter().filter_map(|class| Some((class.name.as_str(), class.held_by?)));
+    let mut held: HashMap<&str, Vec<HeldBy>> = HashMap::new();
+    for (class, by) in of_flows.chain(of_classes) {
+        held.entry(class).or_default().push(by);
+    }
+    held
 }
 
 /// The rounded part of `whole`, in percent.

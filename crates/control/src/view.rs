@@ -332,6 +332,10 @@ impl FlowObservation {
     pub fn is_idle(&self) -> bool {
         self.rate.is_zero() && self.queue.packets == 0
     }
+    /// Returns the class through which it leaves: its own, or that to which it is displaced.
+    pub fn leaves_through(&self) -> &str {
+        self.through.as_ref().unwrap_or(&self.class)
+    }
     /// Returns whether it sent something in the last three seconds, so that its waits say how it is served now.
     pub fn is_active(&self) -> bool {
         self.idle < Span::from_secs(3)

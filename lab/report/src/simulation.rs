@@ -1,6 +1,6 @@
 //! Presents the results of a simulation as a page, and as tables for notebooks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tidegate_metrics::{Curve, Digest, Value, summarise};
 
@@ -407,10 +407,12 @@ fn groups(quantities: &[&Quantity]) -> Vec<Group> {
             *most = quantity.mean.max(*most);
         }
     }
-    let find = |subject: &str, variant: &str, measure: &str| {
-        let is_wanted = |quantity: &&Quantity| quantity.plain() == subject && quantity.variant == variant;
-        quantities.iter().copied().filter(is_wanted).find(|quantity| quantity.measure == measure)
-    };
+    // Each measure of each row is looked up, so that a search would take a time that grows with the square of their number.
+    let mut index = HashMap::new();
+    for quantity in quantities.iter().copied() {
+        index.entry((quantity.plain(), quantity.variant.as_str(), quantity.measure.as_str())).or_insert(quantity);
+    }
+    let find = |subject: &str, variant: &str, measure: &str| index.get(&(subject, variant, measure)).copied();
     let used = |subject: &str| used.get(subject).copied().unwrap_or(0.0);
     let (mut links, mut chosen): (Vec<&str>, Vec<&str>) = subjects.iter().partition(|name| name.starts_with("link "));
     links.sort_by(|a, b| used(b).total_cmp(&used(a)));

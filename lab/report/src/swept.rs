@@ -1,6 +1,6 @@
 //! The results of a sweep as variants: one for each combination of the values of its axes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tidegate_metrics::Value;
 
@@ -37,7 +37,7 @@ pub fn quantities(table: &Table, only: &[(String, String)]) -> Result<Vec<Quanti
     };
     let own = |row: usize| variants[row].clone().unwrap_or_default();
     let several = rows.iter().any(|row| own(*row) != own(rows[0]));
-    let (mut points, mut labels) = (Vec::new(), BTreeSet::new());
+    let (mut points, mut numbers, mut labels) = (Vec::new(), HashMap::new(), BTreeSet::new());
     let mut known = BTreeSet::new();
     // The values of each point by seed. Without several variants there is one point.
     let mut runs: Vec<BTreeMap<u64, Vec<Value>>> = Vec::new();
@@ -54,8 +54,8 @@ pub fn quantities(table: &Table, only: &[(String, String)]) -> Result<Vec<Quanti
                 "the run of {run} with seed {seed} is there twice: the folder has results of two scenarios"
             ));
         }
-        let at = points.iter().position(|known| *known == point).unwrap_or_else(|| {
-            points.push(point);
+        let at = *numbers.entry(point).or_insert_with_key(|point| {
+            points.push(point.clone());
             runs.push(BTreeMap::new());
             points.len() - 1
         });
