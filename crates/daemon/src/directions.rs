@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use tidegate_config::shaper::{Bounds, Config, Direction, Rule};
+use tidegate_config::shaper::{Bounds, Config, Rule};
 use tidegate_config::values::{User, WeekMinute};
 use tidegate_control::calls::{FollowStatus, GuardianStatus, QuotaStatus};
 use tidegate_control::protocol::{Code, Refusal};
@@ -368,10 +368,7 @@ pub(crate) fn interface(directions: &[ShapedDirection]) -> String {
 }
 
 pub(crate) fn name_of(config: &Config) -> &'static str {
-    match config.interface.direction {
-        Direction::Egress => "up",
-        Direction::Ingress => "down",
-    }
+    config.interface.direction.table()
 }
 
 /// Describes a rule with a quota.

@@ -101,6 +101,23 @@ crate::choices! {
     }
 }
 
+impl Direction {
+    /// The name of the table of a file that is for this direction, by which commands and replies name it as well.
+    pub const fn table(self) -> &'static str {
+        match self {
+            Self::Egress => "up",
+            Self::Ingress => "down",
+        }
+    }
+    /// The other direction.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Egress => Self::Ingress,
+            Self::Ingress => Self::Egress,
+        }
+    }
+}
+
 crate::choices! {
     /// Where packets are queued.
     pub enum DataPath as "data path" {

@@ -30,10 +30,7 @@ impl Classes<'_> {
         if self.by_name.contains_key(name.as_str()) || !self.elsewhere.contains(&name.value) {
             return lookup(name, &self.by_name, &self.listed, diagnostics);
         }
-        let (here, there) = match self.direction {
-            Direction::Egress => ("up", "down"),
-            Direction::Ingress => ("down", "up"),
-        };
+        let (here, there) = (self.direction.table(), self.direction.other().table());
         diagnostics
             .error(name.place, format!("there is no class `{}` in [{here}]", name.value))
             .label(format!("only [{there}] has it"))

@@ -358,19 +358,13 @@ fn write_times(out: &mut dyn Write, config: &Config, told: &mut HashSet<String>)
             } else {
                 format!("has {} now", listed.join(", "))
             };
-            let line = format!("rule {number} {mac} {listed}");
-            if told.insert(line.clone()) {
-                writeln!(out, "{line}")?;
-            }
+            once(out, told, format!("rule {number} {mac} {listed}"))?;
         }
     }
     for (number, rule) in (1..).zip(&config.rules) {
         for name in rule.matches.from_interfaces.iter().filter(|name| !Path::new("/sys/class/net").join(name).exists())
         {
-            let line = format!("rule {number}: there is no interface `{name}` here now");
-            if told.insert(line.clone()) {
-                writeln!(out, "{line}")?;
-            }
+            once(out, told, format!("rule {number}: there is no interface `{name}` here now"))?;
         }
     }
     let today = today();
@@ -382,9 +376,15 @@ fn write_times(out: &mut dyn Write, config: &Config, told: &mut HashSet<String>)
             quota.amount,
             quota.period.word()
         );
-        if told.insert(line.clone()) {
-            writeln!(out, "{line}")?;
-        }
+        once(out, told, line)?;
+    }
+    Ok(())
+}
+
+/// Writes a line, unless another direction has written the same.
+fn once(out: &mut dyn Write, told: &mut HashSet<String>, line: String) -> Result<(), Failure> {
+    if told.insert(line.clone()) {
+        writeln!(out, "{line}")?;
     }
     Ok(())
 }

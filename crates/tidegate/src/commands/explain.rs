@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tidegate_config::Scalar;
-use tidegate_config::shaper::{Config, Direction};
+use tidegate_config::shaper::Config;
 use tidegate_config::values::{MessageType, Protocol, TcpFlags, User};
 use tidegate_control::Client;
 use tidegate_control::calls::{DirectionObservation, Explain, Flow, FlowObservation, Flows, InForce};
@@ -190,10 +190,6 @@ fn is_trace(args: &Args, file: &Path, out: &mut dyn Write) -> Result<bool, Failu
 
 /// Reads the shaper file at `path`, which may be for both directions: the one called `way`.
 fn of_way(path: &Path, way: Option<&str>) -> Result<Config, Failure> {
-    let name = |config: &Config| match config.interface.direction {
-        Direction::Egress => "up",
-        Direction::Ingress => "down",
-    };
     let mut all = check::load_all(&check::open(path)?)?;
     let wrong = |why: &str| Failure::Usage(format!("{}: {why}; choose one by --way up or --way down", path.display()));
     match (way, all.len()) {
@@ -201,7 +197,7 @@ fn of_way(path: &Path, way: Option<&str>) -> Result<Config, Failure> {
         (None, _) => Err(wrong("the file is for both directions")),
         (Some(way), _) => all
             .into_iter()
-            .find(|config| name(config) == way)
+            .find(|config| config.interface.direction.table() == way)
             .ok_or_else(|| wrong(&format!("it has no direction `{way}`"))),
     }
 }
