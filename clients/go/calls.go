@@ -1515,11 +1515,11 @@ type QuotaStatus struct {
 	// Its name, or its conditions.
 	Label string `json:"label"`
 
-	// What it has taken since the period began; more than the quota by what arrived before it was switched off, at most two seconds'
-	// traffic.
+	// Bytes that it has taken since the period began. They exceed the quota by those that arrived before it was switched off, at most
+	// two seconds' traffic.
 	UsedBytes uint64 `json:"used_bytes"`
 
-	// What is left of the quota.
+	// Bytes that are left of the quota.
 	LeftBytes uint64 `json:"left_bytes"`
 
 	// The quota of a period.

@@ -1072,11 +1072,11 @@ export interface QuotaStatus {
   /** Its name, or its conditions. */
   label: string;
   /**
-   * What it has taken since the period began; more than the quota by what arrived before it was switched off, at most two seconds'
-   * traffic.
+   * Bytes that it has taken since the period began. They exceed the quota by those that arrived before it was switched off, at most
+   * two seconds' traffic.
    */
   used_bytes: number;
-  /** What is left of the quota. */
+  /** Bytes that are left of the quota. */
   left_bytes: number;
   /** The quota of a period. */
   quota_bytes: number;

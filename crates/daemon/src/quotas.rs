@@ -1,4 +1,4 @@
-//! What rules with a quota have used, kept over restarts.
+//! [`QuotaFile`]: keeps the bytes that rules with a quota have used, over restarts.
 //!
 //! *Law*: the file has the counts of a moment at most [`EVERY`] ago, and at an orderly end those of the end. A crash therefore
 //! forgets what rules took since then, and nothing else.
@@ -27,7 +27,7 @@ const LARGEST: u64 = (quota::MOST as u64 + 1) * 80;
 pub(crate) struct QuotaFile {
     quotas: Quotas,
     path: Option<PathBuf>,
-    /// What the file has.
+    /// The counts that stand in the file.
     written: Ledger,
     looked: Instant,
     /// A failure to write, or that there is no file, has been reported.

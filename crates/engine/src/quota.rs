@@ -21,7 +21,7 @@ pub const MOST: usize = 4_096;
 /// The heading of a ledger as text.
 const HEADING: &str = "tidegate quotas 1";
 
-/// What a count belongs to: the digest of [`Config::quota_key`].
+/// The rule to which a count belongs: the digest of [`Config::quota_key`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Key(String);
 
@@ -108,7 +108,7 @@ pub struct QuotaState {
     pub rule: u32,
     /// Its quota.
     pub quota: Quota,
-    /// What it has taken since the period began; more than the quota by what arrived until it was switched off.
+    /// The bytes that it has taken since the period began. They exceed the quota by those that arrived until it was switched off.
     pub used: Bytes,
     /// The day on which the quota begins anew.
     pub next: Date,
@@ -119,7 +119,7 @@ impl QuotaState {
     pub fn is_used_up(&self) -> bool {
         self.used >= self.quota.amount
     }
-    /// What is left.
+    /// The bytes that are left of it.
     pub fn left(&self) -> Bytes {
         Bytes::new(self.quota.amount.as_u64().saturating_sub(self.used.as_u64()))
     }

@@ -1,4 +1,4 @@
-//! The same edits of the files for both directions.
+//! [`Document::edited_alike`]: makes one change in the files for both directions.
 
 use super::{Document, Edit, List, Node, find, list};
 

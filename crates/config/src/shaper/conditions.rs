@@ -25,8 +25,8 @@ pub trait Owners {
     fn user(&mut self, name: &str) -> Option<u32>;
     /// The number that a data path reports for a control group, if there is one.
     fn cgroup(&mut self, path: &str) -> Option<u64>;
-    /// What a data path reports for packets that came in by an interface, in the place of a control group, which these packets do not
-    /// have; `None` where nobody knows by which interface they came.
+    /// The number that a data path reports for packets that came in by an interface. It stands in the place of a control group, which
+    /// these packets do not have. `None` where nobody knows by which interface they came.
     fn interface(&mut self, name: &str) -> Option<u64>;
     /// The addresses of the neighbour with a hardware address; `None` where nobody knows neighbours.
     fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>>;

@@ -70,7 +70,7 @@ fn an_error_shows_the_place_and_an_example() {
     assert!(report.contains("times.toml:11"), "{report}");
 }
 
-/// What arrives has come in by the shaped interface itself.
+/// Arriving packets have come in by the shaped interface itself, so that a rule about another one never matches.
 #[test]
 fn an_incoming_interface_is_for_what_leaves() {
     let class = |way: &str| format!("[[{way}.class]]\nname = \"a\"\nrate = \"1mbit\"\ndefault = true\n");

@@ -49,11 +49,11 @@ pub struct QuotaStatus {
     pub rule: u32,
     /// Its name, or its conditions.
     pub label: String,
-    /// What it has taken since the period began; more than the quota by what arrived before it was switched off, at most two seconds'
-    /// traffic.
+    /// Bytes that it has taken since the period began. They exceed the quota by those that arrived before it was switched off, at most
+    /// two seconds' traffic.
     #[serde(rename = "used_bytes", with = "bytes")]
     pub used: Bytes,
-    /// What is left of the quota.
+    /// Bytes that are left of the quota.
     #[serde(rename = "left_bytes", with = "bytes")]
     pub left: Bytes,
     /// The quota of a period.

@@ -49,7 +49,7 @@ pub struct Field {
     pub is_option: bool,
 }
 
-/// What a key has.
+/// The type of a key's value.
 #[derive(Clone)]
 pub enum Kind {
     Bool,
