@@ -146,6 +146,8 @@ TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, s
 	all = bucket_token_bucket_time_for(&fbq->root, now, size);
 	if (!all.some || all.value != now)
 		return TWIN_NONE;
+	if (twin_fbq_pays_at(options, fbq, q, size) > now)
+		return TWIN_NONE;
 	slot = twin_take_slot(held);
 	if (slot == TWIN_NONE)
 		return TWIN_NONE;
@@ -283,14 +285,19 @@ TWIN_INLINE struct twin_opening twin_fbq_borrower(struct twin_fbq *fbq, struct t
 {
 	struct twin_opening borrower = { .class = TWIN_NONE };
 	u32 q = fbq->borrowers - TWIN_BORROWERS;
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+	struct twin_fbq_class *class;
 	struct twin_packet *head;
 	option_units_instant time;
 
-	if (fbq->borrowers == TWIN_NONE)
-		return borrower;
+	if (fbq->borrowers == TWIN_NONE) {
+		/* The one that no longer waits for a ceiling first. */
+		if (fbq->ceilings == TWIN_NONE)
+			return borrower;
+		q = fbq->ceilings - TWIN_CEILINGS;
+	}
+	class = twin_fbq_class_of(fbq, q);
 	head = twin_packet_of(held, twin_queue_of(held, class->candidate)->head);
-	time = twin_fbq_root_time(fbq, q, max_u64(class->since, head->at));
+	time = twin_fbq_root_time(fbq, q, max_u64(class->ready, head->at));
 	/* A class that is entitled by then precedes a borrower. */
 	if (time.some && (first.class == TWIN_NONE || time.value < first.time))
 		borrower = (struct twin_opening){ .time = time.value, .class = q };
@@ -320,6 +327,13 @@ TWIN_INLINE u64 twin_fbq_charged_at(const struct twin_fbq_options *options, u64 
 	return max_u64(time, saturating_sub_u64(now, options->catch_up));
 }
 
+TWIN_INLINE void twin_fbq_charge_ceiling(const struct twin_fbq_options *options, struct twin_fbq_class *class, u32 q, u64 then,
+					 u64 size)
+{
+	if (twin_fbq_params(options, q)->most != 0)
+		bucket_token_bucket_charge(&class->ceiling, then, size);
+}
+
 /* The slot of the packet that is alone, which leaves now. */
 TWIN_INLINE u32 twin_fbq_dequeue_alone(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				       u64 now)
@@ -335,6 +349,7 @@ TWIN_INLINE u32 twin_fbq_dequeue_alone(const struct twin_fbq_options *options, s
 	fbq->touched = TWIN_NONE;
 	bucket_token_bucket_charge(&fbq->root, then, size);
 	bucket_token_bucket_charge(&class->bucket, then, size);
+	twin_fbq_charge_ceiling(options, class, flow->class, then, size);
 	twin_fbq_start(options, fbq, number);
 	flow->start += twin_fbq_length(&class->packet, size, flow->weight);
 	class->virtual_now = max_u128(class->virtual_now, flow->start);
@@ -423,11 +438,15 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	packet = twin_packet_of(held, slot);
 	bucket_token_bucket_charge(&fbq->root, then, packet->size);
 	if (borrowed) {
+		/* All that may borrow waited for a ceiling. */
+		if (fbq->borrowers == TWIN_NONE)
+			twin_fbq_start_borrowing(fbq, q);
 		class->borrowed_until += twin_fbq_borrows(class);
 		fbq->borrow_now = max_u128(fbq->borrow_now, class->borrowed_until);
 	} else {
 		bucket_token_bucket_charge(&class->bucket, then, packet->size);
 	}
+	twin_fbq_charge_ceiling(options, class, q, then, packet->size);
 	twin_fbq_charge(options, fbq, number, then, packet->size);
 	qdisc_backlog_add(&flow->sent, packet->size);
 	flow->waited += now - packet->at;
@@ -443,7 +462,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	} else {
 		twin_fbq_key(options, fbq, held, number);
 	}
-	twin_fbq_rechoose(options, fbq, held, q, then);
+	twin_fbq_rechoose(options, fbq, held, q, then, true);
 	fbq->touched = TWIN_NONE;
 	return slot;
 }
@@ -489,6 +508,8 @@ TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struc
 	}
 	if (q >= options->classes || saturating_add_u64(sum, rate) > fbq->root.rate)
 		return;
+	if (twin_fbq_params(options, q)->most != 0 && twin_fbq_params(options, q)->most < rate)
+		return;
 	twin_fbq_advance(options, fbq, q);
 	/* Minimums that no longer fit wait again, those of the youngest flows first. */
 	TWIN_FOR(u32, older, 0, TWIN_QUEUES) {
@@ -507,7 +528,7 @@ TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struc
 		twin_filling_of(class, k)->is_balanced = false;
 	}
 	twin_fbq_shares_changed(class);
-	twin_fbq_rechoose(options, fbq, held, q, now);
+	twin_fbq_rechoose(options, fbq, held, q, now, true);
 }
 
 /* Puts other promises in force, and their conditions; nothing else has changed. */

@@ -17,6 +17,8 @@
 #define TWIN_FBQ_AWAY 4096
 /* In place of a class: there is nothing to be done after the call. */
 #define TWIN_FBQ_NOTHING (U32_MAX - 1)
+/* Classes that no longer wait for a ceiling with one call, at most. */
+#define TWIN_FBQ_RELEASES 2
 /* Flows that end in one call, at most. */
 #define TWIN_FBQ_ENDED 4
 
@@ -36,6 +38,9 @@ struct twin_fbq_class_options {
 	u64 strict;
 	/* What a step of preference is of the rate, with 32 bits of fraction. */
 	u64 increment;
+	/* The ceiling: what it sends at most, borrowed rate included, and the burst above it; 0 for none. */
+	u64 most;
+	u64 most_burst;
 };
 
 struct twin_fbq_profile {
@@ -86,7 +91,7 @@ struct twin_fbq_options {
 
 /*
  * Where the places are: of flows in the orders of shares, of hosts in those of classes, of flows with more than a weight in that of
- * minimums, in three fillings, by preference and by threshold, and of classes in four orders.
+ * minimums, in three fillings, by preference and by threshold, and of classes in five orders.
  */
 #define TWIN_HOSTS TWIN_QUEUES
 #define TWIN_GUARANTEES (2 * TWIN_QUEUES)
@@ -97,7 +102,8 @@ struct twin_fbq_options {
 #define TWIN_ENTITLED (TWIN_UPCOMING + TWIN_FBQ_CLASSES)
 #define TWIN_PREFERRED (TWIN_ENTITLED + TWIN_FBQ_CLASSES)
 #define TWIN_BORROWERS (TWIN_PREFERRED + TWIN_FBQ_CLASSES)
-_Static_assert(TWIN_BORROWERS + TWIN_FBQ_CLASSES <= TWIN_NODES, "there are places for all");
+#define TWIN_CEILINGS (TWIN_BORROWERS + TWIN_FBQ_CLASSES)
+_Static_assert(TWIN_CEILINGS + TWIN_FBQ_CLASSES <= TWIN_NODES, "there are places for all");
 
 struct twin_fbq_flow {
 	/* The virtual time at which its bucket was empty. */
@@ -185,14 +191,17 @@ struct twin_fbq_class {
 	u128 virtual_now;
 	/* Its position in the virtual time of borrowing. */
 	u128 borrowed_until;
-	bucket_token_bucket bucket;
+	bucket_token_bucket bucket, ceiling;
 	qdisc_backlog backlog;
 	/* Flows with a queue, and the sum of their granted minimums; that of all flows. Hosts with a queue. */
 	u64 queued, queued_minimum, minimum, hosts_queued;
 	/* What is held for flows that come under promises. */
 	u64 held;
-	/* The flow whose first packet leaves next, if has_candidate: since when it is selected, and when its bucket pays. */
-	u64 since, due, size;
+	/*
+	 * The flow whose first packet leaves next, if has_candidate: since when it is selected, when its ceiling allows it, and when
+	 * its bucket pays.
+	 */
+	u64 since, ready, due, size;
 	u32 candidate, by;
 	u32 share, guarantee;
 	struct twin_list waiting;
@@ -224,7 +233,8 @@ struct twin_fbq {
 	/* No class has a better priority. */
 	u64 best_priority;
 	bucket_token_bucket root;
-	u32 upcoming, entitled, preferred, borrowers;
+	/* Classes that may borrow are among borrowers, or, while they wait for a ceiling, among those by the time until which they do. */
+	u32 upcoming, entitled, preferred, borrowers, ceilings;
 	u32 flow_count, cursor;
 	/* Why the last was refused that was. */
 	qdisc_drop_reason refusal;
@@ -255,6 +265,12 @@ struct twin_fbq {
 	u128 served;
 	/* The minimum that a flow is to have, and the weight that it had: see twin_fbq_grant_in_place. */
 	u64 asked, before;
+	/* The candidate of a class before another is selected. */
+	struct {
+		u64 since, ready, due, size;
+		u32 candidate, by;
+		bool is_any, always;
+	} chosen;
 	/* Of a flow, before it has others. */
 	u32 steps;
 	/* See twin_raise. */
@@ -305,7 +321,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 
 	fbq->borrow_now = 0;
 	fbq->root = bucket_token_bucket_full(options->rate, options->burst, 0);
-	fbq->upcoming = fbq->entitled = fbq->preferred = fbq->borrowers = TWIN_NONE;
+	fbq->upcoming = fbq->entitled = fbq->preferred = fbq->borrowers = fbq->ceilings = TWIN_NONE;
 	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = 0;
 	fbq->used_specials = fbq->used_hosts = fbq->used_away = 0;
 	fbq->free_special = fbq->free_away = TWIN_NONE;
@@ -327,6 +343,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 			fbq->best_priority = min_u64(fbq->best_priority, params->priority);
 		class->virtual_now = fbq_virtual_start();
 		class->bucket = bucket_token_bucket_full(params->rate, params->burst, 0);
+		class->ceiling = bucket_token_bucket_full(params->most, params->most_burst, 0);
 	}
 	TWIN_FOR(u32, flow, 0, TWIN_QUEUES) {
 		twin_fbq_flow_of(fbq, flow)->granted = false;
@@ -370,8 +387,55 @@ TWIN_INLINE u128 twin_fbq_borrows(struct twin_fbq_class *class)
 	return last->length;
 }
 
-/* The place of a class in the orders of classes, after its candidate changed. */
-TWIN_INLINE void twin_fbq_place(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 q)
+/* A class begins to borrow at the present virtual time of borrowing: what a ceiling held back is lost. */
+TWIN_INLINE void twin_fbq_start_borrowing(struct twin_fbq *fbq, u32 q)
+{
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+
+	class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);
+}
+
+TWIN_INLINE void twin_fbq_set_borrower(struct twin_fbq *fbq, u32 q)
+{
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+
+	twin_order_set(&fbq->orders, &fbq->borrowers, TWIN_BORROWERS + q, class->borrowed_until + twin_fbq_borrows(class), q);
+}
+
+/* Whether a class may borrow once its ceiling allows it, which it does not as of base. */
+TWIN_INLINE bool twin_fbq_waits(const struct twin_fbq_options *options, const struct twin_fbq_class *class, u32 q, u64 base)
+{
+	return class->has_candidate && class->ready > base && twin_fbq_params(options, q)->borrows == 1;
+}
+
+/*
+ * The place of a class among those that wait for a ceiling as of base; and lets classes borrow again whose ceilings allow it, at
+ * most as many as the core does with a call.
+ */
+TWIN_GLOBAL u32 twin_fbq_hold(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN, u32 q, u64 base)
+{
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+
+	if (twin_fbq_waits(options, class, q, base) && class->ready != U64_MAX)
+		twin_order_set(&fbq->orders, &fbq->ceilings, TWIN_CEILINGS + q, class->ready, q);
+	else
+		twin_order_remove(&fbq->orders, &fbq->ceilings, TWIN_CEILINGS + q);
+	TWIN_FOR(u32, i, 0, TWIN_FBQ_RELEASES) {
+		q = fbq->ceilings - TWIN_CEILINGS;
+		if (fbq->ceilings == TWIN_NONE || twin_fbq_class_of(fbq, q)->ready > base)
+			break;
+		twin_fbq_start_borrowing(fbq, q);
+		twin_order_remove(&fbq->orders, &fbq->ceilings, TWIN_CEILINGS + q);
+		twin_fbq_set_borrower(fbq, q);
+	}
+	return 0;
+}
+
+/*
+ * The place of a class in the orders of classes, after its candidate changed as of base. Returns whether twin_fbq_hold is to be called
+ * next.
+ */
+TWIN_GLOBAL u32 twin_fbq_place(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN, u32 q, u64 base)
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	const struct twin_fbq_class_options *params = twin_fbq_params(options, q);
@@ -382,11 +446,25 @@ TWIN_INLINE void twin_fbq_place(const struct twin_fbq_options *options, struct t
 		twin_order_set(&fbq->orders, &fbq->upcoming, TWIN_UPCOMING + q, fbq_by_due(class->due, params->priority), q);
 	else
 		twin_order_remove(&fbq->orders, &fbq->upcoming, TWIN_UPCOMING + q);
-	if (class->has_candidate && params->borrows == 1)
-		twin_order_set(&fbq->orders, &fbq->borrowers, TWIN_BORROWERS + q,
-			       class->borrowed_until + twin_fbq_borrows(class), q);
-	else
+	if (class->has_candidate && params->borrows == 1 && class->ready <= base) {
+		if (twin_node_of(&fbq->orders, TWIN_CEILINGS + q)->rank != 0)
+			twin_fbq_start_borrowing(fbq, q);
+		twin_fbq_set_borrower(fbq, q);
+	} else {
 		twin_order_remove(&fbq->orders, &fbq->borrowers, TWIN_BORROWERS + q);
+	}
+	return fbq->ceilings != TWIN_NONE || twin_fbq_waits(options, class, q, base);
+}
+
+/* When the ceiling of a class pays for bytes: at once without one, U64_MAX for never. */
+TWIN_INLINE u64 twin_fbq_pays_at(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 q, u64 bytes)
+{
+	option_units_instant time;
+
+	if (twin_fbq_params(options, q)->most == 0)
+		return 0;
+	time = bucket_token_bucket_time_for(&twin_fbq_class_of(fbq, q)->ceiling, 0, bytes);
+	return time.some ? time.value : U64_MAX;
 }
 
 /*
@@ -423,30 +501,56 @@ TWIN_INLINE void twin_fbq_select(const struct twin_fbq_options *options, struct 
 	if (by == FBQ_BY_GUARANTEE)
 		number = twin_fbq_special_at(fbq, guarantee - TWIN_GUARANTEES)->flow;
 	head = twin_packet_of(held, twin_queue_of(held, number)->head);
-	due = bucket_token_bucket_time_for(&class->bucket, max_u64(since, head->at), head->size);
-	if (!due.some)
-		due.value = U64_MAX;
 	class->candidate = number;
 	class->by = by;
 	class->since = since;
+	class->ready = max_u64(since, twin_fbq_pays_at(options, fbq, q, head->size));
+	due = bucket_token_bucket_time_for(&class->bucket, max_u64(class->ready, head->at), head->size);
+	if (!due.some)
+		due.value = U64_MAX;
 	class->due = due.value;
 	class->size = head->size;
 }
 
+/* Whether the candidate of a class is the one that fbq->chosen has. */
+TWIN_INLINE bool twin_fbq_is_chosen(struct twin_fbq *fbq, const struct twin_fbq_class *class)
+{
+	if (class->has_candidate != fbq->chosen.is_any)
+		return false;
+	return !class->has_candidate || (class->candidate == fbq->chosen.candidate && class->by == fbq->chosen.by &&
+					 class->since == fbq->chosen.since && class->ready == fbq->chosen.ready &&
+					 class->due == fbq->chosen.due && class->size == fbq->chosen.size);
+}
+
+/*
+ * Selects a candidate. Returns whether the class is to be placed: where that is the one that it had, it keeps its place, and others go on
+ * to wait for their ceilings, unless fbq->chosen.always.
+ */
 TWIN_GLOBAL u32 twin_fbq_choose_anew(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 				     struct twin_held *held TWIN_GIVEN, u32 q, u64 base)
 {
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+
+	fbq->chosen.is_any = class->has_candidate;
+	fbq->chosen.candidate = class->candidate;
+	fbq->chosen.by = class->by;
+	fbq->chosen.since = class->since;
+	fbq->chosen.ready = class->ready;
+	fbq->chosen.due = class->due;
+	fbq->chosen.size = class->size;
 	twin_fbq_select(options, fbq, held, q, base);
-	twin_fbq_place(options, fbq, q);
-	return 0;
+	return fbq->chosen.always || !twin_fbq_is_chosen(fbq, class);
 }
 
 TWIN_INLINE void twin_fbq_rechoose(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 q,
-				   u64 base)
+				   u64 base, bool always)
 {
 	if (twin_fbq_params(options, q)->strict == 1)
 		twin_filling_balance(fbq, q, TWIN_NOW_SHARED);
-	twin_fbq_choose_anew(options, fbq, held, q, base);
+	fbq->chosen.always = always;
+	/* Three functions, since the stack of the kernel is small. */
+	if (twin_fbq_choose_anew(options, fbq, held, q, base) && twin_fbq_place(options, fbq, q, base))
+		twin_fbq_hold(options, fbq, q, base);
 }
 
 /* Selects a candidate unless there is one that was selected by then. */
@@ -456,7 +560,7 @@ TWIN_INLINE void twin_fbq_choose(const struct twin_fbq_options *options, struct 
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 
 	if (!class->has_candidate || class->since > base)
-		twin_fbq_rechoose(options, fbq, held, q, base);
+		twin_fbq_rechoose(options, fbq, held, q, base, false);
 }
 
 /* Enters a flow with a queue into the order of its host. */
@@ -763,13 +867,17 @@ TWIN_GLOBAL u32 twin_fbq_part(const struct twin_fbq_options *options TWIN_GIVEN,
 			      struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	u32 q = twin_fbq_flow_of(fbq, number)->class;
+	bool chosen = twin_fbq_class_of(fbq, q)->has_candidate && twin_fbq_class_of(fbq, q)->candidate == number;
 
 	twin_fbq_advance(options, fbq, q);
 	/* If it was the candidate, there is none then. */
 	twin_fbq_unkey(options, fbq, held, number);
 	twin_shares_leave(fbq, number);
 	twin_fbq_take_out(options, fbq, held, number);
-	twin_fbq_choose(options, fbq, held, q, fbq->now);
+	if (chosen)
+		twin_fbq_rechoose(options, fbq, held, q, fbq->now, true);
+	else
+		twin_fbq_choose(options, fbq, held, q, fbq->now);
 	return 0;
 }
 

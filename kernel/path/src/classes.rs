@@ -1,8 +1,8 @@
 //! [`Classes`]: the classes of a configuration as numbers for the program.
 
 use tidegate_config::shaper::{Advice, Class, Config, EcnFeedback, Shaper};
-use tidegate_core::fbq::{Borrow, Ceilings, Displace, FairBy, Spare};
-use tidegate_core::{Bytes, Span};
+use tidegate_core::fbq::{Borrow, Ceiling, Ceilings, Displace, FairBy, Spare};
+use tidegate_core::{Bytes, Rate, Span};
 
 use super::options::fbq_class_options::{ACCOUNT, RATE, WORDS as CLASS};
 use super::options::fbq_options::{CONDITIONS, FLOWS, STRUCTURE, WORDS as HEAD};
@@ -74,6 +74,10 @@ impl Classes {
         ];
         for class in shaper.classes.iter().take(CLASSES) {
             let params = class.params();
+            let most = params.at_most.class.map_or(Ceiling { rate: Rate::ZERO, burst: Bytes::ZERO }, |most| Ceiling {
+                burst: Bytes::new(most.burst.as_u64().max(largest)),
+                ..most
+            });
             numbers.extend([
                 0,
                 params.rate.as_bps(),
@@ -85,6 +89,8 @@ impl Classes {
                 params.flow_limit.as_u64(),
                 u64::from(params.spare == Spare::Idle),
                 params.increment,
+                most.rate.as_bps(),
+                most.burst.as_u64(),
             ]);
         }
         numbers.resize(HEAD + CLASSES * CLASS, 0);
@@ -147,8 +153,8 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {
         lack(format!("`borrow` of class `{name}`, which has share = \"strict\""));
     }
-    let Ceilings { class, host, flow } = class.at_most;
-    for (key, ceiling) in [("at-most", class), ("host-at-most", host), ("flow-at-most", flow)] {
+    let Ceilings { host, flow, .. } = class.at_most;
+    for (key, ceiling) in [("host-at-most", host), ("flow-at-most", flow)] {
         if ceiling.is_some() {
             lack(format!("`{key}` of class `{name}`"));
         }

@@ -220,8 +220,10 @@ pub mod fbq_class_options {
     pub const FLOW_LIMIT: usize = 7;
     pub const STRICT: usize = 8;
     pub const INCREMENT: usize = 9;
+    pub const MOST: usize = 10;
+    pub const MOST_BURST: usize = 11;
     /// The words of the struct.
-    pub const WORDS: usize = 10;
+    pub const WORDS: usize = 12;
 }
 
 /// Words of `struct twin_fbq_profile` of kernel/fbq.h.

@@ -1,6 +1,8 @@
 //! FBC over FBQ with the parameters that `struct twin_fbq_options` of `kernel/fbq.h` has.
 
-use tidegate_core::fbq::{Borrow, ClassParams, Displace, FairBy, Fbc, FbcParams, Profile, Spare, WEIGHT_ONE};
+use tidegate_core::fbq::{
+    Borrow, Ceiling, Ceilings, ClassParams, Displace, FairBy, Fbc, FbcParams, Profile, Spare, WEIGHT_ONE,
+};
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
 use tidegate_kernel::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
@@ -42,9 +44,11 @@ impl Classes {
         let class = |random: &mut Stream| {
             let limit = spread(random, 100, 2_000_000);
             let strict = random.below(strict);
+            let own = if random.below(10) == 0 { 0 } else { each / (1 + random.below(3)) };
+            let most = random.below(2) * spread(random, own.max(1), rate.max(own).max(1).saturating_mul(2));
             [
                 0,
-                if random.below(10) == 0 { 0 } else { each / (1 + random.below(3)) },
+                own,
                 spread(random, 1, 200_000),
                 random.below(2) * spread(random, 1, 200_000),
                 random.below(3),
@@ -53,6 +57,8 @@ impl Classes {
                 if random.below(2) == 0 { u64::MAX } else { spread(random, 100, limit) },
                 strict,
                 spread(random, 1, 1 << 32),
+                most,
+                random.below(10).min(1) * spread(random, 1, 200_000),
             ]
         };
         let profile = |random: &mut Stream| {
@@ -135,20 +141,34 @@ impl Classes {
             fair_by: [FairBy::Flow, FairBy::Source, FairBy::Destination][(self.fair_by % 3) as usize],
             ..FbcParams::new(Rate::from_bps(self.rate))
         };
-        let class =
-            |&[_, rate, burst, flow_burst, priority, borrows, limit, flow_limit, strict, increment]: &[u64; CLASS]| {
-                ClassParams {
-                    spare: if strict == 1 { Spare::Idle } else { Spare::Shared },
-                    increment,
-                    burst: Bytes::new(burst),
-                    flow_burst: Bytes::new(flow_burst),
-                    priority: u32::try_from(priority).unwrap_or(u32::MAX),
-                    borrow: if borrows == 1 { Borrow::FromOthers } else { Borrow::Never },
-                    limit: Bytes::new(limit),
-                    flow_limit: Bytes::new(flow_limit),
-                    ..ClassParams::new(Rate::from_bps(rate))
-                }
-            };
+        let class = |&[
+            _,
+            rate,
+            burst,
+            flow_burst,
+            priority,
+            borrows,
+            limit,
+            flow_limit,
+            strict,
+            increment,
+            most,
+            most_burst,
+        ]: &[u64; CLASS]| {
+            let ceiling = Ceiling { rate: Rate::from_bps(most), burst: Bytes::new(most_burst) };
+            ClassParams {
+                at_most: Ceilings { class: (most != 0).then_some(ceiling), ..Ceilings::default() },
+                spare: if strict == 1 { Spare::Idle } else { Spare::Shared },
+                increment,
+                burst: Bytes::new(burst),
+                flow_burst: Bytes::new(flow_burst),
+                priority: u32::try_from(priority).unwrap_or(u32::MAX),
+                borrow: if borrows == 1 { Borrow::FromOthers } else { Borrow::Never },
+                limit: Bytes::new(limit),
+                flow_limit: Bytes::new(flow_limit),
+                ..ClassParams::new(Rate::from_bps(rate))
+            }
+        };
         let profile = |&[weight, minimum, below, to]: &[u64; PROFILE]| Profile {
             weight,
             minimum: Rate::from_bps(minimum),
