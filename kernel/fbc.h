@@ -88,6 +88,7 @@ TWIN_INLINE void twin_fbq_put(const struct twin_fbq_options *options, struct twi
 	if (first) {
 		twin_list_remove(held, &fbq->idle, number);
 		twin_fbq_queues(class, flow);
+		class->host_time = max_u64(class->host_time, fbq->now);
 		twin_fbq_start(options, fbq, number);
 		twin_fbq_key(options, fbq, held, number);
 	}
@@ -373,7 +374,7 @@ TWIN_INLINE void twin_fbq_charge(const struct twin_fbq_options *options, struct 
 	u128 length = twin_fbq_length(&class->packet, size, flow->weight);
 
 	if (options->fair_by != 0) {
-		twin_fbq_charge_host(fbq, flow, size, class->by, length);
+		twin_fbq_charge_host(options, fbq, flow, then, size, length);
 	} else if (twin_fbq_params(options, flow->class)->strict == 1) {
 		u128 virtual_then = class->by == FBQ_BY_SHARE ? 0 : twin_fbq_virtual_time(options, fbq, flow->class, then);
 

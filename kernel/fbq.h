@@ -38,9 +38,11 @@ struct twin_fbq_class_options {
 	u64 strict;
 	/* What a step of preference is of the rate, with 32 bits of fraction. */
 	u64 increment;
-	/* The ceiling: what it sends at most, borrowed rate included, and the burst above it; 0 for none. */
+	/* The ceiling: what it sends at most, borrowed rate included, and the burst above it; 0 for none. That of each of its hosts. */
 	u64 most;
 	u64 most_burst;
+	u64 host_most;
+	u64 host_most_burst;
 };
 
 struct twin_fbq_profile {
@@ -163,6 +165,9 @@ struct twin_fbq_host {
 	u32 chain;
 	/* Its number among those of its class. */
 	u32 tie;
+	/* Whether it is among those that wait for their ceilings, with the time until which it does. */
+	bool waits;
+	bucket_token_bucket ceiling;
 };
 
 /* See shares.h. */
@@ -216,8 +221,10 @@ struct twin_fbq_class {
 	/* The flows with a threshold, the largest first, and entries of those that were displaced from here. */
 	u32 thresholds;
 	struct twin_list away;
-	/* Its hosts: how many there ever were, and those that are free. */
-	u32 hosts, free_host;
+	/* Its hosts: how many there ever were, those that are free, and those that wait for their ceilings. */
+	u32 hosts, free_host, waiting_hosts;
+	/* The latest time as of which a flow was selected. */
+	u64 host_time;
 };
 
 /* An entry of a flow that was displaced. */
@@ -271,6 +278,11 @@ struct twin_fbq {
 		u32 candidate, by;
 		bool is_any, always;
 	} chosen;
+	/* The bucket of the host of a flow that was the last of it, while the flow is between two classes; TWIN_NONE for no flow. */
+	bucket_token_bucket carried;
+	u32 carried_by;
+	/* Whether the host was made that a flow has joined. */
+	bool host_is_new;
 	/* Of a flow, before it has others. */
 	u32 steps;
 	/* See twin_raise. */
@@ -324,7 +336,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 	fbq->upcoming = fbq->entitled = fbq->preferred = fbq->borrowers = fbq->ceilings = TWIN_NONE;
 	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = 0;
 	fbq->used_specials = fbq->used_hosts = fbq->used_away = 0;
-	fbq->free_special = fbq->free_away = TWIN_NONE;
+	fbq->free_special = fbq->free_away = fbq->carried_by = TWIN_NONE;
 	fbq->idle = none;
 	fbq->best_priority = U64_MAX;
 	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
@@ -337,7 +349,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 
 			filling->at_minimum = filling->above = TWIN_NONE;
 		}
-		class->preferred = class->thresholds = class->free_host = TWIN_NONE;
+		class->preferred = class->thresholds = class->free_host = class->waiting_hosts = TWIN_NONE;
 		class->away = none;
 		if (q < options->classes)
 			fbq->best_priority = min_u64(fbq->best_priority, params->priority);
@@ -431,8 +443,19 @@ TWIN_GLOBAL u32 twin_fbq_hold(const struct twin_fbq_options *options TWIN_GIVEN,
 	return 0;
 }
 
+/* Whether the candidate of a class is the one that fbq->chosen has. */
+TWIN_INLINE bool twin_fbq_is_chosen(struct twin_fbq *fbq, const struct twin_fbq_class *class)
+{
+	if (class->has_candidate != fbq->chosen.is_any)
+		return false;
+	return !class->has_candidate || (class->candidate == fbq->chosen.candidate && class->by == fbq->chosen.by &&
+					 class->since == fbq->chosen.since && class->ready == fbq->chosen.ready &&
+					 class->due == fbq->chosen.due && class->size == fbq->chosen.size);
+}
+
 /*
- * The place of a class in the orders of classes, after its candidate changed as of base. Returns whether twin_fbq_hold is to be called
+ * The place of a class in the orders of classes, after another candidate was selected as of base. Where that is the one before, the class
+ * keeps its place, and others go on to wait for their ceilings, unless fbq->chosen.always. Returns whether twin_fbq_hold is to be called
  * next.
  */
 TWIN_GLOBAL u32 twin_fbq_place(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN, u32 q, u64 base)
@@ -440,6 +463,8 @@ TWIN_GLOBAL u32 twin_fbq_place(const struct twin_fbq_options *options TWIN_GIVEN
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	const struct twin_fbq_class_options *params = twin_fbq_params(options, q);
 
+	if (!fbq->chosen.always && twin_fbq_is_chosen(fbq, class))
+		return false;
 	twin_order_remove(&fbq->orders, &fbq->entitled, TWIN_ENTITLED + q);
 	twin_order_remove(&fbq->orders, &fbq->preferred, TWIN_PREFERRED + q);
 	if (class->has_candidate)
@@ -469,7 +494,7 @@ TWIN_INLINE u64 twin_fbq_pays_at(const struct twin_fbq_options *options, struct 
 
 /*
  * Selects the candidate of a class as of base: a flow whose minimum covers its first packet precedes those whose share does. In a
- * strict class one may be selected for a later time.
+ * strict class, and where all wait for the ceilings of their hosts, one may be selected for a later time.
  */
 TWIN_INLINE void twin_fbq_select(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 q,
 				 u64 base)
@@ -480,6 +505,11 @@ TWIN_INLINE void twin_fbq_select(const struct twin_fbq_options *options, struct 
 	const struct twin_packet *head;
 	option_units_instant due;
 
+	if (number == TWIN_NONE && options->fair_by != 0 && class->waiting_hosts != TWIN_NONE) {
+		number = class->waiting_hosts;
+		guarantee = TWIN_NONE;
+		since = max_u64(twin_node_of(&fbq->orders, number)->key, base);
+	}
 	class->has_candidate = number != TWIN_NONE;
 	if (number == TWIN_NONE)
 		return;
@@ -512,20 +542,7 @@ TWIN_INLINE void twin_fbq_select(const struct twin_fbq_options *options, struct 
 	class->size = head->size;
 }
 
-/* Whether the candidate of a class is the one that fbq->chosen has. */
-TWIN_INLINE bool twin_fbq_is_chosen(struct twin_fbq *fbq, const struct twin_fbq_class *class)
-{
-	if (class->has_candidate != fbq->chosen.is_any)
-		return false;
-	return !class->has_candidate || (class->candidate == fbq->chosen.candidate && class->by == fbq->chosen.by &&
-					 class->since == fbq->chosen.since && class->ready == fbq->chosen.ready &&
-					 class->due == fbq->chosen.due && class->size == fbq->chosen.size);
-}
-
-/*
- * Selects a candidate. Returns whether the class is to be placed: where that is the one that it had, it keeps its place, and others go on
- * to wait for their ceilings, unless fbq->chosen.always.
- */
+/* Selects a candidate, and notes the one before. */
 TWIN_GLOBAL u32 twin_fbq_choose_anew(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 				     struct twin_held *held TWIN_GIVEN, u32 q, u64 base)
 {
@@ -539,7 +556,7 @@ TWIN_GLOBAL u32 twin_fbq_choose_anew(const struct twin_fbq_options *options TWIN
 	fbq->chosen.due = class->due;
 	fbq->chosen.size = class->size;
 	twin_fbq_select(options, fbq, held, q, base);
-	return fbq->chosen.always || !twin_fbq_is_chosen(fbq, class);
+	return 0;
 }
 
 TWIN_INLINE void twin_fbq_rechoose(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 q,
@@ -547,9 +564,12 @@ TWIN_INLINE void twin_fbq_rechoose(const struct twin_fbq_options *options, struc
 {
 	if (twin_fbq_params(options, q)->strict == 1)
 		twin_filling_balance(fbq, q, TWIN_NOW_SHARED);
+	if (options->fair_by != 0)
+		twin_fbq_release_hosts(options, fbq, held, q, base);
 	fbq->chosen.always = always;
-	/* Three functions, since the stack of the kernel is small. */
-	if (twin_fbq_choose_anew(options, fbq, held, q, base) && twin_fbq_place(options, fbq, q, base))
+	/* In several functions, since the stack of the kernel is small. */
+	twin_fbq_choose_anew(options, fbq, held, q, base);
+	if (twin_fbq_place(options, fbq, q, base))
 		twin_fbq_hold(options, fbq, q, base);
 }
 
@@ -575,14 +595,16 @@ TWIN_GLOBAL u32 twin_fbq_key_in_host(struct twin_fbq *fbq TWIN_GIVEN, struct twi
 }
 
 /* And a flow with a granted minimum into that of minimums, if the minimum ever covers its first packet. */
-TWIN_GLOBAL u32 twin_fbq_key_minimum(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number)
+TWIN_GLOBAL u32 twin_fbq_key_minimum(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				     struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	const struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, number)->head);
 	option_units_instant covered = {0};
 
-	if (flow->granted)
+	/* What others of its host send counts towards the ceiling of the host, so that the flow has to wait for the host's turn. */
+	if (flow->granted && twin_fbq_params(options, flow->class)->host_most == 0)
 		covered = fbq_covered_at(&twin_fbq_special_of(fbq, number)->guarantee, head->size, head->at);
 	if (covered.some)
 		twin_order_set(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + flow->special - 1, covered.value, number);
@@ -591,24 +613,29 @@ TWIN_GLOBAL u32 twin_fbq_key_minimum(struct twin_fbq *fbq TWIN_GIVEN, struct twi
 	return 0;
 }
 
-/* Enters a flow with a queue into both orders of its class. */
-TWIN_GLOBAL u32 twin_fbq_key(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-			     struct twin_held *held TWIN_GIVEN, u32 number)
+/* Enters a flow with a queue into the order of its class. */
+TWIN_GLOBAL u32 twin_fbq_key_in_class(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	const struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, number)->head);
 
+	twin_order_set(&fbq->orders, &class->share, number,
+		       flow->start + twin_fbq_length(&class->packet, head->size, flow->weight), number);
+	return 0;
+}
+
+/* Enters a flow with a queue into both orders of its class. */
+TWIN_INLINE void twin_fbq_key(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 number)
+{
 	if (options->fair_by != 0) {
 		twin_fbq_key_in_host(fbq, held, number);
-		twin_fbq_key_host(fbq, held, flow->host);
+		twin_fbq_key_host(options, fbq, held, twin_fbq_flow_of(fbq, number)->host);
 	} else {
-		twin_order_set(&fbq->orders, &class->share, number,
-			       flow->start + twin_fbq_length(&class->packet, head->size, flow->weight), number);
+		twin_fbq_key_in_class(fbq, held, number);
 	}
-	if (flow->special != 0)
-		twin_fbq_key_minimum(fbq, held, number);
-	return 0;
+	if (twin_fbq_flow_of(fbq, number)->special != 0)
+		twin_fbq_key_minimum(options, fbq, held, number);
 }
 
 TWIN_GLOBAL u32 twin_fbq_unkey(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
@@ -619,7 +646,7 @@ TWIN_GLOBAL u32 twin_fbq_unkey(const struct twin_fbq_options *options TWIN_GIVEN
 
 	if (options->fair_by != 0) {
 		twin_order_remove(&fbq->orders, &twin_fbq_host_of(fbq, flow->host)->share, number);
-		twin_fbq_key_host(fbq, held, flow->host);
+		twin_fbq_key_host(options, fbq, held, flow->host);
 	} else {
 		twin_order_remove(&fbq->orders, &class->share, number);
 	}
@@ -828,8 +855,10 @@ TWIN_GLOBAL u32 twin_fbq_join(const struct twin_fbq_options *options TWIN_GIVEN,
 	if (twin_fbq_flow_of(fbq, number)->special != 0)
 		twin_fbq_enter_special(options, fbq, number);
 	twin_shares_join(fbq, number);
-	if (options->fair_by != 0)
+	if (options->fair_by != 0) {
 		twin_fbq_join_host(options, fbq, held, number);
+		twin_fbq_limit_host(options, fbq, number);
+	}
 	fbq->served = twin_fbq_virtual_now(options, fbq, twin_fbq_flow_of(fbq, number));
 	twin_fbq_admit(options, fbq, held, number);
 	if (twin_queue_of(held, number)->backlog.packets != 0)
@@ -856,7 +885,7 @@ TWIN_GLOBAL u32 twin_fbq_take_out(const struct twin_fbq_options *options TWIN_GI
 	}
 	twin_fbq_shares_changed(class);
 	if (options->fair_by != 0)
-		twin_fbq_leave_host(fbq, held, number);
+		twin_fbq_leave_host(options, fbq, held, number);
 	class->backlog.packets -= queue->backlog.packets;
 	class->backlog.bytes -= queue->backlog.bytes;
 	return 0;
@@ -977,6 +1006,7 @@ TWIN_GLOBAL u32 twin_fbq_end_flow(struct twin_fbq *fbq TWIN_GIVEN, struct twin_h
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 
+	fbq->carried_by = TWIN_NONE;
 	flow->granted = false;
 	if (flow->promise != 0)
 		fbq->ended[twin_index(fbq->ended_count++, TWIN_FBQ_ENDED)] = flow->promise;

@@ -6,7 +6,7 @@
 mod totals;
 
 use tidegate_core::classify::Fields;
-use tidegate_core::fbq::{FlowCounts, FlowView};
+use tidegate_core::fbq::{FlowCounts, FlowView, HeldBy};
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::{ClassId, Instant, Rate, Span};
 
@@ -87,6 +87,8 @@ pub struct OffloadedFlow {
     pub backlog: Backlog,
     /// The arrival of its oldest packet, while it has a queue.
     pub head_arrived: Option<Instant>,
+    /// The ceiling that its next packet waits for.
+    pub held_by: Option<HeldBy>,
     /// Its counters since its start.
     pub counts: FlowCounts,
     /// The sum of the delays of the packets sent.
@@ -101,7 +103,7 @@ impl OffloadedFlow {
 
     /// The view of the engine's own, empty record, completed by the counters.
     pub(crate) fn over(&self, view: FlowView) -> FlowView {
-        let Self { home, minimum, granted, backlog, head_arrived, counts, .. } = *self;
-        FlowView { home, minimum, granted, backlog, head_arrived, counts, ..view }
+        let Self { home, minimum, granted, backlog, head_arrived, held_by, counts, .. } = *self;
+        FlowView { home, minimum, granted, backlog, head_arrived, held_by, counts, ..view }
     }
 }

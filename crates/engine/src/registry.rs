@@ -11,11 +11,11 @@
 use std::collections::HashMap;
 
 use tidegate_core::classify::{self, BuildError, Classifier, Fields, Match, Rule, Target};
-use tidegate_core::fbq::{Fbc, FlowView};
+use tidegate_core::fbq::{Fbc, FlowView, HeldBy};
 use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::key_index::KeyIndex;
 use tidegate_core::nested::Staged;
-use tidegate_core::{Event, Instant, Outlet, Packet, Rate, Span};
+use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate, Span};
 
 use crate::notification::{FlowState, Notification, NotificationKind};
 use crate::offload::OffloadedFlow;
@@ -151,6 +151,8 @@ pub(crate) struct FlowRegistry {
     cursor: usize,
     /// The flows of an offload by their keys, at the last reading.
     offloaded: Option<HashMap<u64, OffloadedFlow>>,
+    /// The classes of an offload all of whose packets waited for ceilings at the last reading, and for which.
+    ceilings: HashMap<ClassId, HeldBy>,
     /// Whether an offload does not have the present table yet.
     table_is_new: bool,
 }

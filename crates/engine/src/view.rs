@@ -109,7 +109,9 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let all = self.account.classes.names().len() as u32;
         let end = from.saturating_add(most).min(all);
         for class in from..end {
+            let held_by = self.admit.registry.offloaded_class_held(ClassId(class));
             let view = self.tree.shaper().and_then(|shaper| shaper.class(ClassId(class)));
+            let view = view.map(|view| ClassView { held_by: view.held_by.or(held_by), ..view });
             let rate = self.tree.due_rate(ClassId(class));
             let counts = self.account.classes.at(class as usize);
             if self.account.detail != Detail::Off && counts.promise_is_due(now) {

@@ -1,8 +1,8 @@
 //! [`Classes`]: the classes of a configuration as numbers for the program.
 
 use tidegate_config::shaper::{Advice, Class, Config, EcnFeedback, Shaper};
-use tidegate_core::fbq::{Borrow, Ceiling, Ceilings, Displace, FairBy, Spare};
-use tidegate_core::{Bytes, Rate, Span};
+use tidegate_core::fbq::{Borrow, Ceiling, Displace, FairBy, Spare};
+use tidegate_core::{Bytes, Span};
 
 use super::options::fbq_class_options::{ACCOUNT, RATE, WORDS as CLASS};
 use super::options::fbq_options::{CONDITIONS, FLOWS, STRUCTURE, WORDS as HEAD};
@@ -74,10 +74,9 @@ impl Classes {
         ];
         for class in shaper.classes.iter().take(CLASSES) {
             let params = class.params();
-            let most = params.at_most.class.map_or(Ceiling { rate: Rate::ZERO, burst: Bytes::ZERO }, |most| Ceiling {
-                burst: Bytes::new(most.burst.as_u64().max(largest)),
-                ..most
-            });
+            let ceiling = |of: Option<Ceiling>| of.map_or([0; 2], |of| [of.rate.as_bps(), of.burst.as_u64()]);
+            let ([most, most_burst], [host_most, host_most_burst]) =
+                (ceiling(params.at_most.class), ceiling(params.at_most.host));
             numbers.extend([
                 0,
                 params.rate.as_bps(),
@@ -89,8 +88,10 @@ impl Classes {
                 params.flow_limit.as_u64(),
                 u64::from(params.spare == Spare::Idle),
                 params.increment,
-                most.rate.as_bps(),
-                most.burst.as_u64(),
+                most,
+                most_burst,
+                host_most,
+                host_most_burst,
             ]);
         }
         numbers.resize(HEAD + CLASSES * CLASS, 0);
@@ -153,17 +154,14 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {
         lack(format!("`borrow` of class `{name}`, which has share = \"strict\""));
     }
-    let Ceilings { host, flow, .. } = class.at_most;
-    for (key, ceiling) in [("host-at-most", host), ("flow-at-most", flow)] {
-        if ceiling.is_some() {
-            lack(format!("`{key}` of class `{name}`"));
-        }
+    if class.at_most.flow.is_some() {
+        lack(format!("`flow-at-most` of class `{name}`"));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::fbq_class_options::{BORROWS, INCREMENT, STRICT};
+    use super::super::options::fbq_class_options::{BORROWS, INCREMENT, MOST, STRICT};
     use super::super::options::fbq_options::FAIR_BY;
     use super::super::plan::Plan;
     use super::super::plan::tests::plan;
@@ -218,6 +216,21 @@ mod tests {
         assert_eq!((numbers[HEAD + STRICT], numbers[HEAD + BORROWS], numbers[FLOWS]), (1, 0, 4_096));
         let profile = HEAD + CLASSES * CLASS + PROFILE;
         assert_eq!(numbers[profile..profile + PROFILE], [65_536, 0, 300_000, 2]);
+    }
+
+    /// Ceilings of classes and of hosts are numbers of the program. Their bursts are those of the file: a superpacket leaves a debt.
+    #[test]
+    fn ceilings_are_those_of_the_file() {
+        let found = plan(
+            "[interface]\ndata-path = \"kernel\"\n[shaper]\nfair-by = \"source\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\n\
+             at-most = \"5mbit\"\nhost-at-most = \"1mbit\"\n\
+             [[class]]\nname = \"b\"\nrate = \"1mbit\"\ndefault = true\n",
+        );
+        let numbers = numbers(&found.unwrap(), &[]);
+        let [most, burst, host_most, host_burst] = std::array::from_fn(|at| numbers[HEAD + MOST + at]);
+        assert_eq!((most, host_most), (5_000_000, 1_000_000));
+        assert!((1..81_920).contains(&burst) && (1..81_920).contains(&host_burst), "{burst}, {host_burst}");
+        assert_eq!(numbers[HEAD + CLASS + MOST..HEAD + CLASS + MOST + 4], [0; 4]);
     }
 
     /// Rates change in place; anything else is another structure.

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use tidegate_core::accounts::Account;
 use tidegate_core::classify::{Fields, Hosts};
-use tidegate_core::fbq::FlowCounts;
+use tidegate_core::fbq::{FlowCounts, HeldBy};
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate, Span};
 use tidegate_engine::OffloadedFlow;
@@ -54,6 +54,13 @@ places! {
     home: "fbq.flows.home",
     special: "fbq.flows.special",
     steps: "fbq.specials.steps",
+    host: "fbq.flows.host",
+    host_waits: "fbq.hosts.waits",
+    has_candidate: "fbq.classes.has_candidate",
+    since: "fbq.classes.since",
+    ready: "fbq.classes.ready",
+    latest: "state.latest",
+    fair_by: "classes.fair_by",
     profile: "fbq.flows.profile",
     promise: "fbq.flows.promise",
     minimum: "fbq.flows.minimum",
@@ -145,8 +152,26 @@ impl Flows {
             steps: read(&at.special).checked_sub(1).map_or(0, |place| self.read(&at.steps, place as usize) as u32),
             backlog,
             head_arrived: self.head_arrived(of),
+            held_by: self.held_by(of).filter(|_| !backlog.is_empty()),
             counts,
             waited: Span::from_nanos(read(&at.waited)),
+        }
+    }
+
+    /// The ceiling that the flow waited for when a packet last arrived or left.
+    fn held_by(&self, of: usize) -> Option<HeldBy> {
+        let at = &self.places;
+        let class = self.read(&at.class, of) as usize;
+        let host = Some(self.read(&at.host, of)).filter(|host| *host != NO_SLOT && self.read(&at.fair_by, 0) != 0);
+        let ready = self.read(&at.ready, class);
+        if host.is_some_and(|host| self.read(&at.host_waits, host as usize) != 0) {
+            Some(HeldBy::Host)
+        } else if self.read(&at.has_candidate, class) != 0
+            && ready > self.read(&at.since, class).max(self.read(&at.latest, 0))
+        {
+            Some(HeldBy::Class)
+        } else {
+            None
         }
     }
 

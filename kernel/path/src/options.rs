@@ -222,8 +222,10 @@ pub mod fbq_class_options {
     pub const INCREMENT: usize = 9;
     pub const MOST: usize = 10;
     pub const MOST_BURST: usize = 11;
+    pub const HOST_MOST: usize = 12;
+    pub const HOST_MOST_BURST: usize = 13;
     /// The words of the struct.
-    pub const WORDS: usize = 12;
+    pub const WORDS: usize = 14;
 }
 
 /// Words of `struct twin_fbq_profile` of kernel/fbq.h.

@@ -5,6 +5,7 @@ use tidegate_config::discipline::{Discipline, InKernel};
 use tidegate_config::shaper::{Borrow, Class, Config, DataPath, Direction, FairBy, FlowBy, Root, Shaper};
 use tidegate_config::suggest;
 use tidegate_core::elephants::{self, Measure};
+use tidegate_core::fbq::Ceilings;
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
@@ -180,6 +181,9 @@ fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<O
     let class = shaper.classes.first()?;
     let (name, discipline) = (&class.name, class.queue.as_ref()?);
     let queue = queue(discipline, &format!("class `{name}`"), seed, lack)?;
+    if class.at_most != Ceilings::default() {
+        lack(format!("a ceiling of class `{name}`, which has one queue"));
+    }
     let kind = match queue.kind {
         FIFO => TBF,
         OWN => OWN,
@@ -529,12 +533,8 @@ pub(super) mod tests {
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
             (format!("{class}l4s-step = \"1ms\"\n"), "`l4s-step` of class `all`"),
-            (format!("{class}at-most = \"20mbit\"\n"), "`at-most` of class `all`"),
-            (
-                format!("[shaper]\nfair-by = \"host\"\n{class}host-at-most = \"1mbit\"\n"),
-                "`host-at-most` of class `all`",
-            ),
             (format!("{class}flow-at-most = \"1mbit\"\n"), "`flow-at-most` of class `all`"),
+            (format!("{class}at-most = \"20mbit\"\n{FIFO_QUEUE}"), "a ceiling of class `all`"),
             (
                 format!("{class}[[rule]]\nclass = \"all\"\nname = \"tv\"\nprotocol = \"udp\"\nat-most = \"1mbit\"\n"),
                 "`at-most` of the rule `tv`",

@@ -59,6 +59,8 @@ impl Classes {
                 spread(random, 1, 1 << 32),
                 most,
                 random.below(10).min(1) * spread(random, 1, 200_000),
+                if fair_by == 0 { 0 } else { random.below(2) * spread(random, 1, rate.max(1)) },
+                random.below(10).min(1) * spread(random, 1, 200_000),
             ]
         };
         let profile = |random: &mut Stream| {
@@ -154,10 +156,17 @@ impl Classes {
             increment,
             most,
             most_burst,
+            host_most,
+            host_burst,
         ]: &[u64; CLASS]| {
-            let ceiling = Ceiling { rate: Rate::from_bps(most), burst: Bytes::new(most_burst) };
+            let ceiling =
+                |rate, burst| (rate != 0).then_some(Ceiling { rate: Rate::from_bps(rate), burst: Bytes::new(burst) });
             ClassParams {
-                at_most: Ceilings { class: (most != 0).then_some(ceiling), ..Ceilings::default() },
+                at_most: Ceilings {
+                    class: ceiling(most, most_burst),
+                    host: ceiling(host_most, host_burst),
+                    flow: None,
+                },
                 spare: if strict == 1 { Spare::Idle } else { Spare::Shared },
                 increment,
                 burst: Bytes::new(burst),

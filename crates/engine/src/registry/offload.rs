@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidegate_core::fbq::{Fbc, Terms};
+use tidegate_core::fbq::{Fbc, HeldBy, Terms};
 use tidegate_core::nested::Staged;
 use tidegate_core::{ClassId, Event, FlowKey, Instant, Rate};
 
@@ -23,6 +23,25 @@ impl FlowRegistry {
     /// The flows at the last reading; `None` without an offload.
     pub(crate) fn offloaded(&self) -> Option<impl Iterator<Item = &OffloadedFlow>> {
         self.offloaded.as_ref().map(|flows| flows.values())
+    }
+
+    /// The ceiling that all packets of `class` waited for at the last reading.
+    pub(crate) fn offloaded_class_held(&self, class: ClassId) -> Option<HeldBy> {
+        self.ceilings.get(&class).copied()
+    }
+
+    /// Notes the classes all of whose packets wait for ceilings.
+    fn note_ceilings(&mut self, flows: &[OffloadedFlow]) {
+        self.ceilings.clear();
+        let mut free = HashSet::new();
+        for flow in flows.iter().filter(|flow| !flow.backlog.is_empty()) {
+            if let Some(ceiling) = flow.held_by {
+                self.ceilings.insert(flow.class, ceiling);
+            } else {
+                free.insert(flow.class);
+            }
+        }
+        self.ceilings.retain(|class, _| !free.contains(class));
     }
 
     /// Ends the flows that are gone, or whose packets have another class. Those that are displaced from it stay.
@@ -102,6 +121,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 entry.set_held(0, fbc);
             }
         }
+        registry.note_ceilings(flows);
         registry.end_offloaded(now, flows, fbc);
         let mut began = HashMap::new();
         for flow in flows {
@@ -189,6 +209,7 @@ mod tests {
             steps: 0,
             backlog: Backlog::default(),
             head_arrived: None,
+            held_by: None,
             counts: FlowCounts::default(),
             waited: Span::ZERO,
         }
@@ -211,6 +232,32 @@ mod tests {
             self.promised = promised.to_vec();
             Ok(())
         }
+    }
+
+    /// A class is held by a ceiling while each of its flows with a queue is.
+    #[test]
+    fn a_class_is_held_while_all_its_flows_are() {
+        let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
+        let config = shaper::load(&Source::new("offload.toml", text), &mut Diagnostics::new()).expect("valid");
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+        let queued = |key, held_by| OffloadedFlow {
+            held_by,
+            backlog: Backlog { packets: 1, bytes: Bytes::new(100) },
+            ..flow(key, None)
+        };
+        let mut held = |flows: &[OffloadedFlow]| {
+            engine.set_flows(Instant::ZERO, flows, &[], true, &mut Noted::default());
+            let mut rows = Vec::new();
+            engine.class_rows(Instant::ZERO, 0, 1, &mut rows);
+            (rows[0].view.and_then(|view| view.held_by), engine.flow_row(6).and_then(|row| row.view?.held_by))
+        };
+        let host = Some(HeldBy::Host);
+        assert_eq!(held(&[queued(6, host), queued(7, host)]), (host, host));
+        // A flow without a queue waits for nothing.
+        assert_eq!(held(&[queued(6, host), flow(7, None)]), (host, host));
+        assert_eq!(held(&[queued(6, host), queued(7, None)]), (None, host));
+        assert_eq!(held(&[flow(6, None)]), (None, None));
     }
 
     #[test]
