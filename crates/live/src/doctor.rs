@@ -94,6 +94,7 @@ pub fn examine(subject: Subject<'_>) -> Examination {
     kernel::filter(&mut found, subject.ended);
     kernel::connections(&mut found);
     kernel::queue(&mut found);
+    kernel::verdicts(&mut found);
     found.findings.extend(subject.offload.map(|examine| examine()));
     kernel::scheduling(&mut found);
     kernel::clocks(&mut found);

@@ -178,6 +178,55 @@ pub(super) fn queue(found: &mut Examination) {
     }
 }
 
+/// How a kernel finds a packet in its queue when the verdict about it comes out of order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Search {
+    /// By a hash, in constant time.
+    Hash,
+    /// By the hash as it was first backported, whose entries may be used after they were freed.
+    UnsafeHash,
+    /// By a walk through all that is queued before it.
+    Walk,
+}
+
+/// What the kernel of this release does: Linux 7.0 has the hash, and so have 6.12 from its 107th update and 6.18 from its 14th, which was
+/// repaired in the 25th. `None` for what is no release.
+fn search_of(release: &str) -> Option<Search> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    let (major, minor): (u32, u32) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    let update = numbers.next().and_then(Result::ok).unwrap_or(0);
+    Some(match (major, minor, update) {
+        (7.., ..) | (6, 12, 107..) | (6, 18, 25..) => Search::Hash,
+        (6, 18, 14..) => Search::UnsafeHash,
+        _ => Search::Walk,
+    })
+}
+
+/// What a verdict costs while many packets wait.
+pub(super) fn verdicts(found: &mut Examination) {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release.trim();
+    match search_of(release) {
+        Some(Search::Walk) => found.add(
+            "verdicts",
+            Severity::Note,
+            format!(
+                "Linux {release} walks through its queue for each packet that leaves out of order: a packet of a fast class costs more time \
+                 the more packets wait in slower ones"
+            ),
+            "Linux 7.0, or 6.12.107 and later of 6.12; else smaller `limit` of the classes that queue long",
+        ),
+        Some(Search::UnsafeHash) => found.add(
+            "verdicts",
+            Severity::Weakens,
+            format!("the packet queue of Linux {release} may use memory after it was freed, which can stop the machine"),
+            "update the kernel to 6.18.25 or later",
+        ),
+        Some(Search::Hash) => found.fine("verdicts", "the kernel finds a packet by a hash, however many wait"),
+        None => {}
+    }
+}
+
 /// Examines what the data path would be granted, on a thread of its own, so that the calling thread does not change.
 pub(super) fn scheduling(found: &mut Examination) {
     let granted = std::thread::scope(|scope| scope.spawn(|| timing::prepare_thread(Priority::RealTime)).join());
@@ -237,5 +286,31 @@ pub(super) fn clocks(found: &mut Examination) {
         );
     } else {
         found.fine("clock source", current);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each branch of the stable series is judged by its own updates.
+    #[test]
+    fn kernels_that_walk_the_queue_are_known() {
+        for (release, search) in [
+            ("6.1.0-50-amd64", Search::Walk),
+            ("6.12.94+deb13-amd64", Search::Walk),
+            ("6.12.107+deb13-amd64", Search::Hash),
+            ("6.17.9", Search::Walk),
+            ("6.18.13", Search::Walk),
+            ("6.18.14", Search::UnsafeHash),
+            ("6.18.24-arch1-1", Search::UnsafeHash),
+            ("6.18.25", Search::Hash),
+            ("6.19-rc3", Search::Walk),
+            ("7.0.0-rc1", Search::Hash),
+            ("10.2", Search::Hash),
+        ] {
+            assert_eq!(search_of(release), Some(search), "{release}");
+        }
+        assert_eq!(search_of("custom"), None);
     }
 }
