@@ -131,8 +131,9 @@ impl Selection {
 fn base(target: &Target, uid: Option<u32>) -> Result<Vec<Match>, Refusal> {
     let target = target::Target {
         protocol: target.protocol.map(|protocol| protocol.0),
-        source: target.source,
-        destination: target.destination,
+        // A socket of both versions calls IPv4 addresses by those that IPv6 has for them, which no packet has.
+        source: target.source.map(|address| address.to_canonical()),
+        destination: target.destination.map(|address| address.to_canonical()),
         port: target.port,
         source_port: target.source_port,
         destination_port: target.destination_port,
@@ -222,5 +223,15 @@ mod tests {
         assert_eq!(refusal.code, Code::NotAllowed);
         let refusal = Selection::of(&caller(0), Target::default(), false, &mut SocketReader::default()).unwrap_err();
         assert_eq!(refusal.code, Code::Invalid);
+    }
+
+    #[test]
+    fn an_address_of_ipv4_in_ipv6_is_one_of_ipv4() {
+        let of = |destination: &str| {
+            let target = Target { destination: destination.parse().ok(), ..Target::default() };
+            base(&target, None).expect("a condition")
+        };
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        assert_ne!(of("2001:db8::1"), of("192.0.2.1"));
     }
 }

@@ -263,7 +263,7 @@ fn told(state: &PromiseState) -> String {
         text += &format!(", preferred by {} step{}", state.prefer, if state.prefer == 1 { "" } else { "s" });
     }
     text += &match state.flows {
-        0 => "; no such flow yet".to_owned(),
+        0 => "; no flow of it yet, or another promise has it".to_owned(),
         1 => format!("; one flow, granted {} now", rate(state.granted)),
         flows => format!("; {flows} flows, granted {} together now", rate(state.granted)),
     };

@@ -55,7 +55,7 @@ pub fn a_program_runs_under_its_promise() -> Ended {
         data.display()
     );
     let mut held = Printing::start(under(&stage, &["--min", "2500kbit", "--class", "media"], &["sh", "-c", &send]));
-    held.prints("in class media: at least 2.5mbit a flow; no such flow yet");
+    held.prints("in class media: at least 2.5mbit a flow; no flow of it yet");
     stage.until("the flow under the promise", |stage| promises(stage)[0]["flows"] == 1);
     // What becomes of the promise is printed while the program runs.
     held.prints("promised");

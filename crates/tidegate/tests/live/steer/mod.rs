@@ -509,7 +509,7 @@ pub fn another_user_may_look_and_not_touch() -> Ended {
         refused(finished(command(arguments)), 1, arguments, texts);
     }
     let mut own = Printing::start(command(&["promise", "--port", "5004", "--min", "200kbit"]));
-    own.prints("at least 200kbit a flow; no such flow yet");
+    own.prints("at least 200kbit a flow; no flow of it yet");
     // What is not theirs they may not end; root may.
     let held: Value = serde_json::from_str(&stage.does(&["promise", "--json"])).unwrap();
     assert_eq!(held[0]["uid"], NOBODY);
