@@ -102,7 +102,7 @@ struct Connection {
     ends: [Endpoint; 2],
     /// When the pending timer events of the ends are due.
     armed: [u64; 2],
-    /// Bytes received by each end that have been counted in the measurements.
+    /// Bytes that have arrived at each end and have been counted in the measurements.
     counted: [u64; 2],
     role: Role,
     group: u32,

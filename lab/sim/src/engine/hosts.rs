@@ -246,14 +246,17 @@ impl Simulation {
         }
     }
 
-    /// Adds newly received data and a completed handshake to the measurements of the flow.
+    /// Adds newly arrived data and a completed handshake to the measurements of the flow.
+    ///
+    /// Data counts when it arrives first, also behind a hole. If it counted when the hole is filled, an interval could show more
+    /// than the line carries.
     fn count_received(&mut self, slot: u32, side: usize) {
         let measuring = self.measuring();
         let Some(connection) = &mut self.connections[slot as usize] else { return };
         let group = connection.group as usize;
-        let received = connection.ends[side].received();
-        let new = received - connection.counted[side];
-        connection.counted[side] = received;
+        let arrived = connection.ends[side].arrived();
+        let new = arrived - connection.counted[side];
+        connection.counted[side] = arrived;
         if new > 0 && measuring {
             let metrics = &mut self.metrics[group];
             // What the client receives comes from the server.
