@@ -154,10 +154,29 @@ fn answers_on_an_open_connection_are_not_faster_than_the_ideal() {
     scenario.detail = Detail::Parts;
     let outcome = scenario.run(1, |_| ());
     assert!(outcome.transfers.len() > 50, "{}", outcome.transfers.len());
-    // The first answer needs the connection.
-    for done in &outcome.transfers[1..] {
+    // The first answer needs the connection, and its ideal time has the handshake.
+    assert!(outcome.transfers[0].transfer.ideal_ns > outcome.transfers[1].transfer.ideal_ns + 40_000_000);
+    for done in &outcome.transfers {
         let slowdown = done.transfer.time_ns as f64 / done.transfer.ideal_ns as f64;
         assert!((1.0..1.2).contains(&slowdown), "{done:?}");
+    }
+}
+
+/// A download crosses the path four times before its data is there: SYN, SYN-ACK, request, answer; an upload three times.
+#[test]
+fn the_ideal_time_counts_every_crossing_of_the_path() {
+    for direction in ["upload", "download"] {
+        let mice = format!(
+            "[[flow]]\nname = \"mice\"\nfrom = \"a\"\nto = \"b\"\nworkload = {{ kind = \"mice\", per-second = 1, \
+             size = {{ kind = \"constant\", value = \"1kB\" }}, direction = \"{direction}\" }}\n"
+        );
+        let mut scenario = load(&format!("{HEAD}{}{}delay = \"50ms\"\n{mice}", LINKS[0], LINKS[1])).unwrap();
+        scenario.detail = Detail::Parts;
+        let outcome = scenario.run(1, |_| ());
+        assert!(outcome.transfers.len() > 5, "{direction}: {}", outcome.transfers.len());
+        let least = outcome.transfers.iter().map(|done| done.transfer.time_ns as f64 / done.transfer.ideal_ns as f64);
+        let least = least.fold(f64::INFINITY, f64::min);
+        assert!((1.0..1.05).contains(&least), "{direction}: {least}");
     }
 }
 
