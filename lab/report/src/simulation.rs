@@ -272,7 +272,7 @@ pub fn sweep_rows<'a>(runs: impl IntoIterator<Item = (&'a [(String, String)], Ru
 
 /// The note of a table of differences.
 pub const DIFFERENCES: &str = "Runs with the same seed meet the same random numbers and are compared with each other. Intervals are \
-    those of single differences; p (Holm) is corrected for all pairs of the measure, and decides at 0.05. The bootstrap \
+    those of single differences; p (Holm) is corrected for all differences of this table, and decides at 0.05. The bootstrap \
     (BCa) assumes no distribution: where its interval has zero on another side, there are too few runs for either. Further \
     runs are for a power of 80 %, if the difference is as large as it was measured.";
 
@@ -356,7 +356,8 @@ impl Quantity {
     }
 }
 
-/// The differences of all pairs of variants in all quantities, for notebooks.
+/// The differences of all pairs of variants in all quantities, for notebooks. Each is corrected for the pairs of its measure: a
+/// notebook chooses the quantities that it states.
 pub fn differences(quantities: &[Quantity]) -> Vec<Contrast> {
     let mut groups: Vec<Vec<&Quantity>> = Vec::new();
     let mut known = BTreeMap::new();
@@ -371,7 +372,7 @@ pub fn differences(quantities: &[Quantity]) -> Vec<Contrast> {
         let estimates: Vec<Estimate> = group.iter().map(|quantity| quantity.estimate()).collect();
         let named: Vec<(&str, &Estimate)> =
             group.iter().map(|quantity| quantity.variant.as_str()).zip(&estimates).collect();
-        contrasts(group[0].plain(), &group[0].measure, group[0].unit, &named)
+        contrasts(group[0].plain(), &group[0].measure, group[0].unit, &named, None)
     };
     groups.into_iter().flat_map(of_group).collect()
 }
