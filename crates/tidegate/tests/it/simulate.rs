@@ -397,7 +397,8 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     assert!(found.status.success(), "{}", text(&found.stderr));
     let said = text(&found.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("completion p50 of flow mice: fair has the least"), "{said}");
-    let method = "Decided at 5 % by paired differences over 4 seeds (Student's t), corrected for all 42 differences (Holm).";
+    let method =
+        "Decided at 5 % by paired differences over 4 seeds (Student's t), corrected for all 42 differences (Holm).";
     assert!(said.contains(method), "{said}");
     let json = std::fs::read_to_string(out.join("results.json")).expect("results");
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");

@@ -6,6 +6,7 @@ mod pack;
 mod readme;
 mod reproduce;
 mod sums;
+mod values;
 
 use std::path::PathBuf;
 use std::time::Duration;
