@@ -40,6 +40,8 @@ pub struct Simulation<'a> {
     pub duration_ns: u64,
     /// The time at the beginning that is not measured.
     pub warm_up_ns: u64,
+    /// Whether the scenario leaves the width of bins open. If so, goodput is drawn in wider ones.
+    pub smooth: bool,
     /// The digest of all runs.
     pub digest: String,
     /// How the number of runs and the warm-up were chosen, where a rule has chosen them.
@@ -176,7 +178,9 @@ impl Simulation<'_> {
             }
         }
         let begin = self.warm_up_ns as f64 / 1e9;
-        let measured: Vec<Vec<Curve>> = self.runs.iter().map(|run| curves::measured(run.curves, begin)).collect();
+        let mut measured: Vec<Vec<Curve>> = self.runs.iter().map(|run| curves::measured(run.curves, begin)).collect();
+        let widths = measured.iter_mut().filter(|_| self.smooth).filter_map(|run| curves::smooth(run));
+        let goodput = widths.reduce(f64::max);
         let bins = "Rates, delays and queues are means over the width of a bin; the warm-up is not measured.";
         if many {
             let apart = if self.runs.len() < 5 {
@@ -193,6 +197,9 @@ impl Simulation<'_> {
                 if many { (format!("Seed {}: ", run.seed), Fold::Closed) } else { (String::new(), Fold::Open) };
             let note = format!("The run with seed {}. {bins}", run.seed);
             sections.extend(curves::sections(&title, &note, measured, fold));
+        }
+        if let Some(width) = goodput {
+            curves::note_means(&mut sections, width);
         }
         let mut last = Section::new("Runs").with(runs);
         if self.runs.len() > SHOWN {
@@ -576,6 +583,7 @@ mod tests {
             version: "0",
             duration_ns: 1,
             warm_up_ns: 0,
+            smooth: false,
             digest: String::new(),
             notes: Vec::new(),
             runs: runs.iter().map(|values| run(values)).collect(),
