@@ -123,7 +123,8 @@ pub(crate) fn smooth(curves: &mut [Measured]) -> Option<f64> {
     let mut width = None;
     for curve in curves.iter_mut().filter(|curve| is_goodput(curve)) {
         let bin = curve.points.windows(2).next().map(|two| two[1].0 - two[0].0);
-        width = width.or(bin.map(|bin| bin * step as f64));
+        // The times of bins are not exact in binary fractions.
+        width = width.or(bin.map(|bin| (bin * step as f64 * 1e9).round() / 1e9));
         let mean = |bins: &[(f64, f64)]| (bins[0].0, bins.iter().map(|bin| bin.1).sum::<f64>() / bins.len() as f64);
         curve.points = curve.points.chunks(step).map(mean).collect();
     }
