@@ -3,43 +3,44 @@
 /// Formats a value in a suitable unit with four digits: `12.35 ms`, `9.733 Mbit/s`. Units are those of
 /// machine-readable output (`bps`, `ns`) or of an axis (`bit/s`, `s`, `B`, `packets`, `1`).
 pub fn human(value: f64, unit: &str) -> String {
-    let (scale, unit) = scale(value, unit);
+    let (scale, unit) = unit_of(value, unit);
     with_unit(digits(value / scale), unit)
 }
 
 /// Formats a mean with half the width of its interval in one unit, both with two digits of the latter: `41.0 ± 4.3 ms`.
 pub fn human_interval(mean: f64, half: f64, unit: &str) -> String {
-    let (scale, unit) = scale(mean.abs().max(half.abs()), unit);
-    let (mean, half) = (mean / scale, half / scale);
-    let numbers = match half > 0.0 {
-        false => format!("{} \u{b1} 0", digits(mean)),
-        true => {
-            // Two digits of the interval, but no more than five of the greater number.
-            let most = 4 - mean.abs().max(half).log10().floor() as i32;
-            let places = (1 - half.log10().floor() as i32).min(most).clamp(0, 9);
-            let step = 10_f64.powi(-places);
-            let places = places as usize;
-            match half < step / 2.0 {
-                true => format!("{mean:.places$} \u{b1} < {step:.places$}"),
-                false => format!("{mean:.places$} \u{b1} {half:.places$}"),
-            }
-        }
-    };
-    with_unit(numbers, unit)
+    let (scale, unit) = unit_of(mean.abs().max(half.abs()), unit);
+    let [mean, half] = interval(mean / scale, half / scale);
+    with_unit(format!("{mean} \u{b1} {half}"), unit)
+}
+
+/// Formats a mean and half the width of its interval, which are in one unit, with the digits of [`human_interval`].
+pub fn interval(mean: f64, half: f64) -> [String; 2] {
+    if half <= 0.0 || half.is_nan() {
+        return [digits(mean), "0".to_owned()];
+    }
+    // Two digits of the interval, but no more than five of the greater number.
+    let most = 4 - mean.abs().max(half).log10().floor() as i32;
+    let places = (1 - half.log10().floor() as i32).min(most).clamp(0, 9);
+    let step = 10_f64.powi(-places);
+    let places = places as usize;
+    let half = if half < step / 2.0 { format!("< {step:.places$}") } else { format!("{half:.places$}") };
+    [format!("{mean:.places$}"), half]
 }
 
 fn with_unit(number: String, unit: &str) -> String {
     if matches!(unit, "1" | "") { number } else { format!("{number} {unit}") }
 }
 
-/// The scale and the name of the unit in which a value is read best.
-fn scale(value: f64, unit: &str) -> (f64, &str) {
+/// The scale and the name of the unit in which a value is read best. Several values in one unit take that of the greatest.
+pub fn unit_of(value: f64, unit: &str) -> (f64, &str) {
     let steps: &[(f64, &str)] = match unit {
         "bps" | "bit/s" => &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")],
         "ns" => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")],
         "s" if value == 0.0 => &[(1.0, "s")],
         "s" => &[(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")],
         "B" => &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")],
+        "1" => return (1.0, ""),
         unit => return (1.0, unit),
     };
     *steps.iter().find(|(scale, _)| value.abs() >= *scale).unwrap_or(&steps[steps.len() - 1])

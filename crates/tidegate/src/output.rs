@@ -14,7 +14,7 @@ use crate::Failure;
 #[cfg(feature = "lab")]
 mod files;
 #[cfg(feature = "lab")]
-pub use files::{Files, Paper, draw, spare};
+pub use files::{Files, Paper, draw, look, spare};
 
 /// Standard output for text: what others wrote, names above all, does nothing to a terminal ([`printable`]).
 pub fn stdout() -> Text {

@@ -52,6 +52,7 @@ impl Results {
             version: env!("CARGO_PKG_VERSION"),
             duration_ns: self.scenario.scenario.duration.as_nanos(),
             warm_up_ns: self.scenario.scenario.warm_up().as_nanos(),
+            smooth: self.scenario.scenario.has_usual_bin,
             digest: self.digest.to_string(),
             notes: Vec::new(),
             runs: self.outcomes.iter().map(shown).collect(),

@@ -33,7 +33,7 @@ impl Comparison {
         };
         // Where the remark does not fit behind each measure, one line below says it of all.
         let remarked = self.groups.iter().all(fit);
-        let mut starred = false;
+        let (family, mut starred) = (self.family(), false);
         for group in &self.groups {
             y = group.heading(&mut drawing, y, look);
             for measures in blocks(group, left, look) {
@@ -45,7 +45,7 @@ impl Comparison {
                     let text = fitted(&format!("{name}{remark}"), small, column - 8.0 * u);
                     drawing.text((left + column * n as f64, y), Anchor::Start, small, Ink::Muted, text);
                 }
-                let best: Vec<Vec<&str>> = measures.iter().map(|at| group.best(*at)).collect();
+                let best: Vec<Vec<&str>> = measures.iter().map(|at| group.best(*at, &family)).collect();
                 for row in &group.rows {
                     y += ROW * u;
                     let name = fitted(&row.name, size, left - 20.0 * u);

@@ -10,7 +10,6 @@ use crate::number::quantiles;
 use crate::palette::{Pen, Pens};
 use crate::plotting::Frame;
 use crate::ruler::Ruler;
-use tidegate_display::human;
 
 /// The height of a row and half the height of a box, given for type of 13 points.
 const ROW: f64 = 20.0;
@@ -94,8 +93,7 @@ impl Group {
         // The axis of nonnegative values does not become negative.
         let low = if low >= 0.0 { (low - margin).max(0.0) } else { low - margin };
         let mut ruler = Ruler::new(&Axis::new("", ""), [low, high + margin].into_iter(), false);
-        let unit = &self.measures[at].unit;
-        ruler.label(|value| human(value, unit));
+        ruler.label(&self.measures[at].unit);
         frame.grid(drawing, (&ruler, &Ruler::none()), size, (Some(14.0 * u), false));
         for (n, pen, mut values) in rows {
             let middle = frame.top + ROW * u * (n as f64 + 0.5);
@@ -230,6 +228,39 @@ mod tests {
         }
         assert_eq!(drawing.misplaced(), Vec::<String>::new());
         assert_eq!(comparison(&[&[1.0], &[2.0]]).spread(&Pens::default(), Form::Box, &Look::page()), None);
+    }
+
+    /// An axis around 1 s has labels in one unit that differ, whatever its range and its width.
+    #[test]
+    fn every_axis_has_labels_that_differ() {
+        for spread in [1e2, 1e4, 1e6, 3e6, 1e7, 5e7, 1e8, 3e8, 9e8] {
+            for (width, many) in [("column", false), ("column", true), ("page", false), ("page", true), ("text", true)]
+            {
+                let values: Vec<f64> = (0..6).map(|n| 1e9 + spread * (f64::from(n) - 2.5) / 2.5).collect();
+                let mut all = comparison(&[&values, &values]);
+                all.groups[0].measures[0].unit = "ns".into();
+                let group = all.groups[0].clone();
+                if many {
+                    all.groups[0].measures = vec![group.measures[0].clone(); 6];
+                    all.groups[0].rows.iter_mut().for_each(|row| row.cells = vec![row.cells[0].clone(); 6]);
+                }
+                let look = Look::parse(width).expect("a look");
+                let drawing = all.spread(&Pens::default(), Form::Box, &look).expect("runs");
+                let text = |shape: &Shape| match shape {
+                    Shape::Text { text, .. } if text.ends_with(" s") || text.ends_with("ms") => Some(text.clone()),
+                    _ => None,
+                };
+                let labels: Vec<String> = drawing.shapes.iter().filter_map(text).collect();
+                let distinct: std::collections::BTreeSet<&String> = labels.iter().collect();
+                assert_eq!(drawing.misplaced(), Vec::<String>::new(), "{spread} {width}");
+                match many {
+                    true => assert!(labels.len() >= 6, "{spread} {width}: {labels:?}"),
+                    false => {
+                        assert!(distinct.len() == labels.len() && distinct.len() > 1, "{spread} {width}: {labels:?}")
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -1,11 +1,15 @@
 //! [`Chart`]: a figure of any table of results, such as that of a sweep: heat maps, points, lines, distributions and the
 //! spread of values.
 
+mod bins;
 mod heat;
+mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::bins::Bins;
 use self::heat::Heat;
+use self::units::{number, number_in, of_results};
 use crate::columns::{Column, Table};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::drawing::Drawing;
@@ -13,6 +17,7 @@ use crate::look::{Form, Look};
 use crate::model::{Axis, Curve, Plot, Style};
 use crate::number::quantiles;
 use crate::palette::Pens;
+use tidegate_display::human;
 
 /// A figure of a table: its kind, and the columns that it draws.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -94,40 +99,10 @@ const IDENTITY: [&str; 5] = ["kind", "measure", "subject", "variant", "part"];
 /// The columns of texts that do not tell rows of a table apart.
 const LABELS: [&str; 5] = ["unit", "x_unit", "digest", "scenario", "file"];
 
-/// The units that texts of numbers may have, such as those of the axes of a sweep: each as a multiple of a unit of results.
-const UNITS: [(&str, f64, &str); 13] = [
-    ("kbit", 1e3, "bps"),
-    ("mbit", 1e6, "bps"),
-    ("gbit", 1e9, "bps"),
-    ("bit", 1.0, "bps"),
-    ("ns", 1.0, "ns"),
-    ("us", 1e3, "ns"),
-    ("ms", 1e6, "ns"),
-    ("s", 1e9, "ns"),
-    ("kB", 1e3, "B"),
-    ("MB", 1e6, "B"),
-    ("B", 1.0, "B"),
-    ("%", 0.01, ""),
-    ("", 1.0, ""),
-];
-
 /// The different texts of a column in these rows, in alphabetical order.
 fn distinct(column: &Column, rows: &Rows) -> Vec<String> {
     let texts: BTreeSet<String> = rows.iter().filter_map(|(row, _)| column.text(*row)).collect();
     texts.into_iter().collect()
-}
-
-/// The number that a text means, in its unit of results.
-fn number_in(text: &str) -> Option<(f64, &'static str)> {
-    let read = |(word, scale, unit): (&str, f64, &'static str)| {
-        Some((text.strip_suffix(word)?.trim().parse::<f64>().ok()? * scale, unit))
-    };
-    UNITS.into_iter().find_map(read).filter(|(value, _)| value.is_finite())
-}
-
-/// The number that a text means, with its unit.
-fn number(text: &str) -> Option<f64> {
-    number_in(text).map(|(value, _)| value)
 }
 
 impl Column {
@@ -251,8 +226,17 @@ impl Chart {
         let mut units: Vec<String> = rows.iter().filter_map(|(row, _)| column.text(*row)).collect();
         units.dedup();
         match units.as_slice() {
-            [unit] => unit.clone(),
+            [unit] => of_results(unit).to_owned(),
             _ => String::new(),
+        }
+    }
+
+    /// The unit of the horizontal axis: that of the texts of its column, or for points of curves that of the column `x_unit`.
+    fn unit_along(&self, table: &Table, along: &Column, rows: &Rows) -> String {
+        let of_points = table.column("x_unit").filter(|_| self.x == "x").map(|column| distinct(column, rows));
+        match of_points.as_deref() {
+            Some([unit]) => of_results(unit).to_owned(),
+            _ => along.unit(rows).to_owned(),
         }
     }
 
@@ -339,7 +323,12 @@ impl Chart {
         let most_of_all = greatest(&mut rows.iter().map(|(_, value)| *value));
         let (axis, scale) = Self::axis(self.label(usize::from(!distribution), values), &unit, self.log, most_of_all);
         let far = greatest(&mut rows.iter().filter_map(|(row, _)| along.number(*row)));
-        let (x_axis, x_scale) = Self::axis(self.label(0, &self.x), along.unit(&rows), self.log_x, far);
+        let unit_along = self.unit_along(table, along, &rows);
+        let over_time = self.x == "x" && unit_along == "s";
+        let x_title = if over_time && self.labels[0].is_empty() { "time".to_owned() } else { self.label(0, &self.x) };
+        let (x_axis, x_scale) = Self::axis(x_title, &unit_along, self.log_x, far);
+        let bins =
+            (over_time && unit == "bps" && self.kind == ChartKind::Lines).then(|| Bins::new(along, &rows)).flatten();
         let (mut curves, mut most) = (Vec::new(), 0);
         for (name, rows) in self.series(table, &rows)? {
             let mut curve = Curve { name, ..Curve::default() };
@@ -350,7 +339,10 @@ impl Chart {
                 curve.points = all.iter().enumerate().map(|(n, value)| (*value, share(n))).collect();
             } else {
                 let place = |(row, value): &(usize, f64)| Some((along.number(*row)? * x_scale, value * scale));
-                let mut points: Vec<(f64, f64)> = rows.iter().filter_map(place).collect();
+                let mut points: Vec<(f64, f64)> = match bins {
+                    Some(bins) => bins.means(table, along, &rows),
+                    None => rows.iter().filter_map(place).collect(),
+                };
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
                 if self.kind == ChartKind::Scatter {
                     curve.points = points;
@@ -369,7 +361,7 @@ impl Chart {
         }
         // Points from elsewhere have times in seconds.
         let other = |unit: &str, scale: f64| if unit == "ns" { scale * 1e9 } else { scale };
-        let (to_x, to_y) = (other(along.unit(&rows), x_scale), other(&unit, scale));
+        let (to_x, to_y) = (other(&unit_along, x_scale), other(&unit, scale));
         for (name, x, y) in &self.beside {
             let (x, y) = (&(x * to_x), &(y * to_y));
             match curves.iter_mut().find(|curve| curve.name == *name) {
@@ -383,6 +375,8 @@ impl Chart {
         let note = (most > 1).then(|| {
             format!("Lines: means of up to {most} values; bands: their quartiles.{}", self.pooled(table, &rows))
         });
+        let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
+        let note = [note, means].into_iter().flatten().reduce(|note, means| format!("{note} {means}"));
         let plot = if distribution {
             let y = Axis::new("share of the values", "1");
             Plot { title: self.title(), x: axis, y, style: Style::Cdf, note, curves }
@@ -552,6 +546,30 @@ mod tests {
             let drawing = chart.drawing(&table(), &Look::column()).expect("a figure");
             assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()), "{kind:?}");
         }
+    }
+
+    /// Points of a curve in a table: units are those of people, and noise in short bins is drawn as means of each run.
+    #[test]
+    fn rates_over_time_have_units_and_at_most_a_hundred_points() {
+        let rows =
+            |of: &dyn Fn(usize, usize) -> f64| Column::Number((0..1200).map(|n| Some(of(n % 600, n / 600))).collect());
+        let all = |text: &str| Column::Text(vec![Some(text.to_owned()); 1200]);
+        let table = Table::default()
+            .with("x", rows(&|n, _| n as f64 / 10.0))
+            .with("x_unit", all("time_s"))
+            .with("unit", all("rate_bps"))
+            .with("seed", Column::Integer((0..1200).map(|n| Some(n / 600)).collect()))
+            .with("value", rows(&|n, run| (n % 2) as f64 * 2e6 + run as f64 * 1e6));
+        let chart = Chart { kind: ChartKind::Lines, x: "x".into(), y: "value".into(), ..Chart::default() };
+        let plot = chart.plot(&table).expect("a plot");
+        assert_eq!((plot.x.label(), plot.y.unit.as_str()), ("time, s".to_owned(), "bit/s"));
+        let curve = &plot.curves[0];
+        assert_eq!(
+            (curve.points.len(), curve.points[1].1, curve.band[1].1, curve.band[1].2),
+            (60, 1.5e6, 1.25e6, 1.75e6)
+        );
+        let note = plot.note.as_deref().expect("a note");
+        assert!(note.contains("of up to 2 values") && note.ends_with("Points: means over 1 s."), "{note}");
     }
 
     #[test]

@@ -201,6 +201,11 @@ impl Table {
             let column = self.known(name)?;
             let before = rows.clone();
             rows.retain(|row| column.text(*row).unwrap_or_default() == *text);
+            // A flow of a section with several has the name that figures and reports give it: `flow bulk 1`.
+            if let (true, "subject", Some(part)) = (rows.is_empty(), name.as_str(), self.column("part")) {
+                let whole = |row: usize| Some(format!("{} {}", column.text(row)?, part.text(row)?));
+                rows.extend(before.iter().filter(|row| whole(**row).as_deref() == Some(text)));
+            }
             if rows.is_empty() {
                 let mut there: Vec<String> = before.iter().filter_map(|row| column.text(*row)).collect();
                 there.sort();
@@ -234,6 +239,18 @@ pub(crate) mod tests {
             .with("seed", Column::Integer(vec![Some(1), None, Some(u64::MAX)]))
             .with("value", Column::Number(vec![Some(0.1), Some(-1e300), None]))
             .with("holds", Column::Truth(vec![Some(true), Some(false), None]))
+    }
+
+    #[test]
+    fn a_flow_of_a_section_is_found_by_its_whole_name() {
+        let text = |words: [Option<&str>; 3]| Column::Text(words.map(|word| word.map(str::to_owned)).into());
+        let table = Table::default()
+            .with("subject", text([Some("flow bulk"), Some("flow bulk"), Some("flow call")]))
+            .with("part", text([Some("1"), Some("2"), None]));
+        let rows = |subject: &str| table.rows_with(&[("subject".to_owned(), subject.to_owned())]);
+        assert_eq!(rows("flow bulk 2"), Ok(vec![1]));
+        assert_eq!(rows("flow bulk"), Ok(vec![0, 1]));
+        assert!(rows("flow bulk 3").is_err_and(|why| why.contains("there are flow bulk, flow call")));
     }
 
     #[test]

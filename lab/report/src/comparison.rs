@@ -1,7 +1,7 @@
 //! A comparison of several variants by their measures, in words, as a figure and as a table.
 
 use crate::columns::{self, Column};
-use crate::judgement::{Verdict, more_runs};
+use crate::judgement::{Family, Verdict, more_runs};
 use tidegate_display::Table;
 use tidegate_display::{human, human_interval};
 
@@ -192,7 +192,7 @@ impl Group {
     }
 
     /// States which variant is the best by a measure, and by how much. Returns `None` if the measure has no answer.
-    fn sentence(&self, at: usize) -> Option<String> {
+    fn sentence(&self, at: usize, family: &Family) -> Option<String> {
         let measure = &self.measures[at];
         let subject = if self.name.is_empty() { String::new() } else { format!(" of {}", self.name) };
         let ranked = self.ranked(at);
@@ -208,7 +208,7 @@ impl Group {
             _ => "the least",
         };
         let estimates: Vec<&Estimate> = ranked.iter().map(|(_, estimate)| *estimate).collect();
-        let verdict = Verdict::of(&estimates, measure.better);
+        let verdict = Verdict::of(&estimates, measure.better, family);
         let of_best = measure.value(best.1.mean);
         let mut worst = worst;
         let mut text = match &verdict {
@@ -251,13 +251,13 @@ impl Group {
 
     /// The variants that are the best by a measure: the best and those that are not told apart from it. None are if no
     /// other is told apart from the best.
-    pub(crate) fn best(&self, at: usize) -> Vec<&str> {
+    pub(crate) fn best(&self, at: usize, family: &Family) -> Vec<&str> {
         let ranked = self.ranked(at);
         if self.measures[at].better == Better::Neither || ranked.len() < 2 {
             return Vec::new();
         }
         let estimates: Vec<&Estimate> = ranked.iter().map(|(_, estimate)| *estimate).collect();
-        match Verdict::of(&estimates, self.measures[at].better) {
+        match Verdict::of(&estimates, self.measures[at].better, family) {
             Some(verdict) if verdict.is_open(ranked.len()) => Vec::new(),
             Some(verdict) => verdict.equal.iter().chain([&verdict.best]).map(|place| ranked[*place].0).collect(),
             None => ranked.iter().filter(|other| other.1.mean == ranked[0].1.mean).map(|other| other.0).collect(),
@@ -266,9 +266,9 @@ impl Group {
 
     /// The measure whose answer comes first: the first one that tells variants apart which differ by more than [`SMALL`],
     /// or else the first one that has an answer.
-    fn headline(&self) -> Option<usize> {
-        let answered = || (0..self.measures.len()).filter(|at| self.sentence(*at).is_some());
-        answered().find(|at| self.differs(*at) && !self.best(*at).is_empty()).or_else(|| answered().next())
+    fn headline(&self, family: &Family) -> Option<usize> {
+        let answered = || (0..self.measures.len()).filter(|at| self.sentence(*at, family).is_some());
+        answered().find(|at| self.differs(*at) && !self.best(*at, family).is_empty()).or_else(|| answered().next())
     }
 
     /// Whether the means of a measure differ by more than [`SMALL`].
@@ -292,25 +292,27 @@ impl Group {
 impl Comparison {
     /// The answer in sentences: one for each measure of each group, if the measure has an answer.
     pub fn sentences(&self) -> Vec<String> {
-        self.answers_by(|group| (0..group.measures.len()).collect()).into_iter().flatten().collect()
+        self.answers_by(|group, _| (0..group.measures.len()).collect()).into_iter().flatten().collect()
     }
     /// States for each group which variant is the best by its headline. Empty without variants.
     pub fn summary_of_variants(&self) -> Vec<String> {
-        let first = |group: &Group| group.sentence(group.headline()?);
+        let family = self.family();
+        let first = |group: &Group| group.sentence(group.headline(&family)?, &family);
         self.groups.iter().filter(|group| group.rows.len() > 1 && !group.name.is_empty()).filter_map(first).collect()
     }
     /// The sentences of each group: that of its headline first, then the others in the order of its measures.
     pub(crate) fn answers(&self) -> Vec<Vec<String>> {
-        self.answers_by(|group| {
-            let headline = group.headline();
+        self.answers_by(|group, family| {
+            let headline = group.headline(family);
             headline.into_iter().chain((0..group.measures.len()).filter(|at| Some(*at) != headline)).collect()
         })
     }
     /// The sentences of each group, for the measures in the order that `order` returns.
-    fn answers_by(&self, order: impl Fn(&Group) -> Vec<usize>) -> Vec<Vec<String>> {
+    fn answers_by(&self, order: impl Fn(&Group, &Family) -> Vec<usize>) -> Vec<Vec<String>> {
+        let family = self.family();
         let of_group = |group: &Group| match group.description() {
             Some(only) => vec![only],
-            None => order(group).into_iter().filter_map(|at| group.sentence(at)).collect(),
+            None => order(group, &family).into_iter().filter_map(|at| group.sentence(at, &family)).collect(),
         };
         self.groups.iter().filter(|group| group.is_judged()).map(of_group).filter(|answer| !answer.is_empty()).collect()
     }
@@ -400,7 +402,7 @@ pub(crate) mod tests {
             said,
             [
                 "goodput of flow call: no difference above 2 %, 5 Mbit/s",
-                "delay p99 of flow call: pie has the least, 12 ms, not told apart from codel (about 150 more runs would \
+                "delay p99 of flow call: pie has the least, 12 ms, not told apart from codel (about 176 more runs would \
                  tell it); fifo has 100 ms, 8.3 times as much",
             ]
         );
@@ -416,15 +418,15 @@ pub(crate) mod tests {
         );
         assert!(wide.summary_of_variants()[0].starts_with("goodput"));
         // Where all are alike none is marked; otherwise the best and those that are not told apart from it.
-        assert!(wide.groups[0].best(1).is_empty());
+        assert!(wide.groups[0].best(1, &wide.family()).is_empty());
         let three = comparison();
-        let mut marked = three.groups[0].best(1);
+        let mut marked = three.groups[0].best(1, &three.family());
         marked.sort_unstable();
         assert_eq!(marked, ["codel", "pie"]);
         assert_eq!(
             comparison().method().as_deref(),
             Some(
-                "Decided at 5 % by the means of 10 runs without common seeds (Welch's t), corrected for the 3 pairs of a measure (Holm)."
+                "Decided at 5 % by the means of 10 runs without common seeds (Welch's t), corrected for all 6 differences (Holm)."
             )
         );
         // A single variant is described in words.

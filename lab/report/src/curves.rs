@@ -108,6 +108,38 @@ pub fn measured(curves: &[Measured], begin: f64) -> Vec<Measured> {
     curves
 }
 
+/// What the titles of plots of goodput begin with.
+const GOODPUT: &str = "Goodput of the flows that are watched";
+/// The number of points of a line of goodput, above which neighbouring bins are drawn as one.
+const POINTS: usize = 100;
+
+/// Merges neighbouring bins of goodput, 2, 5, 10, ... at a time, until no curve has more than a hundred: in short bins goodput is
+/// mostly noise. Returns the width of the merged bins in seconds, if there are any.
+pub(crate) fn smooth(curves: &mut [Measured]) -> Option<f64> {
+    let is_goodput = |curve: &Measured| curve.x == "time_s" && curve.measure == "goodput";
+    let most = curves.iter().filter(|curve| is_goodput(curve)).map(|curve| curve.points.len()).max()?;
+    let steps = (0..).flat_map(|power| [1, 2, 5].map(|step| step * 10_usize.pow(power)));
+    let step = steps.take(24).find(|step| most.div_ceil(*step) <= POINTS).filter(|step| *step > 1)?;
+    let mut width = None;
+    for curve in curves.iter_mut().filter(|curve| is_goodput(curve)) {
+        let bin = curve.points.windows(2).next().map(|two| two[1].0 - two[0].0);
+        // The times of bins are not exact in binary fractions.
+        width = width.or(bin.map(|bin| (bin * step as f64 * 1e9).round() / 1e9));
+        let mean = |bins: &[(f64, f64)]| (bins[0].0, bins.iter().map(|bin| bin.1).sum::<f64>() / bins.len() as f64);
+        curve.points = curve.points.chunks(step).map(mean).collect();
+    }
+    width
+}
+
+/// Says below plots of goodput that their points are means over `width` seconds.
+pub(crate) fn note_means(sections: &mut [Section], width: f64) {
+    let means = format!("Goodput: means over {}.", tidegate_display::human(width, "s"));
+    let plots = sections.iter_mut().flat_map(Section::plots_mut);
+    for plot in plots.filter(|plot| plot.title.starts_with(GOODPUT)) {
+        plot.note = Some(plot.note.take().map_or_else(|| means.clone(), |note| format!("{note} {means}")));
+    }
+}
+
 /// Returns sections with the plots of a run, over time and of distributions. Curves to compare share a plot, or are in
 /// panels beside each other.
 pub fn sections(title: &str, note: &str, curves: &[Measured], fold: Fold) -> Vec<Section> {
@@ -296,7 +328,7 @@ impl Kind<'_> {
             Self::PartsSpread(subject, measure, variant, part) => {
                 format!("{} of each {part}{}, distribution", capital(words(measure)), suffix(subject, variant))
             }
-            Self::Goodput(variant) => format!("Goodput of the flows that are watched{}", suffix("", variant)),
+            Self::Goodput(variant) => format!("{GOODPUT}{}", suffix("", variant)),
             Self::Whole(subject, measure) => capital(words(measure)) + &suffix(subject, ""),
             Self::Parts(subject, measure, variant, _) if whole => capital(words(measure)) + &suffix(subject, variant),
             Self::Parts(subject, measure, variant, part) => {
@@ -404,6 +436,25 @@ mod tests {
             y: if x == "time_s" { "rate_bps" } else { "share" },
             points: points.to_vec(),
         }
+    }
+
+    #[test]
+    fn goodput_is_drawn_with_at_most_a_hundred_points_which_are_means() {
+        let points: Vec<(f64, f64)> = (0..600).map(|n| (f64::from(n) * 0.1, f64::from(n % 2) * 2e6)).collect();
+        let both = ["goodput", "throughput"].map(|measure| measured("", measure, "time_s", &points));
+        let mut curves = both.to_vec();
+        let width = smooth(&mut curves).expect("merged");
+        assert!((width - 1.0).abs() < 1e-9, "{width}");
+        assert_eq!((curves[0].points.len(), curves[0].points[1].1), (60, 1e6));
+        assert!((curves[0].points[1].0 - 1.0).abs() < 1e-9 && curves[1] == both[1]);
+        let mut sections = sections("", "", &curves, Fold::Open);
+        note_means(&mut sections, width);
+        let notes: Vec<Option<&str>> =
+            sections.iter_mut().flat_map(Section::plots_mut).map(|plot| plot.note.as_deref()).collect();
+        assert_eq!(notes, [Some("Goodput: means over 1 s."), None]);
+        // Few points stay as they were measured.
+        let mut few = [measured("", "goodput", "time_s", &points[..100])];
+        assert_eq!((smooth(&mut few), few[0].points.len()), (None, 100));
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Finds the figures of a report: its comparison, and plots by their titles.
 
+use std::collections::BTreeSet;
+
 use crate::comparison::Comparison;
 use crate::drawing::Drawing;
 use crate::look::{Form, Look};
 use crate::model::{Fold, Panels, Part, Plot, Report, Section};
-use crate::palette::Pens;
+use crate::palette::{Pen, Pens};
 use crate::plotting::stacked;
 
 impl Section {
@@ -134,8 +136,9 @@ impl Report {
             return Err(format!("`{}` and `{}` have different axes: name one of them", titles.0, titles.1));
         }
         let meant = meant.into_iter().map(|plot| look.plot(plot)).collect::<Result<Vec<_>, String>>()?;
-        let drawn: Vec<_> =
+        let mut drawn: Vec<_> =
             meant.into_iter().map(|plot| (plot.pens(&pens), plot)).map(|(pens, plot)| (plot, pens)).collect();
+        name_by_variants(&mut drawn);
         stacked(&drawn, look).ok_or_else(|| {
             let titles: Vec<String> = titles().map(|title| format!("\n  {title}")).collect();
             let wanted = if curve.is_empty() { title } else { format!("{title}/{curve}") };
@@ -167,5 +170,47 @@ impl Report {
             }
         }
         None
+    }
+}
+
+/// Names curves by their variants alone where all are of one subject, which goes into the titles.
+fn name_by_variants(plots: &mut [(Plot, Vec<Pen>)]) {
+    let parts = |name: &str| name.split_once(": ").map(|(variant, subject)| (variant.to_owned(), subject.to_owned()));
+    let names: BTreeSet<&str> = plots.iter().flat_map(|(plot, _)| plot.names()).collect();
+    let Some(subject) = names.first().and_then(|name| parts(name)).map(|(_, subject)| subject) else { return };
+    if names.len() < 2 || !names.iter().all(|name| parts(name).is_some_and(|(_, other)| other == subject)) {
+        return;
+    }
+    for (plot, _) in plots {
+        for curve in &mut plot.curves {
+            curve.name = parts(&curve.name).map_or(String::new(), |(variant, _)| variant);
+        }
+        if !plot.title.contains(&subject) {
+            plot.title = format!("{}: {subject}", plot.title);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Axis, Curve, Style};
+
+    #[test]
+    fn curves_of_one_flow_are_named_by_their_variants() {
+        let curve = |name: &str| Curve::new(name, [(1.0, 0.5), (2.0, 1.0)]);
+        let plot = Plot {
+            title: "One-way delay, distribution".into(),
+            x: Axis::new("delay", "s"),
+            y: Axis::new("share", "1"),
+            style: Style::Cdf,
+            note: None,
+            curves: ["fifo: flow call", "codel: flow call", "fifo: flow bulk"].map(curve).into(),
+        };
+        let report = Report { sections: vec![Section::new("Distributions").with(plot)], ..Report::default() };
+        let one = report.figure("one-way delay", "flow call").expect("a figure");
+        assert!(one.contains(">fifo<") && one.contains(">codel<") && one.contains("distribution: flow call<"), "{one}");
+        let both = report.figure("one-way delay", "").expect("a figure");
+        assert!(both.contains(">fifo: flow call<") && both.contains(">fifo: flow bulk<"), "{both}");
     }
 }

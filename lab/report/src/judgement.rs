@@ -9,7 +9,7 @@ use tidegate_display::{Table, human};
 use tidegate_metrics::{Difference, LEVEL, Test, bootstrap, holm};
 
 use crate::columns::{self, Column};
-use crate::comparison::{Better, Comparison, Estimate, Group};
+use crate::comparison::{Better, Comparison, Estimate, Group, Measure};
 
 /// A difference of two variants in one measure of one subject: the first minus the second.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,9 +26,9 @@ pub struct Contrast {
     pub difference: Difference,
     /// The 95 % interval by the bootstrap over pairs (BCa); `None` without pairs.
     pub bootstrap: Option<(f64, f64)>,
-    /// The probability, corrected for the number of comparisons (Holm).
+    /// The probability, corrected for `comparisons` (Holm).
     pub corrected: f64,
-    /// The number of pairs of variants with this measure.
+    /// The number of differences for which it is corrected.
     pub comparisons: usize,
 }
 
@@ -38,7 +38,31 @@ struct Pair {
     difference: Difference,
     /// The differences of runs with the same seed; empty if there are none.
     values: Vec<f64>,
-    corrected: f64,
+}
+
+/// The tests whose results are stated together, and for whose number each of them is corrected (Holm).
+pub(crate) struct Family {
+    /// The probabilities, rising.
+    probabilities: Vec<f64>,
+    /// The corrected probability of each.
+    corrected: Vec<f64>,
+}
+
+impl Family {
+    fn new(mut probabilities: Vec<f64>) -> Self {
+        probabilities.sort_by(f64::total_cmp);
+        let corrected = holm(&probabilities);
+        Self { probabilities, corrected }
+    }
+    /// The number of tests.
+    fn len(&self) -> usize {
+        self.probabilities.len()
+    }
+    /// Corrects the probability of one of the tests. Equal ones have the same correction.
+    fn corrected(&self, p: f64) -> f64 {
+        let place = self.probabilities.partition_point(|other| *other < p);
+        self.corrected.get(place).copied().unwrap_or(1.0)
+    }
 }
 
 /// Tests all pairs of estimates that have several runs.
@@ -54,12 +78,8 @@ fn pairs(estimates: &[&Estimate]) -> Vec<Pair> {
                 None => Difference::independent(&a.values, &b.values),
             };
             let Some(difference) = difference else { continue };
-            found.push(Pair { places: [first, second], difference, values, corrected: 1.0 });
+            found.push(Pair { places: [first, second], difference, values });
         }
-    }
-    let probabilities: Vec<f64> = found.iter().map(|pair| pair.difference.p).collect();
-    for (pair, corrected) in found.iter_mut().zip(holm(&probabilities)) {
-        pair.corrected = corrected;
     }
     found
 }
@@ -76,13 +96,11 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Judges estimates; `None` if they cannot be tested.
-    pub(crate) fn of(estimates: &[&Estimate], better: Better) -> Option<Self> {
+    /// Judges estimates, whose tests belong to `family`; `None` if they cannot be tested.
+    pub(crate) fn of(estimates: &[&Estimate], better: Better, family: &Family) -> Option<Self> {
         let order = |a: &f64, b: &f64| if better == Better::More { b.total_cmp(a) } else { a.total_cmp(b) };
         let best = (0..estimates.len()).min_by(|a, b| order(&estimates[*a].mean, &estimates[*b].mean))?;
         let pairs = pairs(estimates);
-        // The best is known only when the means are: the correction is for all pairs, not for those with the best.
-        let comparisons = pairs.len();
         let with_best: Vec<(usize, &Pair)> = pairs
             .iter()
             .filter(|pair| pair.places.contains(&best))
@@ -91,12 +109,12 @@ impl Verdict {
         if with_best.len() + 1 < estimates.len() {
             return None;
         }
-        let undecided = || with_best.iter().filter(|(_, pair)| pair.corrected > LEVEL);
+        let undecided = || with_best.iter().filter(|(_, pair)| family.corrected(pair.difference.p) > LEVEL);
         Some(Self {
             best,
             equal: undecided().map(|(other, _)| *other).collect(),
             runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,
-            more: undecided().filter_map(|(n, pair)| Some((pair.difference.more_runs(comparisons)?, *n))).min(),
+            more: undecided().filter_map(|(n, pair)| Some((pair.difference.more_runs(family.len())?, *n))).min(),
         })
     }
     /// Whether no other variant is told apart from the best.
@@ -105,20 +123,27 @@ impl Verdict {
     }
 }
 
-/// The differences of all pairs of named estimates of one measure.
-pub(crate) fn contrasts(subject: &str, measure: &str, unit: &str, estimates: &[(&str, &Estimate)]) -> Vec<Contrast> {
+/// The differences of all pairs of named estimates of one measure, corrected for those of `family`, or without one for each other.
+pub(crate) fn contrasts(
+    subject: &str,
+    measure: &str,
+    unit: &str,
+    estimates: &[(&str, &Estimate)],
+    family: Option<&Family>,
+) -> Vec<Contrast> {
     let alone: Vec<&Estimate> = estimates.iter().map(|(_, estimate)| *estimate).collect();
     let pairs = pairs(&alone);
-    let comparisons = pairs.len();
+    let alone = Family::new(pairs.iter().map(|pair| pair.difference.p).collect());
+    let family = family.unwrap_or(&alone);
     let contrast = |pair: Pair| Contrast {
         subject: subject.to_owned(),
         measure: measure.to_owned(),
         unit: unit.to_owned(),
         variants: pair.places.map(|place| estimates[place].0.to_owned()),
+        corrected: family.corrected(pair.difference.p),
         difference: pair.difference,
         bootstrap: bootstrap(&pair.values),
-        corrected: pair.corrected,
-        comparisons,
+        comparisons: family.len(),
     };
     pairs.into_iter().map(contrast).collect()
 }
@@ -149,22 +174,36 @@ impl Group {
 }
 
 impl Comparison {
+    /// All tests of the comparison. The best is known only when the means are, so that the correction is for all pairs, not for
+    /// those with the best; and measures are stated beside each other, so that it is for all of them.
+    pub(crate) fn family(&self) -> Family {
+        let of_measure = |group: &Group, at: usize| {
+            let estimates: Vec<&Estimate> = group.estimates(at).into_iter().map(|(_, estimate)| estimate).collect();
+            pairs(&estimates).into_iter().map(|pair| pair.difference.p).collect::<Vec<f64>>()
+        };
+        let measures = self.groups.iter().flat_map(|group| (0..group.measures.len()).map(move |at| (group, at)));
+        Family::new(measures.flat_map(|(group, at)| of_measure(group, at)).collect())
+    }
+
     /// The differences of all pairs of variants, for each measure of each group with a name.
     pub fn contrasts(&self) -> Vec<Contrast> {
+        let family = self.family();
         let named = self.groups.iter().filter(|group| !group.name.is_empty());
         let measures = named.flat_map(|group| group.measures.iter().enumerate().map(move |(at, m)| (group, at, m)));
-        measures.flat_map(|(group, at, m)| contrasts(&group.name, &m.name, &m.unit, &group.estimates(at))).collect()
+        let of_measure = |(group, at, m): (&Group, usize, &Measure)| {
+            contrasts(&group.name, &m.name, &m.unit, &group.estimates(at), Some(&family))
+        };
+        measures.flat_map(of_measure).collect()
     }
 
     /// States how the answers were decided; `None` if nothing was tested.
     pub fn method(&self) -> Option<String> {
         // The numbers of runs, and how many differences were tested, by pairs and otherwise.
-        let (mut runs, mut tested, mut comparisons) = ([Vec::new(), Vec::new()], 0, 0);
+        let (mut runs, mut tested) = ([Vec::new(), Vec::new()], 0);
         for group in self.groups.iter().filter(|group| !group.name.is_empty()) {
             for at in (0..group.measures.len()).filter(|at| group.measures[*at].better != Better::Neither) {
                 let estimates: Vec<&Estimate> = group.estimates(at).into_iter().map(|(_, estimate)| estimate).collect();
                 let pairs = pairs(&estimates);
-                comparisons = pairs.len().max(comparisons);
                 tested += pairs.len();
                 for Pair { difference, .. } in pairs {
                     runs[usize::from(difference.test == Test::Welch)].push(difference.runs);
@@ -185,9 +224,9 @@ impl Comparison {
             ),
             (None, None) => return None,
         };
-        let corrected = match comparisons {
+        let corrected = match self.family().len() {
             1 => String::new(),
-            n => format!(", corrected for the {n} pairs of a measure (Holm)"),
+            n => format!(", corrected for all {n} differences (Holm)"),
         };
         Some(format!("Decided at 5 % by {by}{corrected}."))
     }
@@ -269,6 +308,12 @@ mod tests {
         Estimate::of_runs(summary.mean, summary.half_width, values.to_vec()).with_seeds(seeds.to_vec())
     }
 
+    /// The verdict about estimates whose tests are stated alone.
+    fn alone(estimates: &[&Estimate], better: Better) -> Option<Verdict> {
+        let family = Family::new(pairs(estimates).iter().map(|pair| pair.difference.p).collect());
+        Verdict::of(estimates, better, &family)
+    }
+
     /// Two variants on ten networks of very different rates: the second is a little slower on each. The intervals of the
     /// means overlap by far, and the pairs decide.
     #[test]
@@ -278,19 +323,19 @@ mod tests {
         let slower: Vec<f64> = rates.iter().zip(&seeds).map(|(rate, n)| rate - 4e4 - 1e3 * (n % 3) as f64).collect();
         let (a, b) = (estimate(&rates, &seeds), estimate(&slower, &seeds));
         assert!(a.mean - a.half.unwrap() < b.mean, "the intervals overlap");
-        let verdict = Verdict::of(&[&b, &a], Better::More).unwrap();
+        let verdict = alone(&[&b, &a], Better::More).unwrap();
         assert_eq!((verdict.best, verdict.equal.len(), verdict.runs), (1, 0, 10));
         // The same runs in another order are the same pairs; without common seeds they are none, and nothing is decided.
         let turned = estimate(
             &slower.iter().rev().copied().collect::<Vec<_>>(),
             &seeds.iter().rev().copied().collect::<Vec<_>>(),
         );
-        assert!(Verdict::of(&[&a, &turned], Better::More).unwrap().equal.is_empty());
+        assert!(alone(&[&a, &turned], Better::More).unwrap().equal.is_empty());
         let strangers = estimate(&slower, &seeds.iter().map(|seed| seed + 100).collect::<Vec<_>>());
-        let verdict = Verdict::of(&[&a, &strangers], Better::More).unwrap();
+        let verdict = alone(&[&a, &strangers], Better::More).unwrap();
         assert!(verdict.is_open(2) && verdict.more.is_some_and(|(more, _)| more > 1_000));
         // A single run decides nothing.
-        assert!(Verdict::of(&[&estimate(&[1.0], &[1]), &estimate(&[2.0], &[1])], Better::More).is_none());
+        assert!(alone(&[&estimate(&[1.0], &[1]), &estimate(&[2.0], &[1])], Better::More).is_none());
     }
 
     /// A measure that some runs lack does not make the others unpaired.
@@ -314,6 +359,43 @@ mod tests {
         assert!(said.contains("paired differences over 6 seeds") && said.contains("1 of 2 differences"), "{said}");
     }
 
+    /// Twenty measures of two variants that are alike, and one in which they differ: corrected within each measure, for which there is
+    /// one pair, some of the twenty would have a best variant by chance.
+    #[test]
+    fn measures_that_are_stated_together_are_corrected_together() {
+        use crate::comparison::{Measure, Row};
+        let mut state = 2_u64;
+        let mut draw = |mean: f64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            mean + (state >> 40) as f64 / f64::from(1 << 24)
+        };
+        let seeds: Vec<u64> = (1..=12).collect();
+        let mut row = |name: &str, last: f64| {
+            let means = (0..20).map(|_| 1.0).chain([last]);
+            let cells = means.map(|mean| Some(estimate(&seeds.iter().map(|_| draw(mean)).collect::<Vec<_>>(), &seeds)));
+            Row { name: name.into(), cells: cells.collect() }
+        };
+        let measures = (0..21).map(|n| Measure::new(format!("delay {n}"), "ns", Better::Less)).collect();
+        let rows = vec![row("a", 1.0), row("b", 9.0)];
+        let group = Group { name: "flow call".into(), measures, rows, ..Group::default() };
+        let comparison = Comparison { title: String::new(), groups: vec![group] };
+        let found = comparison.contrasts();
+        let chance = found[..20].iter().filter(|contrast| contrast.difference.p <= LEVEL).count();
+        assert!(chance > 0, "the draws have no difference of chance: {:?}", found[0]);
+        let decided: Vec<&str> = found.iter().filter(|one| one.is_decided()).map(|one| one.measure.as_str()).collect();
+        assert_eq!(decided, ["delay 20"]);
+        assert!(found.iter().all(|contrast| contrast.comparisons == 21));
+        // The sentences and the stars of figures follow.
+        let sentences = comparison.sentences();
+        let best: Vec<_> = sentences.iter().filter(|said| said.contains("has the least")).collect();
+        assert!(best.len() == 1 && best[0].starts_with("delay 20 of"), "{sentences:#?}");
+        let family = comparison.family();
+        let starred = (0..21).filter(|at| !comparison.groups[0].best(*at, &family).is_empty()).count();
+        assert_eq!(starred, 1);
+        let method = comparison.method().expect("tested");
+        assert!(method.ends_with("corrected for all 21 differences (Holm)."), "{method}");
+    }
+
     /// Twenty equal variants: without the correction one in twenty pairs would differ at 5 %.
     #[test]
     fn many_comparisons_find_no_difference_of_chance() {
@@ -326,7 +408,7 @@ mod tests {
         let all: Vec<Estimate> =
             (0..20).map(|_| estimate(&seeds.iter().map(|_| draw()).collect::<Vec<_>>(), &seeds)).collect();
         let named: Vec<(&str, &Estimate)> = all.iter().map(|estimate| ("x", estimate)).collect();
-        let found = contrasts("flow a", "goodput", "bps", &named);
+        let found = contrasts("flow a", "goodput", "bps", &named, None);
         assert_eq!((found.len(), found[0].comparisons), (190, 190));
         assert!(found.iter().filter(|contrast| contrast.difference.p <= LEVEL).count() > 3);
         assert_eq!(found.iter().filter(|contrast| contrast.is_decided()).count(), 0);

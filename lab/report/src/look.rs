@@ -116,15 +116,28 @@ impl Look {
     /// # Errors
     /// If a part is not understood, with those that are.
     pub fn parse(text: &str) -> Result<Self, String> {
+        Self::parse_all(&[text])
+    }
+
+    /// Reads several looks as one: a later size, title or form replaces an earlier one, and choices of parts are added.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_all(texts: &[impl AsRef<str>]) -> Result<Self, String> {
         let mut look = Self::page();
-        for (n, part) in text.split(',').map(str::trim).enumerate() {
-            match (part.split_once('='), part) {
-                (Some((key, value)), _) => look.set(key.trim(), value.trim())?,
-                (None, "grey") => look.grey = true,
-                (None, "log") => look.log = true,
-                (None, name) if n == 0 => look = Self::preset(name)?,
-                (None, _) => {
-                    return Err(format!("`{part}` is neither `grey`, `log` nor KEY=VALUE; a preset comes first"));
+        for text in texts {
+            for (n, part) in text.as_ref().split(',').map(str::trim).enumerate() {
+                match (part.split_once('='), part) {
+                    (Some((key, value)), _) => look.set(key.trim(), value.trim())?,
+                    (None, "grey") => look.grey = true,
+                    (None, "log") => look.log = true,
+                    (None, name) if n == 0 => {
+                        let Self { width, size, heading, on_paper, .. } = Self::preset(name)?;
+                        look = Self { width, size, heading, on_paper, ..look };
+                    }
+                    (None, _) => {
+                        return Err(format!("`{part}` is neither `grey`, `log` nor KEY=VALUE; a preset comes first"));
+                    }
                 }
             }
         }
@@ -382,6 +395,8 @@ mod tests {
         assert_eq!((look.rows, look.form), (vec!["pie".to_owned(), "red".to_owned()], Some(Form::Ccdf)));
         assert_eq!(Look::parse("width=3.5in,type=9").map(|look| look.width), Ok(252.0));
         assert_eq!(Look::parse("text,title=").map(|look| look.heading), Ok(Heading::Nothing));
+        let both = Look::parse_all(&["row=pie,grey", "column,row=red"]).expect("a look");
+        assert_eq!((both.width, both.grey, both.rows), (252.0, true, vec!["pie".to_owned(), "red".to_owned()]));
         for (text, why) in [
             ("poster", "no look"),
             ("column,text", "neither `grey`, `log` nor KEY=VALUE"),

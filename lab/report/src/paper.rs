@@ -2,16 +2,7 @@
 
 use crate::comparison::{Comparison, Estimate, Group};
 use crate::tikz::latex;
-
-/// The units of some measures, and the units in which their values are written with the scale of each, the greatest first.
-type Scale = (&'static [&'static str], &'static [(f64, &'static str)]);
-
-const SCALES: [Scale; 4] = [
-    (&["bps", "bit/s"], &[(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")]),
-    (&["ns"], &[(1e9, "s"), (1e6, "ms"), (1e3, "\u{b5}s"), (1.0, "ns")]),
-    (&["s"], &[(1.0, "s"), (1e-3, "ms"), (1e-6, "\u{b5}s")]),
-    (&["B"], &[(1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")]),
-];
+use tidegate_display::{digits, interval, unit_of};
 
 /// A column of such a table: a measure in one unit for all rows.
 struct Head {
@@ -31,16 +22,6 @@ struct Rows {
     rows: Vec<(String, String, Vec<Number>)>,
 }
 
-/// The number of decimals of a value: two digits of its interval, or four digits of itself.
-fn decimals(value: f64, half: Option<f64>) -> usize {
-    let digits = |value: f64, digits: i32| (digits - 1 - value.abs().log10().floor() as i32).clamp(0, 9) as usize;
-    match half {
-        Some(half) if half > 0.0 => digits(half, 2),
-        _ if value == 0.0 => 0,
-        _ => digits(value, 4).min(4),
-    }
-}
-
 impl Rows {
     fn new(comparison: &Comparison) -> Self {
         let mut heads: Vec<Head> = Vec::new();
@@ -58,11 +39,8 @@ impl Rows {
                 continue;
             }
             let most = values(&measure.name).into_iter().fold(0.0, f64::max);
-            let steps =
-                SCALES.iter().find(|(units, _)| units.contains(&measure.unit.as_str())).map(|(_, steps)| *steps);
-            let step = steps.and_then(|steps| steps.iter().find(|(scale, _)| most >= *scale).or_else(|| steps.last()));
-            let (scale, unit) = step.map_or((1.0, measure.unit.as_str()), |(scale, unit)| (*scale, *unit));
-            let unit = if unit == "1" { String::new() } else { unit.to_owned() };
+            let (scale, unit) = unit_of(most, &measure.unit);
+            let unit = unit.to_owned();
             heads.push(Head { name: measure.name.clone(), scale, unit });
         }
         let mut rows = Vec::new();
@@ -71,10 +49,11 @@ impl Rows {
                 let cell = |head: &Head| {
                     let at = group.measures.iter().position(|measure| measure.name == head.name)?;
                     let Estimate { mean, half, .. } = row.cells.get(at)?.as_ref()?;
-                    let (mean, half) = (mean / head.scale, half.map(|half| half / head.scale));
-                    let places = decimals(mean, half);
-                    let of_half = |half: f64| if half > 0.0 { format!("{half:.places$}") } else { "0".to_owned() };
-                    Some((format!("{mean:.places$}"), half.map(of_half)))
+                    let mean = mean / head.scale;
+                    Some(match half.map(|half| interval(mean, half / head.scale)) {
+                        Some([mean, half]) => (mean, Some(half)),
+                        None => (digits(mean), None),
+                    })
                 };
                 let name = if n == 0 { group.name.clone() } else { String::new() };
                 rows.push((name, row.name.clone(), heads.iter().map(cell).collect()));
@@ -118,7 +97,7 @@ impl Comparison {
                 out += &match cell {
                     None => " & --".to_owned(),
                     Some((mean, None)) => format!(" & ${mean}$"),
-                    Some((mean, Some(half))) => format!(" & ${mean} \\pm {half}$"),
+                    Some((mean, Some(half))) => format!(" & ${mean} \\pm {}$", half.replace("< ", "{<}")),
                 };
             }
             out += " \\\\\n";
@@ -180,7 +159,15 @@ mod tests {
             markdown.starts_with("| of | variant | goodput (Mbit/s) | delay p99 (ms) |\n| --- | --- | ---: | ---: |\n")
         );
         assert!(markdown.contains("| flow call | fifo | 5.000 \u{b1} 0.010 | 100.0 \u{b1} 5.0 |\n"), "{markdown}");
-        // Without intervals four digits are written.
-        assert_eq!((decimals(0.9876, None), decimals(123.4, None), decimals(0.0, None)), (4, 1, 0));
+        // The numbers are those of the terminal: without intervals four digits, and a narrow interval does not add digits.
+        let mut cell = |cell: Estimate| {
+            all.groups[0].rows[0].cells[0] = Some(cell);
+            let markdown = all.markdown();
+            let row = markdown.lines().find(|line| line.contains("fifo")).expect("a row");
+            row.split('|').nth(3).expect("a cell").trim().to_owned()
+        };
+        let [single, narrow] =
+            [Estimate::from(123_412_345.0), Estimate::of_runs(10_160_173.0, Some(39.0), Vec::new())].map(&mut cell);
+        assert_eq!((single.as_str(), narrow.as_str()), ("123.4", "10.160 \u{b1} < 0.001"));
     }
 }

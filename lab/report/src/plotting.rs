@@ -51,6 +51,14 @@ impl Frame {
                 free = at + half + 4.0 * u;
             }
         }
+        // An axis that is too narrow for every label has that of its middle, between its ends.
+        if let (Some(_), true, Some((value, label))) =
+            (beyond, free == f64::NEG_INFINITY, x.ticks.get(x.ticks.len() / 2))
+        {
+            let half = room(label, size) / 2.0;
+            let at = self.x(x, *value).min(drawing.width - half).max(half);
+            drawing.text((at, self.bottom + size + 5.0 * u), Anchor::Middle, size, Ink::Text, label);
+        }
         let mut free = f64::INFINITY;
         for (value, label) in y.ticks.iter().filter(|_| labels_y) {
             let at = self.y(y, *value);

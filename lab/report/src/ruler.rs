@@ -82,9 +82,17 @@ impl Ruler {
     pub(crate) fn none() -> Self {
         Self { scale: Scale::Linear, low: 0.0, high: 1.0, ticks: Vec::new() }
     }
-    /// Relabels the ticks.
-    pub(crate) fn label(&mut self, text: impl Fn(f64) -> String) {
-        self.ticks.iter_mut().for_each(|(value, label)| *label = text(*value));
+    /// Labels the ticks of a linear axis in one unit of results, with the digits that tell neighbours apart.
+    pub(crate) fn label(&mut self, unit: &str) {
+        let most = self.ticks.iter().map(|(value, _)| value.abs()).fold(0.0, f64::max);
+        let (scale, unit) = tidegate_display::unit_of(most, unit);
+        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+        let step = self.ticks.windows(2).map(|two| two[1].0 - two[0].0).fold(f64::INFINITY, f64::min) / scale;
+        let places = if step.is_finite() { (-(step.log10() + 1e-9).floor()).clamp(0.0, 12.0) as usize } else { 0 };
+        for (value, label) in &mut self.ticks {
+            let value = *value / scale;
+            *label = if step.is_finite() { format!("{value:.places$}{unit}") } else { plain(value) + &unit };
+        }
     }
     /// The position of a value along the axis, from 0 to 1.
     pub(crate) fn at(&self, value: f64) -> f64 {

@@ -40,6 +40,8 @@ pub struct Simulation<'a> {
     pub duration_ns: u64,
     /// The time at the beginning that is not measured.
     pub warm_up_ns: u64,
+    /// Whether the scenario leaves the width of bins open. If so, goodput is drawn in wider ones.
+    pub smooth: bool,
     /// The digest of all runs.
     pub digest: String,
     /// How the number of runs and the warm-up were chosen, where a rule has chosen them.
@@ -176,7 +178,9 @@ impl Simulation<'_> {
             }
         }
         let begin = self.warm_up_ns as f64 / 1e9;
-        let measured: Vec<Vec<Curve>> = self.runs.iter().map(|run| curves::measured(run.curves, begin)).collect();
+        let mut measured: Vec<Vec<Curve>> = self.runs.iter().map(|run| curves::measured(run.curves, begin)).collect();
+        let widths = measured.iter_mut().filter(|_| self.smooth).filter_map(|run| curves::smooth(run));
+        let goodput = widths.reduce(f64::max);
         let bins = "Rates, delays and queues are means over the width of a bin; the warm-up is not measured.";
         if many {
             let apart = if self.runs.len() < 5 {
@@ -193,6 +197,9 @@ impl Simulation<'_> {
                 if many { (format!("Seed {}: ", run.seed), Fold::Closed) } else { (String::new(), Fold::Open) };
             let note = format!("The run with seed {}. {bins}", run.seed);
             sections.extend(curves::sections(&title, &note, measured, fold));
+        }
+        if let Some(width) = goodput {
+            curves::note_means(&mut sections, width);
         }
         let mut last = Section::new("Runs").with(runs);
         if self.runs.len() > SHOWN {
@@ -272,7 +279,7 @@ pub fn sweep_rows<'a>(runs: impl IntoIterator<Item = (&'a [(String, String)], Ru
 
 /// The note of a table of differences.
 pub const DIFFERENCES: &str = "Runs with the same seed meet the same random numbers and are compared with each other. Intervals are \
-    those of single differences; p (Holm) is corrected for all pairs of the measure, and decides at 0.05. The bootstrap \
+    those of single differences; p (Holm) is corrected for all differences of this table, and decides at 0.05. The bootstrap \
     (BCa) assumes no distribution: where its interval has zero on another side, there are too few runs for either. Further \
     runs are for a power of 80 %, if the difference is as large as it was measured.";
 
@@ -356,7 +363,8 @@ impl Quantity {
     }
 }
 
-/// The differences of all pairs of variants in all quantities, for notebooks.
+/// The differences of all pairs of variants in all quantities, for notebooks. Each is corrected for the pairs of its measure: a
+/// notebook chooses the quantities that it states.
 pub fn differences(quantities: &[Quantity]) -> Vec<Contrast> {
     let mut groups: Vec<Vec<&Quantity>> = Vec::new();
     let mut known = BTreeMap::new();
@@ -371,7 +379,7 @@ pub fn differences(quantities: &[Quantity]) -> Vec<Contrast> {
         let estimates: Vec<Estimate> = group.iter().map(|quantity| quantity.estimate()).collect();
         let named: Vec<(&str, &Estimate)> =
             group.iter().map(|quantity| quantity.variant.as_str()).zip(&estimates).collect();
-        contrasts(group[0].plain(), &group[0].measure, group[0].unit, &named)
+        contrasts(group[0].plain(), &group[0].measure, group[0].unit, &named, None)
     };
     groups.into_iter().flat_map(of_group).collect()
 }
@@ -575,6 +583,7 @@ mod tests {
             version: "0",
             duration_ns: 1,
             warm_up_ns: 0,
+            smooth: false,
             digest: String::new(),
             notes: Vec::new(),
             runs: runs.iter().map(|values| run(values)).collect(),

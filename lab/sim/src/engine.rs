@@ -102,7 +102,7 @@ struct Connection {
     ends: [Endpoint; 2],
     /// When the pending timer events of the ends are due.
     armed: [u64; 2],
-    /// Bytes received by each end that have been counted in the measurements.
+    /// Bytes that have arrived at each end and have been counted in the measurements.
     counted: [u64; 2],
     role: Role,
     group: u32,
@@ -530,13 +530,13 @@ impl Simulation {
     }
 }
 
-/// Records a transfer of `size` bytes. `directions` are those of the first packet and of the data, and `opens` says whether the
-/// time includes a handshake.
+/// Records a transfer of `size` bytes. `crossings` says how often each direction of the path is crossed one after another until the
+/// data is there, and `data` is the direction of the data.
 fn book_completion(
     flows: &mut [FlowMetrics],
     flow: usize,
     paths: &FlowPaths,
-    (directions, opens): ([usize; 2], bool),
+    (crossings, data): ([u64; 2], usize),
     size: u64,
     [began, ended]: [u64; 2],
 ) {
@@ -546,12 +546,12 @@ fn book_completion(
     let metrics = &mut flows[paths.pool as usize];
     metrics.completion_ns.record(time);
     metrics.completion_by_size_ns[class].record(time);
-    // The ideal time: one round trip for the handshake, then the data, with headers for each segment of 1460 bytes. On a connection
-    // that is there it is the request, then the data.
-    let ((there, _), (data, rate)) = (paths.ideal[directions[0]], paths.ideal[directions[1]]);
+    // The ideal time: the delays of the path, then the data, with headers for each segment of 1460 bytes.
+    let [there, back] = [0, 1].map(|side| paths.ideal[side].0.saturating_mul(crossings[side]));
+    let rate = paths.ideal[data].1;
     let bytes = size + size.div_ceil(1460) * u64::from(TCP_HEADER);
     let sending = rate.time_for_ceil(tidegate_core::Bytes::new(bytes)).unwrap_or(Span::MAX).as_nanos();
-    let ideal = (there + if opens { 2 * data } else { data }).saturating_add(sending).max(1);
+    let ideal = there.saturating_add(back).saturating_add(sending).max(1);
     metrics.slowdown_milli[class].record((u128::from(time) * 1000 / u128::from(ideal)) as u64);
     flows[flow].transfers.keep(Transfer { begun_ns: began, size, time_ns: time, ideal_ns: ideal });
 }

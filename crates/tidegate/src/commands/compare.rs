@@ -100,7 +100,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )?;
         return Ok(());
     }
-    if let Some(table) = args.paper.table(&comparison, &args.output.look)? {
+    if let Some(table) = args.paper.table(&comparison, &args.output.look()?)? {
         write!(out, "{table}")?;
         return Ok(());
     }

@@ -6,7 +6,7 @@ use tidegate_report::columns::Table;
 use tidegate_report::{Chart, ChartKind, Format, Look};
 
 use crate::Failure;
-use crate::output::draw;
+use crate::output::{draw, look};
 
 /// Draw a figure of tables of results: heat maps, points, lines, distributions
 ///
@@ -57,9 +57,9 @@ pub struct Args {
     /// The title of the vertical axis
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     y_title: String,
-    /// How the figure is drawn; see `tidegate help simulate`
-    #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = Look::parse, default_value = "page", hide_default_value = true)]
-    look: Look,
+    /// How the figure is drawn; see `tidegate help simulate`. May be repeated
+    #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
+    look: Vec<String>,
     /// The file to write, whose name ends in .svg, .pdf, .png or .pgf
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
@@ -89,7 +89,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         beside: args.beside.as_deref().map_or(Ok(Vec::new()), beside)?,
         labels: [args.x_title.clone(), args.y_title.clone()],
     };
-    let drawing = chart.drawing(&table, &args.look).map_err(Failure::Usage)?;
+    let look = Look::parse_all(&args.look).map_err(Failure::Usage)?;
+    let drawing = chart.drawing(&table, &look).map_err(Failure::Usage)?;
     draw(&drawing, format, &args.out)
 }
 

@@ -45,7 +45,7 @@ struct Place {
     tidegate: Option<String>,
 }
 
-/// The files of both kinds of crates. `{{register}}` and `{{description}}` differ.
+/// The files of both kinds of crates. `{{register}}`, `{{description}}` and what belongs to the command differ.
 const SHARED: &[(&str, &str)] = &[
     ("Cargo.toml", include_str!("../../templates/lab/Cargo.toml.in")),
     (".gitignore", "/target\n*.html\n"),
@@ -58,6 +58,7 @@ const CONGESTION: &[(&str, &str)] = &[
     ("README.md", include_str!("../../templates/new-congestion/README.md")),
     ("src/lib.rs", include_str!("../../templates/new-congestion/src/lib.rs.in")),
     ("src/kind.rs", include_str!("../../templates/new-congestion/src/kind.rs.in")),
+    ("src/command.rs", include_str!("../../templates/new-congestion/src/command.rs.in")),
     ("tests/laws.rs", include_str!("../../templates/new-congestion/tests/laws.rs.in")),
     ("tests/scenario.rs", include_str!("../../templates/new-congestion/tests/scenario.rs.in")),
     ("scenario.toml", include_str!("../../templates/new-congestion/scenario.toml")),
@@ -79,6 +80,9 @@ struct Kind {
     own: &'static [(&'static str, &'static str)],
     register: &'static str,
     description: &'static str,
+    /// The parts of `Cargo.toml` for a program that is the whole command. An experiment needs none: the command that wrote it knows
+    /// all that its scenario has.
+    command: [(&'static str, &'static str); 4],
 }
 
 const CONGESTION_KIND: Kind = Kind {
@@ -86,12 +90,30 @@ const CONGESTION_KIND: Kind = Kind {
     own: CONGESTION,
     register: "    tidegate_sim::scenario::congestion::register::<{{snake}}::Section>();\n",
     description: "The congestion control {{name}}, and a scenario around it",
+    command: [
+        ("{{default-run}}", "default-run = \"{{name}}\"\n"),
+        (
+            "{{program}}",
+            "[features]\n# The whole command with this control in it, for sweeps and artifacts: `cargo run --features command --bin \
+             {{name}}-tidegate`.\ncommand = [\"dep:tidegate\"]\n\n[[bin]]\nname = \"{{name}}-tidegate\"\npath = \
+             \"src/command.rs\"\nrequired-features = [\"command\"]\n\n",
+        ),
+        ("{{command}}", "{{dependency tidegate}}\n"),
+        // As in Tidegate's tree, so that its builds are used again where both have one target folder.
+        (
+            "{{profiles}}",
+            "tidegate-laws = { opt-level = 1 }\ntidegate-pace = { opt-level = 1 }\ntidegate-live = { opt-level = 1 }\ntidegate-exec = \
+             { opt-level = 1 }\ntidegate-papers = { opt-level = 1 }\nhashbrown = { opt-level = 1 }\nlibm = { opt-level = 1 }\n\
+             smoltcp = { opt-level = 1 }\n",
+        ),
+    ],
 };
 const EXPERIMENT_KIND: Kind = Kind {
     what: "an experiment",
     own: EXPERIMENT,
     register: "",
     description: "The experiment {{name}}: a scenario and its claims",
+    command: [("{{default-run}}", ""), ("{{program}}", ""), ("{{command}}", ""), ("{{profiles}}", "")],
 };
 
 impl Kind {
@@ -100,7 +122,7 @@ impl Kind {
         let own = self.own.iter().map(|(path, text)| (*path, (*text).to_owned()));
         let shared = SHARED.iter().map(|(path, text)| {
             let text = text.replace("{{register}}", self.register).replace("{{description}}", self.description);
-            (*path, text)
+            (*path, self.command.iter().fold(text, |text, (place, part)| text.replace(place, part)))
         });
         shared.chain(own).collect()
     }

@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     args.files.try_them([])?;
     let plots = Gallery::new(args.plots.clone(), args.files.wanted());
-    let plots = Arc::new(plots.with_look(args.files.look.clone(), args.format));
+    let plots = Arc::new(plots.with_look(args.files.look()?, args.format));
     let without = if args.simulated { experiment.on_this_machine } else { &[] };
     let options = Options {
         only: args.only.clone(),

@@ -273,6 +273,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         version: env!("CARGO_PKG_VERSION"),
         duration_ns: scenario.duration.as_nanos(),
         warm_up_ns: scenario.warm_up().as_nanos(),
+        smooth: scenario.has_usual_bin,
         digest: all.to_string(),
         notes,
         runs: outcomes.iter().map(shown).collect(),
@@ -381,7 +382,7 @@ fn print(args: &Args, found: &Simulation<'_>, report: &Report<'_>, outcomes: &[O
     } else if args.json {
         serde_json::to_writer_pretty(&mut out, report).map_err(std::io::Error::from)?;
         writeln!(out)?;
-    } else if let Some(table) = args.paper.table(&found.comparison(), &args.files.look)? {
+    } else if let Some(table) = args.paper.table(&found.comparison(), &args.files.look()?)? {
         write!(out, "{table}")?;
     } else {
         if let Some(first) = outcomes.first() {

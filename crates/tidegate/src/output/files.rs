@@ -27,9 +27,10 @@ pub struct Files {
     pub figure: Vec<FigureFile>,
     /// How figures are drawn: `page` (900 points wide), `column` (252) or `text` (516, both with 8 point type, for papers), then
     /// any of width=, height=, type= (points, or with in, cm, mm), title= (empty for none), subject=, row=, measure= (what is drawn, in
-    /// this order; may be repeated), form= (bars, box, violin, strip; ecdf, ccdf), log (the vertical axis of curves) and grey, with commas between
-    #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = Look::parse, default_value = "page", hide_default_value = true)]
-    pub look: Look,
+    /// this order; may be repeated), form= (bars, box, violin, strip; ecdf, ccdf), log (the vertical axis of curves) and grey, with commas between.
+    /// May be repeated
+    #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
+    look: Vec<String>,
 }
 
 /// The forms in which a comparison is printed for a paper.
@@ -85,7 +86,19 @@ impl TableFile {
     }
 }
 
+/// Checks one of several looks.
+pub fn look(text: &str) -> Result<String, String> {
+    Look::parse(text).map(|_| text.to_owned())
+}
+
 impl Files {
+    /// How figures are drawn.
+    ///
+    /// # Errors
+    /// Invalid usage, if looks that are right alone do not go together.
+    pub fn look(&self) -> Result<Look, Failure> {
+        Look::parse_all(&self.look).map_err(Failure::Usage)
+    }
     /// Whether any file was requested.
     pub fn wanted(&self) -> bool {
         self.report.is_some() || self.parquet.is_some() || self.table.is_some() || !self.figure.is_empty()
@@ -102,6 +115,7 @@ impl Files {
     /// # Errors
     /// Invalid usage, with the file that cannot be written.
     pub fn try_them<'a>(&self, read: impl IntoIterator<Item = &'a Path, IntoIter: Clone>) -> Result<(), Failure> {
+        self.look()?;
         let read = read.into_iter();
         self.paths().try_for_each(|path| try_path(path, read.clone()))
     }
@@ -116,7 +130,8 @@ impl Files {
             if let Some(path) = &self.report {
                 write(path, report.html().as_bytes())?;
             }
-            self.figure.iter().try_for_each(|figure| figure.write(&report, &self.look))?;
+            let look = self.look()?;
+            self.figure.iter().try_for_each(|figure| figure.write(&report, &look))?;
         }
         if self.parquet.is_none() && self.table.is_none() {
             return Ok(());

@@ -182,9 +182,26 @@ fn other_results_are_within_their_tolerance_or_named() {
     let output = other_digest("close", Some("0.0.7"));
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(text(&output).ends_with("reproduced within the tolerances\n"), "{}", text(&output));
+    // Two runs tell little of some values.
+    assert!(text(&output).contains("\nnot evidence: "), "{}", text(&output));
     let output = other_digest("false", None);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
     assert!(text(&output).contains("with the same version it must be equal"), "{}", text(&output));
+    // Other values, with intervals that reach to the true ones, as an author may write them.
+    let forged = copied(&pack, &scratch.0.join("forged"));
+    let path = forged.join("artifact.json");
+    let mut manifest: serde_json::Value = serde_json::from_slice(&fs::read(&path).expect("a manifest")).expect("JSON");
+    manifest["version"] = "0.0.7".into();
+    manifest["digest"] = "0".repeat(32).into();
+    for value in manifest["values"].as_array_mut().expect("values") {
+        let mean = value["mean"].as_f64().expect("a mean");
+        (value["mean"], value["half_width_95"]) = ((mean * 30.0).into(), (mean * 30.0).into());
+    }
+    fs::write(&path, manifest.to_string()).expect("written");
+    renew(&forged);
+    let output = reproduce(&forged, PROGRAM);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("95 % interval of these runs"), "{}", text(&output));
     // Another line.
     let other = copied(&pack, &scratch.0.join("other"));
     let path = other.join("input/scenarios/line.toml");

@@ -39,7 +39,7 @@ fn figures_have_the_size_of_their_look_in_every_format() {
     let folder = folder("looks");
     let said = tidegate(
         &folder,
-        "simulate|s.toml|--no-cache|--look|column,height=200pt,grey|--figure|queueing delay, link=q.svg|--figure|queueing delay, link=q.pdf\
+        "simulate|s.toml|--no-cache|--look|height=200pt,grey|--look|column|--figure|queueing delay, link=q.svg|--figure|queueing delay, link=q.pdf\
          |--figure|queueing delay, link=q.png|--figure|queueing delay, link=q.pgf|--figure|bulk=bars.svg",
     );
     assert!(said.status.success(), "{}", text(&said));

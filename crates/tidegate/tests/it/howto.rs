@@ -157,7 +157,12 @@ fn follow(page: &str, scratch: &Folder) -> (PathBuf, usize, usize) {
 fn the_chapter_on_congestion_control_is_done_as_written() {
     let scratch = Folder::new("howto-congestion");
     let (folder, commands, changes) = follow(CONGESTION, &scratch);
-    assert!(commands >= 6 && changes >= 10, "the chapter was not found whole: {commands} commands, {changes} changes");
+    assert!(commands >= 8 && changes >= 10, "the chapter was not found whole: {commands} commands, {changes} changes");
+    assert!(folder.join("share-artifact/reproduced/comparison.svg").is_file(), "the artifact was not repeated");
+    assert!(
+        fs::read_to_string(folder.join("delays.svg")).is_ok_and(|svg| svg.contains("fq-codel")),
+        "the sweep's figure"
+    );
     for name in ["before.html", "before.svg", "alone.html", "share.svg"] {
         let text = fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(text.contains("my-vegas"), "{name} does not show the control");

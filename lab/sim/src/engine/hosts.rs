@@ -225,11 +225,11 @@ impl Simulation {
             && !(connection.completed || connection.ends[side].peer_closed());
         let over = failed || connection.ends.iter().all(Endpoint::is_over);
         // A transfer that began during the warm-up is not counted as opened either.
-        if let Some(Finished { size, began, paths, opens }) = finished
+        if let Some(Finished { size, began, crossings, data }) = finished
             && measuring
             && began >= self.warm_up
         {
-            book_completion(&mut self.metrics, group, &self.paths[group], (paths, opens), size, [began, self.now]);
+            book_completion(&mut self.metrics, group, &self.paths[group], (crossings, data), size, [began, self.now]);
         }
         if failed && measuring {
             self.metrics[group].failed += 1;
@@ -246,14 +246,17 @@ impl Simulation {
         }
     }
 
-    /// Adds newly received data and a completed handshake to the measurements of the flow.
+    /// Adds newly arrived data and a completed handshake to the measurements of the flow.
+    ///
+    /// Data counts when it arrives first, also behind a hole. If it counted when the hole is filled, an interval could show more
+    /// than the line carries.
     fn count_received(&mut self, slot: u32, side: usize) {
         let measuring = self.measuring();
         let Some(connection) = &mut self.connections[slot as usize] else { return };
         let group = connection.group as usize;
-        let received = connection.ends[side].received();
-        let new = received - connection.counted[side];
-        connection.counted[side] = received;
+        let arrived = connection.ends[side].arrived();
+        let new = arrived - connection.counted[side];
+        connection.counted[side] = arrived;
         if new > 0 && measuring {
             let metrics = &mut self.metrics[group];
             // What the client receives comes from the server.
@@ -279,15 +282,18 @@ impl Simulation {
     }
 }
 
+/// The crossings of the path before an answer on a new connection is there: SYN, SYN-ACK, request, answer.
+const OPENED: [u64; 2] = [2, 2];
+
 /// A transfer that has just been completed.
 struct Finished {
     size: u64,
     /// When its connection was opened, or when it was requested.
     began: u64,
-    /// The directions of the first packet and of the data.
-    paths: [usize; 2],
-    /// Whether the time includes the handshake of the connection.
-    opens: bool,
+    /// How often each direction of the path is crossed, one after another, until the data is there.
+    crossings: [u64; 2],
+    /// The direction of the data.
+    data: usize,
 }
 
 impl Connection {
@@ -299,7 +305,8 @@ impl Connection {
                 self.ends[1].close();
                 let size = (*size)?;
                 self.completed = true;
-                Some(Finished { size, began: self.opened, paths: [1, 0], opens: true })
+                // SYN, SYN-ACK, data.
+                Some(Finished { size, began: self.opened, crossings: [2, 1], data: 0 })
             }
             Role::Download { request, size, answered } if side == 1 && !*answered && received >= *request => {
                 *answered = true;
@@ -310,7 +317,7 @@ impl Connection {
             Role::Download { size, .. } if side == 0 && closed && !self.completed => {
                 self.ends[0].close();
                 self.completed = true;
-                Some(Finished { size: *size, began: self.opened, paths: [0, 1], opens: true })
+                Some(Finished { size: *size, began: self.opened, crossings: OPENED, data: 1 })
             }
             Role::Requests(exchange) if side == 0 => {
                 if received < exchange.answered || exchange.taken >= exchange.answered {
@@ -318,7 +325,8 @@ impl Connection {
                 }
                 exchange.taken = exchange.answered;
                 let (size, began) = (exchange.response, exchange.asked_at);
-                Some(Finished { size, began, paths: [0, 1], opens: began == self.opened })
+                let crossings = if began == self.opened { OPENED } else { [1, 1] };
+                Some(Finished { size, began, crossings, data: 1 })
             }
             Role::Requests(exchange) => {
                 if received >= exchange.asked && exchange.served < exchange.asked {

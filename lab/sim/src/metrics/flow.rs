@@ -119,8 +119,8 @@ impl Transfers {
 /// Measurements of a flow of the scenario, over all of its connections, after the warm-up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct FlowMetrics {
-    /// Bytes that reached the application in order, once each: those from the first host of the flow to the second, and those
-    /// back.
+    /// Bytes of data that arrived, each counted once and when it arrived first: those from the first host of the flow to the
+    /// second, and those back.
     pub goodput_bytes: [u64; 2],
     /// Packets with data that arrived, by colour.
     pub arrived: [Tally; 3],

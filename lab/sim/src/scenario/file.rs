@@ -53,7 +53,8 @@ tidegate_config::record! {
         /// The largest number of runs with `until`. Default 200.
         pub most_runs: Spanned<u32> = 200,
         /// The initial width of the bins of time series; they widen as time passes. Default 100 ms, which lasts for a
-        /// minute; more in runs of a day and longer.
+        /// minute; more in runs of a day and longer. Without it, figures draw goodput as means over wider bins, at most a
+        /// hundred of them, and say how wide.
         pub bin: Option<Spanned<Span>>,
         /// The quantities in the results. Default: all that the scenario has.
         pub measure: Vec<Measure>,

@@ -96,6 +96,8 @@ pub struct Scenario {
     pub detail: Detail,
     pub(super) measures: Vec<Measure>,
     pub(super) bin: Span,
+    /// Whether the file leaves the width of bins open.
+    pub has_usual_bin: bool,
     // The name of each node, and whether it is a host.
     pub(super) nodes: Vec<(String, bool)>,
     /// The explicit addresses, by node.

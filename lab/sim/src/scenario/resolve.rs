@@ -92,6 +92,7 @@ impl Scenario {
             most_runs: file.most_runs.value,
             detail: Detail::default(),
             measures: file.measure.clone(),
+            has_usual_bin: file.bin.is_none(),
             bin: file.bin.as_ref().map_or_else(|| limits::usual_bin(file.duration.value), |bin| bin.value),
             nodes: Vec::new(),
             wires: Vec::new(),

@@ -295,6 +295,12 @@ impl Endpoint {
         let fin = u64::from(self.peer_closed());
         self.rcv_nxt.saturating_sub(1 + fin)
     }
+    /// Bytes that have arrived so far, each counted once, including those behind a hole.
+    pub fn arrived(&self) -> u64 {
+        // A FIN behind a hole takes a place in the sequence, and carries no data.
+        let fin = u64::from(self.out_of_order.end().is_some_and(|end| end > self.fin_at));
+        self.received() + self.out_of_order.bytes() - fin
+    }
     /// Bytes in the receive buffer, if data is not consumed at once.
     pub fn unread(&self) -> u64 {
         self.unread

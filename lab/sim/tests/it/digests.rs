@@ -10,9 +10,9 @@ use tidegate_sim::scenario::Scenario;
 
 const DIGESTS: [(&str, &str); 4] = [
     ("lab/papers/scenarios/dumbbell.toml", "b9d409ecb2f25484c0828a54a960a72b"),
-    ("lab/papers/scenarios/mice-and-an-elephant.toml", "b5674b6a10f2cdf2429fa63cdabc8da7"),
-    ("lab/papers/scenarios/web-at-ninety-percent.toml", "29b17d9be766b7ebcda76c2c873f903f"),
-    ("lab/papers/rfc2963/scenario.toml", "c78cf301755184e1376c9ca3f9defe7b"),
+    ("lab/papers/scenarios/mice-and-an-elephant.toml", "44d964fff6ee061e866469f59128166f"),
+    ("lab/papers/scenarios/web-at-ninety-percent.toml", "123431ae6663282bc9b651c1753ce4e2"),
+    ("lab/papers/rfc2963/scenario.toml", "0027a92d7fc4400b7f8359d7225a3724"),
 ];
 
 #[test]

@@ -113,6 +113,37 @@ fn transfers_are_kept_one_by_one_where_parts_are() {
     assert_eq!(Outcome::from_json(&detailed.to_json()).as_ref(), Some(&detailed));
 }
 
+/// A short queue makes holes all the time. An interval that begins or ends within a hole has no more data than the line
+/// carries in it, which is 1460 of 1500 bytes, and at most one packet that it had begun before.
+#[test]
+fn goodput_is_never_above_the_line() {
+    let lossy = LINKS[1].replace("2mbit", "10mbit").replace("\"250kB\"", "\"9kB\"");
+    let text = format!("{HEAD}{}{lossy}{BULK}watch = true\n", LINKS[0]).replace("\"20s\"", "\"4s\"\nbin = \"10ms\"");
+    for tenths in 10..38 {
+        let outcome = run(&text.replace("bin", &format!("warm-up = \"{}ms\"\nbin", tenths * 100)));
+        let carried = 10e6 * 1460.0 / 1500.0;
+        let found = value(&outcome, "flow bulk", "goodput");
+        let packet = 1460.0 * 8.0 / (4.0 - f64::from(tenths) / 10.0);
+        assert!(found <= carried + packet, "{found} after {tenths}00 ms");
+        let curve = outcome.curves.iter().find(|curve| curve.name == "flow bulk goodput over time").expect("watched");
+        let most = curve.points.iter().map(|point| point.1).fold(0.0, f64::max);
+        assert!(most <= carried + 1460.0 * 8.0 / 0.01, "{most} in a bin");
+    }
+}
+
+/// Every byte of data counts once, and a FIN that arrives before the data in front of it does not count.
+#[test]
+fn goodput_of_whole_transfers_is_their_size() {
+    let mice = "[[flow]]\nname = \"mice\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"mice\", per-second = 2, \
+                size = { kind = \"constant\", value = \"20kB\" }, direction = \"upload\" }\nstop = \"60s\"\n";
+    let text = format!("{HEAD}{}{}loss = \"10%\"\n{mice}", LINKS[0], LINKS[1]).replace("\"20s\"", "\"400s\"");
+    let outcome = run(&text);
+    let of = |measure: &str| value(&outcome, "flow mice", measure);
+    assert!(of("completed") > 80.0 && of("completed") == of("opened"), "{:?}", outcome.values);
+    let bytes = of("goodput") * 400.0 / 8.0;
+    assert!((bytes - of("completed") * 20_000.0).abs() < 50.0, "{bytes} bytes of {} transfers", of("completed"));
+}
+
 /// On a connection that is there no handshake is part of the ideal time, and an idle line takes that time.
 #[test]
 fn answers_on_an_open_connection_are_not_faster_than_the_ideal() {
@@ -123,10 +154,29 @@ fn answers_on_an_open_connection_are_not_faster_than_the_ideal() {
     scenario.detail = Detail::Parts;
     let outcome = scenario.run(1, |_| ());
     assert!(outcome.transfers.len() > 50, "{}", outcome.transfers.len());
-    // The first answer needs the connection.
-    for done in &outcome.transfers[1..] {
+    // The first answer needs the connection, and its ideal time has the handshake.
+    assert!(outcome.transfers[0].transfer.ideal_ns > outcome.transfers[1].transfer.ideal_ns + 40_000_000);
+    for done in &outcome.transfers {
         let slowdown = done.transfer.time_ns as f64 / done.transfer.ideal_ns as f64;
         assert!((1.0..1.2).contains(&slowdown), "{done:?}");
+    }
+}
+
+/// A download crosses the path four times before its data is there: SYN, SYN-ACK, request, answer; an upload three times.
+#[test]
+fn the_ideal_time_counts_every_crossing_of_the_path() {
+    for direction in ["upload", "download"] {
+        let mice = format!(
+            "[[flow]]\nname = \"mice\"\nfrom = \"a\"\nto = \"b\"\nworkload = {{ kind = \"mice\", per-second = 1, \
+             size = {{ kind = \"constant\", value = \"1kB\" }}, direction = \"{direction}\" }}\n"
+        );
+        let mut scenario = load(&format!("{HEAD}{}{}delay = \"50ms\"\n{mice}", LINKS[0], LINKS[1])).unwrap();
+        scenario.detail = Detail::Parts;
+        let outcome = scenario.run(1, |_| ());
+        assert!(outcome.transfers.len() > 5, "{direction}: {}", outcome.transfers.len());
+        let least = outcome.transfers.iter().map(|done| done.transfer.time_ns as f64 / done.transfer.ideal_ns as f64);
+        let least = least.fold(f64::INFINITY, f64::min);
+        assert!((1.0..1.05).contains(&least), "{direction}: {least}");
     }
 }
 

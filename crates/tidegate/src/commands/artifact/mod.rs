@@ -6,6 +6,7 @@ mod pack;
 mod readme;
 mod reproduce;
 mod sums;
+mod values;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use tidegate_sim::scenario::{Outcome, Scenario};
 use self::claims::Claim;
 use super::simulate::{runs, shown};
 use crate::Failure;
+use crate::output::look;
 
 /// Pack a simulation for artifact evaluation, or repeat a packed one
 ///
@@ -42,9 +44,9 @@ pub struct Args {
     /// comparison
     #[arg(long, value_name = "[TITLE[/CURVE]=]NAME", value_parser = FigureSpec::parse)]
     figure: Vec<FigureSpec>,
-    /// How figures are drawn; see `tidegate help simulate`
-    #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look, default_value = "column", hide_default_value = true)]
-    look: String,
+    /// How figures are drawn; see `tidegate help simulate`. May be repeated. Default: column
+    #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
+    look: Vec<String>,
     /// A claim of the paper as an order of two variants, such as `CoDel waits less=delay p99 of flow bulk: codel < fifo`; it is
     /// checked when the artifact is packed and when it is repeated. May be repeated. Default: what the comparison says
     #[arg(long, value_name = "[TEXT=]MEASURE of SUBJECT: A < B", value_parser = Claim::parse)]
@@ -61,11 +63,6 @@ pub struct Args {
     /// The number of runs in parallel. Default: the number of processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-}
-
-/// Checks a look, which the artifact keeps as text.
-fn look(text: &str) -> Result<String, String> {
-    Look::parse(text).map(|_| text.to_owned())
 }
 
 /// A figure of an artifact.
@@ -221,6 +218,7 @@ impl Ran {
             version: env!("CARGO_PKG_VERSION"),
             duration_ns: self.scenario.duration.as_nanos(),
             warm_up_ns: self.scenario.warm_up().as_nanos(),
+            smooth: self.scenario.has_usual_bin,
             digest: self.digest(),
             notes: Vec::new(),
             runs: self.outcomes.iter().map(shown).collect(),

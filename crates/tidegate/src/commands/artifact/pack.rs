@@ -28,6 +28,8 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
             folder.display()
         )));
     }
+    let look_text = if args.look.is_empty() { "column".to_owned() } else { args.look.join(",") };
+    let look = Look::parse(&look_text).map_err(Failure::Usage)?;
     let inputs = Inputs::read(file)?;
     fs::create_dir_all(folder).map_err(failed(folder))?;
     let mut sums = Sums::default();
@@ -66,14 +68,13 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
         runs: count,
         digest: ran.digest(),
         digests: ran.outcomes.iter().map(|outcome| outcome.digest.to_string()).collect(),
-        look: args.look.clone(),
+        look: look_text,
         figures,
         claims: args.claim.clone(),
         tolerances: args.tolerance.clone(),
         figure_tolerance_percent: FIGURE_TOLERANCE,
         values: simulation.quantities().into_iter().map(Expected::from).collect(),
     };
-    let look = Look::parse(&manifest.look).map_err(Failure::Usage)?;
     let report = ran.report();
     for figure in &manifest.figures {
         let drawing = figure.drawing(&report, &look).map_err(Failure::Usage)?;

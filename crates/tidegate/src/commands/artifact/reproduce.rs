@@ -4,13 +4,13 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tidegate_display::human;
 use tidegate_report::{Format, Look};
 
 use super::inputs::{inside, load};
 use super::readme;
 use super::sums::{self, Sums};
-use super::{Expected, Manifest, Ran, is_plain};
+use super::values;
+use super::{Expected, FIGURE_TOLERANCE, Manifest, Ran, is_plain};
 use crate::Failure;
 
 /// Runs the artifact in `folder`, writes its figures into `reproduced` there, and says whether they are as expected.
@@ -45,14 +45,16 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
         ));
     } else {
         writeln!(out, "digest {digest}: expected was {}; values are compared with their tolerances", manifest.digest)?;
-        let wide = |value: &&Expected| value.half_width_95.is_some_and(|half| half > 0.1 * value.mean.abs());
-        let (wide, all) = (manifest.values.iter().filter(wide).count(), manifest.values.len());
-        writeln!(
-            out,
-            "{wide} of {all} values have a 95 % interval of more than 10 % to either side, which is allowed to them"
-        )?;
     }
-    wrong.extend(values(&manifest, &ran, same));
+    let found: Vec<Expected> = ran.simulation().quantities().into_iter().map(Expected::from).collect();
+    let compared = match same {
+        true => values::exactly(&manifest, &found),
+        false => values::within_tolerances(&manifest, &found),
+    };
+    for line in compared.remarks() {
+        writeln!(out, "{line}")?;
+    }
+    wrong.extend(compared.wrong);
     for claim in &manifest.claims {
         match claim.check(&comparison) {
             Ok(()) => writeln!(out, "claim supported: {}", claim.line())?,
@@ -111,17 +113,18 @@ fn figures(
         let name = &figure.name;
         let drawing = figure.drawing(&report, &look).map_err(Failure::Usage)?;
         let mut different = Vec::new();
-        for format in [Format::Svg, Format::Pdf] {
+        let (svg, pdf) = (drawing.svg(), drawing.bytes(Format::Pdf).map_err(Failure::Failed)?);
+        for (format, bytes) in [(Format::Svg, svg.as_bytes()), (Format::Pdf, &pdf)] {
             let file = format!("{name}.{}", format.ending());
-            let bytes = drawing.bytes(format).map_err(Failure::Failed)?;
-            place(&new.join(&file), &bytes)?;
+            place(&new.join(&file), bytes)?;
             if exact && bytes != contents(folder, &format!("expected/{file}"))? {
                 different.push(Err(format!("expected/{file}: it is not what these results give")));
             }
         }
-        let limit = manifest.figure_tolerance_percent;
+        // Whoever changes an artifact cannot widen it.
+        let limit = manifest.figure_tolerance_percent.min(FIGURE_TOLERANCE);
         let expected = text(folder, &format!("expected/{name}.svg"))?;
-        lines.push(match distance(&expected, &drawing.svg()) {
+        lines.push(match distance(&expected, &svg) {
             Some(0.0) => Ok(format!("figure {name}: as expected")),
             Some(far) if far <= limit => Ok(format!("figure {name}: no point is farther than {far:.2} % of its width")),
             Some(far) => Err(format!(
@@ -166,51 +169,6 @@ fn read(folder: &Path) -> Result<Manifest, Failure> {
         return Err(wrong(format!("`{}` cannot be the name of a figure", figure.name)));
     }
     Ok(manifest)
-}
-
-/// The values that are not as expected. If the runs are the `same`, values must be equal but for the rounding of text, and the same
-/// values; otherwise within their tolerance or the 95 % interval of what is expected.
-fn values(manifest: &Manifest, ran: &Ran, same: bool) -> Vec<String> {
-    let found: Vec<Expected> = ran.simulation().quantities().into_iter().map(Expected::from).collect();
-    let mut wrong = Vec::new();
-    let find = |values: &[Expected], wanted: &Expected| {
-        let named = |other: &Expected| other.subject == wanted.subject && other.measure == wanted.measure;
-        values.iter().position(named)
-    };
-    for expected in &manifest.values {
-        let Expected { subject, measure, unit, mean, half_width_95 } = expected;
-        let Some(other) = find(&found, expected).map(|at| &found[at]) else {
-            wrong.push(format!("{subject}, {measure}: not measured"));
-            continue;
-        };
-        let percent = manifest.tolerance(measure);
-        let rounding = |value: f64| value.abs() * 1e-12;
-        let allowed = match same {
-            true => rounding(*mean),
-            false => (mean.abs() * percent / 100.0).max(half_width_95.unwrap_or(0.0)),
-        };
-        let far = (other.mean - mean).abs();
-        let interval = match (half_width_95, other.half_width_95) {
-            (Some(a), Some(b)) => (a - b).abs() <= rounding(*a),
-            (a, b) => a.is_none() && b.is_none(),
-        };
-        // A NaN, which others may have written, is wrong.
-        if far > allowed || far.is_nan() || allowed.is_nan() {
-            let how =
-                if same { String::new() } else { format!(", with {percent} % or the 95 % interval to either side") };
-            let (mean, other) = (human(*mean, unit), human(other.mean, unit));
-            wrong.push(format!("{subject}, {measure}: {mean} is expected{how}; measured was {other}"));
-        } else if same && (!interval || other.unit != *unit) {
-            wrong.push(format!("{subject}, {measure}: its unit or its 95 % interval is another"));
-        }
-    }
-    if same {
-        let unexpected = found.iter().filter(|value| find(&manifest.values, value).is_none());
-        wrong.extend(
-            unexpected.map(|value| format!("{}, {}: measured, and not expected", value.subject, value.measure)),
-        );
-    }
-    wrong
 }
 
 /// The folder for what is drawn anew. A link in its place is not followed.

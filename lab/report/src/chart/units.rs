@@ -1,0 +1,41 @@
+//! The units of numbers in tables.
+
+/// The units that texts of numbers may have, such as those of the axes of a sweep: each as a multiple of a unit of results.
+const UNITS: [(&str, f64, &str); 13] = [
+    ("kbit", 1e3, "bps"),
+    ("mbit", 1e6, "bps"),
+    ("gbit", 1e9, "bps"),
+    ("bit", 1.0, "bps"),
+    ("ns", 1.0, "ns"),
+    ("us", 1e3, "ns"),
+    ("ms", 1e6, "ns"),
+    ("s", 1e9, "ns"),
+    ("kB", 1e3, "B"),
+    ("MB", 1e6, "B"),
+    ("B", 1.0, "B"),
+    ("%", 0.01, ""),
+    ("", 1.0, ""),
+];
+
+/// The unit of results that the name of a quantity of curves ends with.
+pub(super) fn of_results(unit: &str) -> &str {
+    match unit {
+        "rate_bps" => "bps",
+        "delay_ns" | "value_ns" => "ns",
+        "time_s" => "s",
+        unit => unit,
+    }
+}
+
+/// The number that a text means, in its unit of results.
+pub(super) fn number_in(text: &str) -> Option<(f64, &'static str)> {
+    let read = |(word, scale, unit): (&str, f64, &'static str)| {
+        Some((text.strip_suffix(word)?.trim().parse::<f64>().ok()? * scale, unit))
+    };
+    UNITS.into_iter().find_map(read).filter(|(value, _)| value.is_finite())
+}
+
+/// The number that a text means, with its unit.
+pub(super) fn number(text: &str) -> Option<f64> {
+    number_in(text).map(|(value, _)| value)
+}
