@@ -47,7 +47,10 @@ func (c *Client) Flows(ctx context.Context, request Flows) (Observation, error) 
 // Returns which rule a packet would match, its class and its flow, and the state of their queues and buckets now.
 //
 // A field that the request leaves out is unknown; addresses come in pairs. `rule` counts from 1 as in the file and
-// is absent when none matches; the rules of reservations follow those of the file. `buckets` is present where the root is
+// is absent when none matches; the rules of reservations follow those of the file. Where the shaper knows the flow, and the
+// request has no field in which its packets may differ (code point, mark, interface, length, TCP flags, ICMP type), the reply
+// has `recorded`: rule and class are those that the last packet of the flow took, which may depend on fields that the request
+// does not have. `now` is then what the rules choose at present, if that is something else. `buckets` is present where the root is
 // a shaper; a bucket below zero is in debt. `outlook_bps` is the rate at which the flow sends, or would send, while the
 // others continue as they are. Nothing queued may leave before `due_ns` from now; it is absent when nothing is queued.
 // `seen` is the flow as `flows` returns it, if it is present.
@@ -273,6 +276,15 @@ type Buckets struct {
 
 	// Depth of that bucket.
 	CeilingDepthBytes *uint64 `json:"ceiling_depth_bytes,omitempty"`
+}
+
+// What the rules choose for a packet.
+type Choice struct {
+	// The rule, by its number as in `Explained`. None where no rule matches.
+	Rule *uint32 `json:"rule,omitempty"`
+
+	// The class.
+	Class string `json:"class"`
 }
 
 // The measurements of a class. Counts are since the start; rates and waits are of the last second.
@@ -818,6 +830,19 @@ type Explained struct {
 
 	// The rule that matches, by its number in the file, from 1; those of reservations follow. None where no rule matches.
 	Rule *uint32 `json:"rule,omitempty"`
+
+	// Whether rule and class are those of the flow's last packet, as the shaper recorded them. If not, they are derived from the
+	// request.
+	Recorded bool `json:"recorded,omitempty"`
+
+	// What the rules choose now for a packet with the recorded fields, where that is not what was recorded.
+	Now *Choice `json:"now,omitempty"`
+
+	// The firewall mark of the flow's first packet, where class and rule are recorded.
+	Mark *uint32 `json:"mark,omitempty"`
+
+	// The interface by which it came in, where class and rule are recorded and a rule names it.
+	FromInterface string `json:"from_interface,omitempty"`
 
 	// The rules that do not hold now, by their times or their quotas, by number from 1.
 	RulesOff []uint32 `json:"rules_off,omitempty"`

@@ -141,7 +141,10 @@ calls! {
     /// Returns which rule a packet would match, its class and its flow, and the state of their queues and buckets now.
     ///
     /// A field that the request leaves out is unknown; addresses come in pairs. `rule` counts from 1 as in the file and
-    /// is absent when none matches; the rules of reservations follow those of the file. `buckets` is present where the root is
+    /// is absent when none matches; the rules of reservations follow those of the file. Where the shaper knows the flow, and the
+    /// request has no field in which its packets may differ (code point, mark, interface, length, TCP flags, ICMP type), the reply
+    /// has `recorded`: rule and class are those that the last packet of the flow took, which may depend on fields that the request
+    /// does not have. `now` is then what the rules choose at present, if that is something else. `buckets` is present where the root is
     /// a shaper; a bucket below zero is in debt. `outlook_bps` is the rate at which the flow sends, or would send, while the
     /// others continue as they are. Nothing queued may leave before `due_ns` from now; it is absent when nothing is queued.
     /// `seen` is the flow as `flows` returns it, if it is present.

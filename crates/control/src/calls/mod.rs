@@ -13,7 +13,7 @@ mod status;
 pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text};
 pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
-pub use explain::{Buckets, Explain, Explained};
+pub use explain::{Buckets, Choice, Explain, Explained};
 pub use hosts::{HostDirection, HostLimit, HostObservation, arrives, host_of, hosts};
 pub use observation::{
     ClassObservation, Classes, DataPathCounters, DirectionObservation, FlowDrops, FlowObservation, FlowSort,
