@@ -298,6 +298,15 @@ type ClassObservation struct {
 	// The rate that could still be promised to flows.
 	UnpromisedBps uint64 `json:"unpromised_bps,omitempty"`
 
+	// The ceiling of the class, `at-most`.
+	AtMostBps uint64 `json:"at_most_bps,omitempty"`
+
+	// The ceiling of each of its hosts, `host-at-most`.
+	HostAtMostBps uint64 `json:"host_at_most_bps,omitempty"`
+
+	// The ceiling of each of its flows, `flow-at-most`.
+	FlowAtMostBps uint64 `json:"flow_at_most_bps,omitempty"`
+
 	// Flows present, where its discipline knows flows.
 	Flows *uint64 `json:"flows,omitempty"`
 
@@ -376,6 +385,15 @@ type ClassStatus struct {
 
 	// The rate that could still be promised to flows.
 	UnpromisedBps uint64 `json:"unpromised_bps,omitempty"`
+
+	// The ceiling of the class, `at-most`.
+	AtMostBps uint64 `json:"at_most_bps,omitempty"`
+
+	// The ceiling of each of its hosts, `host-at-most`.
+	HostAtMostBps uint64 `json:"host_at_most_bps,omitempty"`
+
+	// The ceiling of each of its flows, `flow-at-most`.
+	FlowAtMostBps uint64 `json:"flow_at_most_bps,omitempty"`
 
 	// Flows present, where its discipline knows flows.
 	Flows *uint64 `json:"flows,omitempty"`
@@ -513,6 +531,12 @@ type DirectionObservation struct {
 
 	// In the order of the file.
 	Classes []ClassObservation `json:"classes"`
+
+	// The rules with a quota, in the order of the file.
+	Quotas []QuotaStatus `json:"quotas,omitempty"`
+
+	// The rules that hold at some times only, in the order of the file.
+	Times []TimedRuleStatus `json:"times,omitempty"`
 
 	// In the requested order; absent where flows were not requested.
 	Flows []FlowObservation `json:"flows,omitempty"`
@@ -1555,6 +1579,9 @@ type QuotaStatus struct {
 
 	// The date on which it begins anew, at midnight in the time zone of the host.
 	Next string `json:"next"`
+
+	// That moment, in seconds since 1970; absent where the clock of the host has none.
+	NextS *uint64 `json:"next_s,omitempty"`
 }
 
 // The request `refresh`.
@@ -1740,6 +1767,21 @@ type Target struct {
 type Text struct {
 	// A shaper file.
 	Text string `json:"text"`
+}
+
+// A rule that holds at some times only.
+type TimedRuleStatus struct {
+	// The number of the rule, from 1.
+	Rule uint32 `json:"rule"`
+
+	// Its name, or its conditions.
+	Label string `json:"label"`
+
+	// Whether it is the time of the rule.
+	Holds bool `json:"holds"`
+
+	// When this changes next, as `fri 18:00` in the time zone of the host; absent where it never does.
+	Until string `json:"until,omitempty"`
 }
 
 // The kind of an application's traffic, by what disturbs its user.

@@ -208,6 +208,12 @@ export interface ClassObservation {
   promised_bps?: number;
   /** The rate that could still be promised to flows. */
   unpromised_bps?: number;
+  /** The ceiling of the class, `at-most`. */
+  at_most_bps?: number;
+  /** The ceiling of each of its hosts, `host-at-most`. */
+  host_at_most_bps?: number;
+  /** The ceiling of each of its flows, `flow-at-most`. */
+  flow_at_most_bps?: number;
   /** Flows present, where its discipline knows flows. */
   flows?: number;
   /** The rate of packets sent through it. */
@@ -264,6 +270,12 @@ export interface ClassStatus {
   rate_bps?: number;
   /** The rate that could still be promised to flows. */
   unpromised_bps?: number;
+  /** The ceiling of the class, `at-most`. */
+  at_most_bps?: number;
+  /** The ceiling of each of its hosts, `host-at-most`. */
+  host_at_most_bps?: number;
+  /** The ceiling of each of its flows, `flow-at-most`. */
+  flow_at_most_bps?: number;
   /** Flows present, where its discipline knows flows. */
   flows?: number;
   /** Packets that the rules put into it. */
@@ -369,6 +381,10 @@ export interface DirectionObservation {
   answer?: Answer;
   /** In the order of the file. */
   classes: ClassObservation[];
+  /** The rules with a quota, in the order of the file. */
+  quotas?: QuotaStatus[];
+  /** The rules that hold at some times only, in the order of the file. */
+  times?: TimedRuleStatus[];
   /** In the requested order; absent where flows were not requested. */
   flows?: FlowObservation[];
   /** The interfaces whose traffic shares the limit and the classes, in the order of the file. */
@@ -1106,6 +1122,8 @@ export interface QuotaStatus {
   period: string;
   /** The date on which it begins anew, at midnight in the time zone of the host. */
   next: string;
+  /** That moment, in seconds since 1970; absent where the clock of the host has none. */
+  next_s?: number;
 }
 
 /** The request `refresh`. */
@@ -1258,6 +1276,18 @@ export interface Target {
 export interface Text {
   /** A shaper file. */
   text: string;
+}
+
+/** A rule that holds at some times only. */
+export interface TimedRuleStatus {
+  /** The number of the rule, from 1. */
+  rule: number;
+  /** Its name, or its conditions. */
+  label: string;
+  /** Whether it is the time of the rule. */
+  holds: boolean;
+  /** When this changes next, as `fri 18:00` in the time zone of the host; absent where it never does. */
+  until?: string;
 }
 
 /** The kind of an application's traffic, by what disturbs its user. */

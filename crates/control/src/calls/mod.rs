@@ -25,6 +25,6 @@ pub use promise::{
 };
 pub use reserve::{Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve, Unreserved};
 pub use status::{
-    ClassStatus, ControlStatus, DirectionStatus, DropCount, FollowDecision, FollowStatus, GuardianStatus,
-    InterfaceStatus, PrivilegeStatus, QuotaStatus, Status, StatusQuery,
+    Ceilings, ClassStatus, ControlStatus, DirectionStatus, DropCount, FollowDecision, FollowStatus, GuardianStatus,
+    InterfaceStatus, PrivilegeStatus, QuotaStatus, Status, StatusQuery, TimedRuleStatus,
 };
