@@ -172,6 +172,15 @@ func (c *Client) Rollback(ctx context.Context) (Confirmed, error) {
 	return reply, err
 }
 
+// Takes back the last change that was kept, as a change of its own: without loss or reordering, all directions or none.
+//
+// The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is one.
+func (c *Client) Undo(ctx context.Context, request Undo) (Applied, error) {
+	var reply Applied
+	err := c.call(ctx, "undo", request, &reply, 60*time.Second)
+	return reply, err
+}
+
 // Returns the text of the shaper file in force: to everybody if every user may read the file, else to operators alone.
 func (c *Client) InForce(ctx context.Context, request InForce) (Text, error) {
 	var reply Text
@@ -1836,6 +1845,12 @@ type TrafficAnswer struct {
 
 	// The class with the wait of the evidence; empty if it is the only one, or states the kind by its name.
 	Class string `json:"class,omitempty"`
+}
+
+// The request `undo`.
+type Undo struct {
+	// Only return the differences.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // The request `unreserve`.

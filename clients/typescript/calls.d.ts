@@ -115,6 +115,13 @@ export interface Calls {
   /** Reverts the change on trial. */
   rollback(): Promise<Confirmed>;
 
+  /**
+   * Takes back the last change that was kept, as a change of its own: without loss or reordering, all directions or none.
+   *
+   * The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is one.
+   */
+  undo(request?: Undo): Promise<Applied>;
+
   /** Returns the text of the shaper file in force: to everybody if every user may read the file, else to operators alone. */
   inForce(request?: InForce): Promise<Text>;
 }
@@ -1323,6 +1330,12 @@ export interface TrafficAnswer {
   basis: Basis;
   /** The class with the wait of the evidence; empty if it is the only one, or states the kind by its name. */
   class?: string;
+}
+
+/** The request `undo`. */
+export interface Undo {
+  /** Only return the differences. */
+  dry_run?: boolean;
 }
 
 /** The request `unreserve`. */

@@ -44,7 +44,7 @@ pub const SYNONYMS: &[(&str, &[&str])] = &[
     ("sqm", &["preset", "cake"]),
     ("tc", &["htb", "import"]),
     ("throttle", &["limit", "rate"]),
-    ("undo", &["rollback", "confirm"]),
+    ("revert", &["undo", "rollback", "confirm"]),
     ("upload", &["egress", "leaves"]),
     ("voip", &["voice", "calls"]),
     ("wifi", &["wireless"]),

@@ -10,8 +10,8 @@ use tidegate_units::Span;
 use super::{
     Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, Observation,
     PromiseCall, PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew,
-    ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Status, StatusQuery, Subscribed, Text, Unreserve,
-    Unreserved, Unsubscribe, Unsubscribed, Watching,
+    ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Status, StatusQuery, Subscribed, Text, Undo,
+    Unreserve, Unreserved, Unsubscribe, Unsubscribed, Watching,
 };
 use crate::declare::calls;
 use crate::protocol::{Call, Code, Refusal, Request};
@@ -269,6 +269,15 @@ calls! {
         client: (),
         request: r#"{}"#,
         reply: r#"{"direction":"up"}"#,
+    }
+    /// Takes back the last change that was kept, as a change of its own: without loss or reordering, all directions or none.
+    ///
+    /// The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is one.
+    undo "undo" (Undo) -> Applied {
+        permission: Permission::Operator("take a change back"),
+        client: (request),
+        request: r#"{"dry_run":false}"#,
+        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"3mbit","to":"4mbit","text":"class rest: rate 3mbit -> 4mbit"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}"#,
     }
     /// Returns the text of the shaper file in force: to everybody if every user may read the file, else to operators alone.
     in_force "in-force" (InForce) -> Text {

@@ -10,7 +10,7 @@ mod promise;
 mod reserve;
 mod status;
 
-pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text};
+pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text, Undo};
 pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
 pub use explain::{Buckets, Choice, Explain, Explained};

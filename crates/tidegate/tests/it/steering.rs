@@ -16,7 +16,8 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_wish_that_is_no_command_leads_to_the_commands_that_fulfil_it() {
-    for (word, way) in [("undo", "tidegate confirm --rollback"), ("reload", "tidegate apply FILE"), ("stop", "SIGTERM")]
+    for (word, way) in
+        [("revert", "tidegate confirm --rollback"), ("reload", "tidegate apply FILE"), ("stop", "SIGTERM")]
     {
         let output = tidegate(&[word]);
         let said = text(&output.stderr);

@@ -185,13 +185,23 @@ pub fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
     thread::sleep(trial + Duration::from_millis(500));
     assert_eq!(stage.rate("media"), Some(500_000));
     stage.does(&["set", "class", "media", "rate", "4mbit"]);
+    // Changes that were kept are taken back one by one, the confirmed one as well.
+    let shown = stage.does(&["undo", "--dry-run"]);
+    assert!(shown.contains("class media: rate 4mbit -> 500kbit"), "{shown}");
+    assert_eq!(stage.rate("media"), Some(4_000_000));
+    stage.does(&["undo"]);
+    assert_eq!(stage.rate("media"), Some(500_000));
+    stage.does(&["undo"]);
+    assert_eq!(stage.rate("media"), Some(1_000_000));
+    stage.refuses(1, &["undo"], &["no change was made since the start", "tidegate apply FILE"]);
+    stage.does(&["set", "class", "media", "rate", "4mbit"]);
     whole(&traffic.stop());
-    events.prints_times("set class media rate", 4 + late);
+    events.prints_times("set class media rate", 5 + late);
     events.signal(libc::SIGTERM);
     let (_, printed) = events.end();
     let times = |text: &str| printed.matches(text).count();
     let counts = (times("was taken back"), times("is confirmed"), times("set class media rate"));
-    assert_eq!(counts, (2 + late, 1, 4 + late), "{printed}");
+    assert_eq!(counts, (4 + late, 1, 5 + late), "{printed}");
     // Who, by which command, and what.
     let uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
     let audit = |line: &str| {
@@ -496,6 +506,7 @@ pub fn another_user_may_look_and_not_touch() -> Ended {
         (&["remove", "rule", "1"], "change what is shaped"),
         (&["confirm"], "confirm a change"),
         (&["confirm", "--rollback"], "take a change back"),
+        (&["undo"], "take a change back"),
     ] {
         let texts = [&format!("user {NOBODY} may not {text}")[..], "ask root"];
         refused(finished(command(arguments)), 1, arguments, &texts);
