@@ -460,7 +460,7 @@ pub fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
         // `status` says what became of the process.
         let expected: &[&str] = match arguments[0] {
             "status" => &["nothing listens at ", "its process left no words"],
-            _ => &["cannot reach tidegate at ", "is it running?"],
+            _ => &["cannot reach tidegate at ", "`tidegate status` shows its last words"],
         };
         refused(at(nobody.to_str().unwrap()), 1, arguments, expected);
         let mut elsewhere = Command::new(env!("CARGO_BIN_EXE_tidegate"));
