@@ -13,10 +13,7 @@ use super::programs::{Names, Programs};
 use crate::Failure;
 use crate::output::{self, shown, wait};
 
-/// A rate with its unit.
-pub fn rate(rate: Rate) -> String {
-    tidegate_display::rate(rate.as_bps())
-}
+pub use crate::output::rate;
 
 /// A rate that may be unknown.
 pub fn maybe(value: Option<Rate>) -> String {
