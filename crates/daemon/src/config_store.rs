@@ -16,7 +16,7 @@ use tidegate_control::protocol::{Code, Refusal};
 use tidegate_engine::{SwapKind, SwapReport};
 use tidegate_live::shaping::StartError;
 use tidegate_live::timing;
-use tidegate_units::Span;
+use tidegate_units::{Rate, Span};
 
 use crate::audit::{self, Author};
 use crate::directions::{ShapedDirection, direction_named, not_in_force};
@@ -465,10 +465,23 @@ fn differences_of<'a>(
     let mut all = Vec::new();
     for (at, old, new) in compared {
         let of = if directions.len() > 1 { format!("{}: ", directions[at].name) } else { String::new() };
-        let named = |it: Difference| Difference::new(format!("{of}{}", it.what), it.key, it.from, it.to);
+        let named = |it: Difference| {
+            let what = format!("{of}{}", it.what);
+            let [from, to] = [&it.from, &it.to].map(|value| value.as_deref().map(for_people));
+            let text = Difference::new(what.clone(), it.key.clone(), from, to).text;
+            Difference { text, ..Difference::new(what, it.key, it.from, it.to) }
+        };
         all.extend(edit::differences(&old, new).into_iter().map(named));
     }
     all
+}
+
+/// A value of a shaper file as screens and messages have it: a rate as `19.0 Mbit/s`.
+fn for_people(value: &str) -> String {
+    match value.parse::<Rate>() {
+        Ok(rate) => tidegate_display::exact_rate(rate.as_bps()),
+        Err(_) => value.to_owned(),
+    }
 }
 
 /// The directions that were changed: the configuration before, and the effect of the change.

@@ -254,7 +254,7 @@ calls! {
         permission: Permission::Operator("change what is shaped"),
         client: (request),
         request: r#"{"edits":[{"edit":"set","section":"class","name":"rest","key":"rate","value":"3mbit"},{"edit":"add","section":"rule","values":[["class","media"],["destination-port","5004"]]},{"edit":"remove","section":"rule","name":"2"}],"dry_run":false,"confirm_ns":30000000000}"#,
-        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"4mbit","to":"3mbit","text":"class rest: rate 4mbit -> 3mbit"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}"#,
+        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"4mbit","to":"3mbit","text":"class rest: rate 4.00 Mbit/s -> 3.00 Mbit/s"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}"#,
     }
     /// Keeps the change on trial.
     confirm "confirm" (Confirm) -> Confirmed {
@@ -277,7 +277,7 @@ calls! {
         permission: Permission::Operator("take a change back"),
         client: (request),
         request: r#"{"dry_run":false}"#,
-        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"3mbit","to":"4mbit","text":"class rest: rate 3mbit -> 4mbit"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}"#,
+        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"3mbit","to":"4mbit","text":"class rest: rate 3.00 Mbit/s -> 4.00 Mbit/s"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}"#,
     }
     /// Returns the text of the shaper file in force: to everybody if every user may read the file, else to operators alone.
     in_force "in-force" (InForce) -> Text {
