@@ -44,7 +44,7 @@ pub const SYNONYMS: &[(&str, &[&str])] = &[
     ("sqm", &["preset", "cake"]),
     ("tc", &["htb", "import"]),
     ("throttle", &["limit", "rate"]),
-    ("revert", &["undo", "rollback", "confirm"]),
+    ("undo", &["rollback", "confirm"]),
     ("upload", &["egress", "leaves"]),
     ("voip", &["voice", "calls"]),
     ("wifi", &["wireless"]),
