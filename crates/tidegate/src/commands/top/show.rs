@@ -261,6 +261,7 @@ pub fn table(
                 "at-most",
                 "held by",
                 "flows",
+                "promise",
             ])
             .shorten("class", 12);
         write!(out, "{}", classes.text(width))?;
