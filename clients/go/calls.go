@@ -47,7 +47,10 @@ func (c *Client) Flows(ctx context.Context, request Flows) (Observation, error) 
 // Returns which rule a packet would match, its class and its flow, and the state of their queues and buckets now.
 //
 // A field that the request leaves out is unknown; addresses come in pairs. `rule` counts from 1 as in the file and
-// is absent when none matches; the rules of reservations follow those of the file. `buckets` is present where the root is
+// is absent when none matches; the rules of reservations follow those of the file. Where the shaper knows the flow, and the
+// request has no field in which its packets may differ (code point, mark, interface, length, TCP flags, ICMP type), the reply
+// has `recorded`: rule and class are those that the last packet of the flow took, which may depend on fields that the request
+// does not have. `now` is then what the rules choose at present, if that is something else. `buckets` is present where the root is
 // a shaper; a bucket below zero is in debt. `outlook_bps` is the rate at which the flow sends, or would send, while the
 // others continue as they are. Nothing queued may leave before `due_ns` from now; it is absent when nothing is queued.
 // `seen` is the flow as `flows` returns it, if it is present.
@@ -169,6 +172,15 @@ func (c *Client) Rollback(ctx context.Context) (Confirmed, error) {
 	return reply, err
 }
 
+// Takes back the last change that was kept, as a change of its own: without loss or reordering, all directions or none.
+//
+// The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is one.
+func (c *Client) Undo(ctx context.Context, request Undo) (Applied, error) {
+	var reply Applied
+	err := c.call(ctx, "undo", request, &reply, 60*time.Second)
+	return reply, err
+}
+
 // Returns the text of the shaper file in force: to everybody if every user may read the file, else to operators alone.
 func (c *Client) InForce(ctx context.Context, request InForce) (Text, error) {
 	var reply Text
@@ -275,6 +287,15 @@ type Buckets struct {
 	CeilingDepthBytes *uint64 `json:"ceiling_depth_bytes,omitempty"`
 }
 
+// What the rules choose for a packet.
+type Choice struct {
+	// The rule, by its number as in `Explained`. None where no rule matches.
+	Rule *uint32 `json:"rule,omitempty"`
+
+	// The class.
+	Class string `json:"class"`
+}
+
 // The measurements of a class. Counts are since the start; rates and waits are of the last second.
 type ClassObservation struct {
 	// The name of the class.
@@ -285,6 +306,15 @@ type ClassObservation struct {
 
 	// The rate that could still be promised to flows.
 	UnpromisedBps uint64 `json:"unpromised_bps,omitempty"`
+
+	// The ceiling of the class, `at-most`.
+	AtMostBps uint64 `json:"at_most_bps,omitempty"`
+
+	// The ceiling of each of its hosts, `host-at-most`.
+	HostAtMostBps uint64 `json:"host_at_most_bps,omitempty"`
+
+	// The ceiling of each of its flows, `flow-at-most`.
+	FlowAtMostBps uint64 `json:"flow_at_most_bps,omitempty"`
 
 	// Flows present, where its discipline knows flows.
 	Flows *uint64 `json:"flows,omitempty"`
@@ -364,6 +394,15 @@ type ClassStatus struct {
 
 	// The rate that could still be promised to flows.
 	UnpromisedBps uint64 `json:"unpromised_bps,omitempty"`
+
+	// The ceiling of the class, `at-most`.
+	AtMostBps uint64 `json:"at_most_bps,omitempty"`
+
+	// The ceiling of each of its hosts, `host-at-most`.
+	HostAtMostBps uint64 `json:"host_at_most_bps,omitempty"`
+
+	// The ceiling of each of its flows, `flow-at-most`.
+	FlowAtMostBps uint64 `json:"flow_at_most_bps,omitempty"`
 
 	// Flows present, where its discipline knows flows.
 	Flows *uint64 `json:"flows,omitempty"`
@@ -501,6 +540,12 @@ type DirectionObservation struct {
 
 	// In the order of the file.
 	Classes []ClassObservation `json:"classes"`
+
+	// The rules with a quota, in the order of the file.
+	Quotas []QuotaStatus `json:"quotas,omitempty"`
+
+	// The rules that hold at some times only, in the order of the file.
+	Times []TimedRuleStatus `json:"times,omitempty"`
 
 	// In the requested order; absent where flows were not requested.
 	Flows []FlowObservation `json:"flows,omitempty"`
@@ -818,6 +863,19 @@ type Explained struct {
 
 	// The rule that matches, by its number in the file, from 1; those of reservations follow. None where no rule matches.
 	Rule *uint32 `json:"rule,omitempty"`
+
+	// Whether rule and class are those of the flow's last packet, as the shaper recorded them. If not, they are derived from the
+	// request.
+	Recorded bool `json:"recorded,omitempty"`
+
+	// What the rules choose now for a packet with the recorded fields, where that is not what was recorded.
+	Now *Choice `json:"now,omitempty"`
+
+	// The firewall mark of the flow's first packet, where class and rule are recorded.
+	Mark *uint32 `json:"mark,omitempty"`
+
+	// The interface by which it came in, where class and rule are recorded and a rule names it.
+	FromInterface string `json:"from_interface,omitempty"`
 
 	// The rules that do not hold now, by their times or their quotas, by number from 1.
 	RulesOff []uint32 `json:"rules_off,omitempty"`
@@ -1530,6 +1588,9 @@ type QuotaStatus struct {
 
 	// The date on which it begins anew, at midnight in the time zone of the host.
 	Next string `json:"next"`
+
+	// That moment, in seconds since 1970; absent where the clock of the host has none.
+	NextS *uint64 `json:"next_s,omitempty"`
 }
 
 // The request `refresh`.
@@ -1717,6 +1778,21 @@ type Text struct {
 	Text string `json:"text"`
 }
 
+// A rule that holds at some times only.
+type TimedRuleStatus struct {
+	// The number of the rule, from 1.
+	Rule uint32 `json:"rule"`
+
+	// Its name, or its conditions.
+	Label string `json:"label"`
+
+	// Whether it is the time of the rule.
+	Holds bool `json:"holds"`
+
+	// When this changes next, as `fri 18:00` in the time zone of the host; absent where it never does.
+	Until string `json:"until,omitempty"`
+}
+
 // The kind of an application's traffic, by what disturbs its user.
 type Traffic string
 
@@ -1769,6 +1845,12 @@ type TrafficAnswer struct {
 
 	// The class with the wait of the evidence; empty if it is the only one, or states the kind by its name.
 	Class string `json:"class,omitempty"`
+}
+
+// The request `undo`.
+type Undo struct {
+	// Only return the differences.
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // The request `unreserve`.

@@ -22,8 +22,9 @@ var examples = []struct {
 	{"refresh", `{"reservation":5}`, `{"expires_in_ns":58000000000}`, new(Refresh), new(Refreshed)},
 	{"unreserve", `{"reservation":5}`, `{"name":"camera"}`, new(Unreserve), new(Unreserved)},
 	{"reservations", `{}`, `{"reservations":[{"reservation":5,"name":"camera","matches":"destination-port 5004","rate_bps":500000,"bound_ns":116074195,"buffer_bytes":8768,"expires_in_ns":57000000000,"free_bps":2500000}]}`, nil, new(ReservationList)},
-	{"apply", `{"edits":[{"edit":"set","section":"class","name":"rest","key":"rate","value":"3mbit"},{"edit":"add","section":"rule","values":[["class","media"],["destination-port","5004"]]},{"edit":"remove","section":"rule","name":"2"}],"dry_run":false,"confirm_ns":30000000000}`, `{"differences":[{"what":"class rest","key":"rate","from":"4mbit","to":"3mbit","text":"class rest: rate 4mbit -> 3mbit"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}`, nil, new(Applied)},
+	{"apply", `{"edits":[{"edit":"set","section":"class","name":"rest","key":"rate","value":"3mbit"},{"edit":"add","section":"rule","values":[["class","media"],["destination-port","5004"]]},{"edit":"remove","section":"rule","name":"2"}],"dry_run":false,"confirm_ns":30000000000}`, `{"differences":[{"what":"class rest","key":"rate","from":"4mbit","to":"3mbit","text":"class rest: rate 4.00 Mbit/s -> 3.00 Mbit/s"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}`, nil, new(Applied)},
 	{"confirm", `{}`, `{"direction":"up"}`, nil, new(Confirmed)},
 	{"rollback", `{}`, `{"direction":"up"}`, nil, new(Confirmed)},
+	{"undo", `{"dry_run":false}`, `{"differences":[{"what":"class rest","key":"rate","from":"3mbit","to":"4mbit","text":"class rest: rate 3.00 Mbit/s -> 4.00 Mbit/s"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}`, new(Undo), new(Applied)},
 	{"in-force", `{"direction":"up"}`, `{"text":"version = 1\n"}`, new(InForce), new(Text)},
 }

@@ -35,7 +35,10 @@ export interface Calls {
    * Returns which rule a packet would match, its class and its flow, and the state of their queues and buckets now.
    *
    * A field that the request leaves out is unknown; addresses come in pairs. `rule` counts from 1 as in the file and
-   * is absent when none matches; the rules of reservations follow those of the file. `buckets` is present where the root is
+   * is absent when none matches; the rules of reservations follow those of the file. Where the shaper knows the flow, and the
+   * request has no field in which its packets may differ (code point, mark, interface, length, TCP flags, ICMP type), the reply
+   * has `recorded`: rule and class are those that the last packet of the flow took, which may depend on fields that the request
+   * does not have. `now` is then what the rules choose at present, if that is something else. `buckets` is present where the root is
    * a shaper; a bucket below zero is in debt. `outlook_bps` is the rate at which the flow sends, or would send, while the
    * others continue as they are. Nothing queued may leave before `due_ns` from now; it is absent when nothing is queued.
    * `seen` is the flow as `flows` returns it, if it is present.
@@ -111,6 +114,13 @@ export interface Calls {
 
   /** Reverts the change on trial. */
   rollback(): Promise<Confirmed>;
+
+  /**
+   * Takes back the last change that was kept, as a change of its own: without loss or reordering, all directions or none.
+   *
+   * The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is one.
+   */
+  undo(request?: Undo): Promise<Applied>;
 
   /** Returns the text of the shaper file in force: to everybody if every user may read the file, else to operators alone. */
   inForce(request?: InForce): Promise<Text>;
@@ -189,6 +199,14 @@ export interface Buckets {
   ceiling_depth_bytes?: number;
 }
 
+/** What the rules choose for a packet. */
+export interface Choice {
+  /** The rule, by its number as in `Explained`. None where no rule matches. */
+  rule?: number;
+  /** The class. */
+  class: string;
+}
+
 /** The measurements of a class. Counts are since the start; rates and waits are of the last second. */
 export interface ClassObservation {
   /** The name of the class. */
@@ -197,6 +215,12 @@ export interface ClassObservation {
   promised_bps?: number;
   /** The rate that could still be promised to flows. */
   unpromised_bps?: number;
+  /** The ceiling of the class, `at-most`. */
+  at_most_bps?: number;
+  /** The ceiling of each of its hosts, `host-at-most`. */
+  host_at_most_bps?: number;
+  /** The ceiling of each of its flows, `flow-at-most`. */
+  flow_at_most_bps?: number;
   /** Flows present, where its discipline knows flows. */
   flows?: number;
   /** The rate of packets sent through it. */
@@ -253,6 +277,12 @@ export interface ClassStatus {
   rate_bps?: number;
   /** The rate that could still be promised to flows. */
   unpromised_bps?: number;
+  /** The ceiling of the class, `at-most`. */
+  at_most_bps?: number;
+  /** The ceiling of each of its hosts, `host-at-most`. */
+  host_at_most_bps?: number;
+  /** The ceiling of each of its flows, `flow-at-most`. */
+  flow_at_most_bps?: number;
   /** Flows present, where its discipline knows flows. */
   flows?: number;
   /** Packets that the rules put into it. */
@@ -358,6 +388,10 @@ export interface DirectionObservation {
   answer?: Answer;
   /** In the order of the file. */
   classes: ClassObservation[];
+  /** The rules with a quota, in the order of the file. */
+  quotas?: QuotaStatus[];
+  /** The rules that hold at some times only, in the order of the file. */
+  times?: TimedRuleStatus[];
   /** In the requested order; absent where flows were not requested. */
   flows?: FlowObservation[];
   /** The interfaces whose traffic shares the limit and the classes, in the order of the file. */
@@ -558,6 +592,17 @@ export interface Explained {
   direction: string;
   /** The rule that matches, by its number in the file, from 1; those of reservations follow. None where no rule matches. */
   rule?: number;
+  /**
+   * Whether rule and class are those of the flow's last packet, as the shaper recorded them. If not, they are derived from the
+   * request.
+   */
+  recorded?: boolean;
+  /** What the rules choose now for a packet with the recorded fields, where that is not what was recorded. */
+  now?: Choice;
+  /** The firewall mark of the flow's first packet, where class and rule are recorded. */
+  mark?: number;
+  /** The interface by which it came in, where class and rule are recorded and a rule names it. */
+  from_interface?: string;
   /** The rules that do not hold now, by their times or their quotas, by number from 1. */
   rules_off?: number[];
   /** Its class; the name of a reservation. */
@@ -1084,6 +1129,8 @@ export interface QuotaStatus {
   period: string;
   /** The date on which it begins anew, at midnight in the time zone of the host. */
   next: string;
+  /** That moment, in seconds since 1970; absent where the clock of the host has none. */
+  next_s?: number;
 }
 
 /** The request `refresh`. */
@@ -1238,6 +1285,18 @@ export interface Text {
   text: string;
 }
 
+/** A rule that holds at some times only. */
+export interface TimedRuleStatus {
+  /** The number of the rule, from 1. */
+  rule: number;
+  /** Its name, or its conditions. */
+  label: string;
+  /** Whether it is the time of the rule. */
+  holds: boolean;
+  /** When this changes next, as `fri 18:00` in the time zone of the host; absent where it never does. */
+  until?: string;
+}
+
 /** The kind of an application's traffic, by what disturbs its user. */
 export type Traffic =
   | "calls"
@@ -1271,6 +1330,12 @@ export interface TrafficAnswer {
   basis: Basis;
   /** The class with the wait of the evidence; empty if it is the only one, or states the kind by its name. */
   class?: string;
+}
+
+/** The request `undo`. */
+export interface Undo {
+  /** Only return the differences. */
+  dry_run?: boolean;
 }
 
 /** The request `unreserve`. */

@@ -20,5 +20,6 @@ export const calls = [
   ["apply", "apply", 60000],
   ["confirm", "confirm", 60000],
   ["rollback", "rollback", 60000],
+  ["undo", "undo", 60000],
   ["inForce", "in-force", 10000],
 ];

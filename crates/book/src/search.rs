@@ -213,7 +213,7 @@ mod tests {
             ("before/after measurement", "measure"),
             ("before after", "measure"),
             ("undo", "setup"),
-            ("undo", "seeing"),
+            ("undo", "changing"),
         ] {
             assert!(slugs(words).contains(&slug.to_owned()), "{words}: {:?}", slugs(words));
         }

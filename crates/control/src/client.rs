@@ -41,7 +41,7 @@ pub enum ClientError {
     #[error("tidegate does not answer: {0}")]
     Silent(Silent),
     /// The daemon closed the connection.
-    #[error("tidegate closed the connection; it may have ended")]
+    #[error("tidegate closed the connection; it may have ended, see `tidegate status`")]
     Closed,
     /// A message of the daemon is not in the protocol.
     #[error("this client does not understand a message of tidegate: {0}")]
@@ -53,7 +53,10 @@ pub enum ClientError {
 
 fn advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "; is it running?",
+        io::ErrorKind::NotFound => "; is it running?",
+        io::ErrorKind::ConnectionRefused => {
+            "; its process has ended: `tidegate status` shows its last words and whether traffic is shaped"
+        }
         io::ErrorKind::InvalidInput => "; the path of a socket has at most 107 bytes",
         io::ErrorKind::PermissionDenied => "; its file mode keeps you out, see [control] in the shaper file",
         io::ErrorKind::TimedOut => "; the process that listens there is stopped or hangs: `kill -CONT` lets it go on",

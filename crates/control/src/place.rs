@@ -126,7 +126,10 @@ fn nothing(directories: &[PathBuf], stale: &[PathBuf]) -> String {
         [] => format!("there is no socket in {}", listed(directories)),
         _ => {
             let paths: Vec<_> = stale.iter().map(|path| path.display().to_string()).collect();
-            format!("nothing listens at {}, whose process was killed", paths.join(", "))
+            format!(
+                "nothing listens at {}, whose process was killed (`tidegate status` shows its last words)",
+                paths.join(", ")
+            )
         }
     }
 }
@@ -165,7 +168,9 @@ mod tests {
         drop(listener);
         assert!(!is_served(&path));
         let said = nothing(&directories, &sockets(&directory));
-        assert_eq!(said, format!("nothing listens at {}, whose process was killed", path.display()));
+        let wanted =
+            format!("nothing listens at {}, whose process was killed (`tidegate status` shows", path.display());
+        assert!(said.starts_with(&wanted), "{said}");
         fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -62,6 +62,12 @@ pub enum ClassQuantity {
     Rate,
     /// The rate that the configuration promises to it.
     Promised,
+    /// The ceiling that the configuration sets for it.
+    AtMost,
+    /// The ceiling of each of its hosts.
+    HostAtMost,
+    /// The ceiling of each of its flows.
+    FlowAtMost,
     /// The rate that could still be promised to its flows.
     Unpromised,
     /// The part of its rate that it borrows from other classes.
@@ -111,6 +117,9 @@ impl Shown<ClassQuantity> for ClassObservation {
             Q::Name => Value::Text(self.name.as_str().into()),
             Q::Rate => Value::Rate(Some(self.rate)),
             Q::Promised => Value::Rate(self.promised),
+            Q::AtMost => Value::Rate(self.ceilings.class),
+            Q::HostAtMost => Value::Rate(self.ceilings.host),
+            Q::FlowAtMost => Value::Rate(self.ceilings.flow),
             Q::Unpromised => Value::Rate(self.unpromised),
             Q::Borrowed => Value::Rate(Some(self.borrowed)),
             Q::Flows => Value::Number(self.flows),
@@ -142,6 +151,9 @@ impl Shown<ClassQuantity> for ClassStatus {
         match quantity {
             Q::Name => Value::Text(self.name.as_str().into()),
             Q::Promised => Value::Rate(self.rate),
+            Q::AtMost => Value::Rate(self.ceilings.class),
+            Q::HostAtMost => Value::Rate(self.ceilings.host),
+            Q::FlowAtMost => Value::Rate(self.ceilings.flow),
             Q::Unpromised => Value::Rate(self.unpromised),
             Q::Flows => Value::Number(self.flows),
             Q::QueuePackets => Value::Number(Some(self.queue.packets)),
@@ -441,7 +453,7 @@ impl Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calls::{FlowDrops, Queued};
+    use crate::calls::{Ceilings, FlowDrops, Queued};
 
     #[test]
     fn a_class_has_the_same_quantities_in_both_replies() {
@@ -453,21 +465,31 @@ mod tests {
         let observed = ClassObservation {
             name: "calls".into(),
             promised: Some(Rate::from_mbit(2)),
+            ceilings: Ceilings { host: Some(Rate::from_mbit(3)), ..Ceilings::default() },
             sent_packets: 9,
             queue,
             dropped: drops.clone(),
             ..ClassObservation::default()
         };
         let status: ClassStatus = serde_json::from_value(serde_json::json!({
-            "name": "calls", "rate_bps": 2_000_000, "enqueued_packets": 0, "enqueued_bytes": 0, "through_packets": 9,
+            "name": "calls", "rate_bps": 2_000_000, "host_at_most_bps": 3_000_000, "enqueued_packets": 0, "enqueued_bytes": 0, "through_packets": 9,
             "through_bytes": 0, "queue_packets": 2, "queue_bytes": 2_800, "dropped": drops, "marked_packets": 0,
             "remarked_packets": 0, "wait_p50_ns": 0, "wait_p99_ns": 0,
         }))
         .unwrap();
         use ClassQuantity as Q;
-        for quantity in
-            [Q::Name, Q::Promised, Q::Flows, Q::QueuePackets, Q::Queue, Q::SentPackets, Q::Dropped, Q::WaitP99]
-        {
+        for quantity in [
+            Q::Name,
+            Q::Promised,
+            Q::AtMost,
+            Q::HostAtMost,
+            Q::Flows,
+            Q::QueuePackets,
+            Q::Queue,
+            Q::SentPackets,
+            Q::Dropped,
+            Q::WaitP99,
+        ] {
             assert_eq!(observed.value(quantity), status.value(quantity), "{quantity:?}");
         }
         assert_eq!(status.value(Q::Dropped), Value::Packets(7));

@@ -125,7 +125,9 @@ fn word(line: &str) -> Option<Word> {
 
 /// Whether a guardian of this number is running.
 pub fn guards(process: u32) -> bool {
-    fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim_end() == "tidegate-guard")
+    // One that has ended keeps its name until its parent asks for its exit status.
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.split_once("(tidegate-guard) ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ import { heads, lines, tables } from "./tables.js";
 const root = document.documentElement;
 const narrow = matchMedia("(max-width: 640px)");
 const state = {
-  span: 600, more: false, paused: false, filter: "", sort: { classes: null, hosts: null, flows: ["rate", -1] }, seen: null, history: null, notes: [],
+  span: 600, more: false, paused: false, filter: "", sort: { classes: null, hosts: null, rules: null, flows: ["rate", -1] }, seen: null, history: null, notes: [],
   failures: 0, opened: new Set(), allHosts: false,
   // The classes of all directions: the number of each is its colour.
   order: () => [...new Set((state.seen?.directions || []).flatMap((direction) => direction.classes.map((one) => one.name)))],

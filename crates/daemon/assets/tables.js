@@ -50,6 +50,22 @@ const CLASSES = (state) => [
   { name: "flows", less: true, key: (one) => one.flows ?? -1, cell: (one) => [one.flows === undefined ? "–" : count(one.flows)] },
   ...COUNTED,
 ];
+// Ceilings are a column only where some class has one.
+const ceilings = (one) => [[one.at_most_bps, ""], [one.host_at_most_bps, " a host"], [one.flow_at_most_bps, " a flow"]]
+  .filter(([bps]) => bps !== undefined).map(([bps, whose]) => rate(bps) + whose).join(", ");
+const AT_MOST = { name: "at most", less: true, text: true, key: ceilings, cell: (one) => [ceilings(one) || "–"] };
+// Rules that hold for a part of the time only: by their times, or until a quota is used up.
+const limited = (direction) => [
+  ...(direction.quotas || []).map((one) => ({ ...one, way: direction.name, holds: one.left_bytes > 0 })),
+  ...(direction.times || []).map((one) => ({ ...one, way: direction.name })),
+];
+const RULES = [
+  { name: "rule", text: true, key: (one) => one.rule, cell: (one) => [one.rule + ": " + one.label] },
+  { name: "direction", text: true, less: true, key: (one) => one.way, cell: (one) => [way(one.way)] },
+  { name: "now", key: (one) => (one.holds ? 1 : 0), cell: (one) => [one.holds ? "in force" : one.quota_bytes === undefined ? "not its time" : "used up"] },
+  { name: "used", key: (one) => (one.quota_bytes ? one.used_bytes / one.quota_bytes : -1), cell: (one) => (one.quota_bytes === undefined ? ["–"] : [bytes(one.used_bytes) + " of " + bytes(one.quota_bytes), bar(one.used_bytes, one.quota_bytes, "of the quota")]) },
+  { name: "until", key: (one) => one.next || one.until || "", cell: (one) => [one.next || one.until || "–"] },
+];
 const PROTOCOLS = { 1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6", 132: "sctp" };
 const end = (address, port) => (address === undefined ? "?" : port === undefined ? address : address.includes(":") ? "[" + address + "]:" + port : address + ":" + port);
 const who = (flow) => {
@@ -146,12 +162,16 @@ const fill = (table, list, sort, rows, below) => {
   if (focused) table.querySelector(`[data-host="${CSS.escape(focused)}"]`)?.focus();
 };
 
+const columnsOf = (state) => {
+  const all = CLASSES(state), some = state.seen?.directions.some((direction) => direction.classes.some(ceilings));
+  return some ? [...all.slice(0, 3), AT_MOST, ...all.slice(3)] : all;
+};
 // The columns of classes: fewer where two directions stand beside each other.
-const classes = (state) => CLASSES(state).filter((column) => !column.less || state.more || (state.seen && state.seen.directions.length === 1));
+const classes = (state) => columnsOf(state).filter((column) => !column.less || state.more || (state.seen && state.seen.directions.length === 1));
 let changed = () => {};
 export const heads = (state, then) => {
   changed = then;
-  for (const [id, list] of [["hosts", HOSTS(state)], ["flows", FLOWS(state)]]) {
+  for (const [id, list] of [["hosts", HOSTS(state)], ["rules", RULES], ["flows", FLOWS(state)]]) {
     head($(id), list, { get: () => state.sort[id], set: (to) => { state.sort[id] = to; } }, changed);
   }
 };
@@ -176,6 +196,9 @@ const classTables = (state) => {
 export const tables = (state) => {
   if (!state.seen) return;
   if (unfolded("classes")) classTables(state);
+  const rules = state.seen.directions.flatMap(limited);
+  $("rules-fold").hidden = rules.length === 0;
+  if (rules.length && unfolded("rules")) fill($("rules"), RULES, state.sort.rules, rules);
   const hosts = state.seen.hosts || [];
   $("hosts-count").textContent = hosts.length ? hosts.length + (hosts.length === 64 ? " fastest" : "") : "";
   $("hosts-none").hidden = hosts.length > 0;

@@ -1,4 +1,6 @@
-//! `apply`, `confirm`, `rollback` and `in-force`: the configuration in force, changes of it, and the trial of a change.
+//! `apply`, `confirm`, `rollback`, `undo` and `in-force`: the configuration in force, changes of it, and the trial of a change.
+
+mod undo;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +14,9 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_control::calls::{Applied, Apply, Confirmed, Difference, InForce, Text};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_engine::{SwapKind, SwapReport};
-use tidegate_live::shaping::{Shaping, StartError};
+use tidegate_live::shaping::StartError;
 use tidegate_live::timing;
-use tidegate_units::Span;
+use tidegate_units::{Rate, Span};
 
 use crate::audit::{self, Author};
 use crate::directions::{ShapedDirection, direction_named, not_in_force};
@@ -23,6 +25,8 @@ use crate::promises::Promises;
 use crate::service;
 use crate::supervisor::Supervisor;
 use crate::telemetry::Telemetry;
+
+use undo::Earlier;
 
 /// The interval between attempts to take back a change that could not be taken back.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -37,6 +41,7 @@ pub(crate) struct ConfigStore {
     /// Set from outside to have the files read again.
     reload: Arc<AtomicBool>,
     trial: Option<Trial>,
+    earlier: Earlier,
 }
 
 /// The name of the direction in a request that means both.
@@ -90,7 +95,7 @@ impl Followers<'_> {
 
 impl ConfigStore {
     pub fn new(files: Vec<(PathBuf, Option<SystemTime>)>, reload: Arc<AtomicBool>) -> Self {
-        Self { files, reload, trial: None }
+        Self { files, reload, trial: None, earlier: Earlier::default() }
     }
 
     /// The path of file number `file`; `-` for standard input.
@@ -187,36 +192,12 @@ impl ConfigStore {
         if request.dry_run || applied.differences.is_empty() {
             return Ok(applied);
         }
-        let shapings = directions.iter().filter_map(ShapedDirection::shaping);
-        for warning in shapings.flat_map(Shaping::slower) {
-            applied.warnings += &format!("warning: {warning}\n");
-        }
-        if let Some(left) = self.trial_left() {
-            let left = left.as_nanos().div_ceil(1_000_000_000);
-            return Err(invalid(format!("a change is on trial for another {left} s"))
-                .help("run `tidegate confirm` or `tidegate confirm --rollback` first"));
-        }
-        let in_kernel = |directions: &[ShapedDirection]| -> Vec<Option<bool>> {
-            let place = |one: &ShapedDirection| one.shaping().map(|shaping| shaping.in_kernel().is_some());
-            directions.iter().map(place).collect()
-        };
-        let earlier = in_kernel(directions);
-        let (before, swapped) = change_all(directions, &mut followers, changes)?;
-        let places = earlier.into_iter().zip(in_kernel(directions)).zip(&*directions);
-        for ((_, place), direction) in places.filter(|((before, after), _)| before.is_some() && before != after) {
-            let place = if place == Some(true) { "the kernel" } else { "user space" };
-            applied.warnings += &format!(
-                "warning: {}: packets are queued in {place} now; the kernel may have dropped some that left while it exchanged \
-                 the queue of the interface\n",
-                direction.name
-            );
-        }
-        applied.applied = true;
-        applied.in_place = swapped.iter().all(|swapped| swapped.how == SwapKind::InPlace);
-        applied.rehomed = swapped.iter().map(|swapped| swapped.rehomed as u64).sum();
+        let before = self.put_in_force(directions, &mut followers, changes, &mut applied)?;
         if let Some(confirm) = confirm {
             let until = Instant::now() + confirm;
             self.trial = Some(Trial { before, until, overdue: false });
+        } else {
+            self.earlier.push(before);
         }
         let outcome = if confirm.is_some() { "in force, on trial" } else { "in force" };
         audit::report(followers.notifier, author, &command, outcome, &applied.differences);
@@ -232,7 +213,9 @@ impl ConfigStore {
     ) -> Result<Confirmed, Refusal> {
         let trial = self.trial.take().ok_or_else(no_trial)?;
         audit::report(notifier, author, "confirm", "the change is confirmed", &[]);
-        Ok(Confirmed { direction: trial.names(directions) })
+        let direction = trial.names(directions);
+        self.earlier.push(trial.before);
+        Ok(Confirmed { direction })
     }
 
     /// Answers `rollback`.
@@ -311,8 +294,10 @@ impl ConfigStore {
             change_all(directions, &mut followers, changes)
         });
         match outcome {
-            Ok(_) => {
-                self.trial = None;
+            Ok((before, _)) => {
+                // A reload ends a trial; before it was what the trial would have gone back to.
+                self.earlier.extend(self.trial.take().map(|trial| trial.before));
+                self.earlier.push(before);
                 self.files.iter_mut().for_each(|(path, known)| *known = modified(path));
                 let outcome = match differences.len() {
                     0 => format!("{} was reloaded and is in force; nothing is different", self.paths()),
@@ -480,10 +465,23 @@ fn differences_of<'a>(
     let mut all = Vec::new();
     for (at, old, new) in compared {
         let of = if directions.len() > 1 { format!("{}: ", directions[at].name) } else { String::new() };
-        let named = |it: Difference| Difference::new(format!("{of}{}", it.what), it.key, it.from, it.to);
+        let named = |it: Difference| {
+            let what = format!("{of}{}", it.what);
+            let [from, to] = [&it.from, &it.to].map(|value| value.as_deref().map(for_people));
+            let text = Difference::new(what.clone(), it.key.clone(), from, to).text;
+            Difference { text, ..Difference::new(what, it.key, it.from, it.to) }
+        };
         all.extend(edit::differences(&old, new).into_iter().map(named));
     }
     all
+}
+
+/// A value of a shaper file as screens and messages have it: a rate as `19.0 Mbit/s`.
+fn for_people(value: &str) -> String {
+    match value.parse::<Rate>() {
+        Ok(rate) => tidegate_display::exact_rate(rate.as_bps()),
+        Err(_) => value.to_owned(),
+    }
 }
 
 /// The directions that were changed: the configuration before, and the effect of the change.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Bounds, Config, Rule};
 use tidegate_config::values::{User, WeekMinute};
-use tidegate_control::calls::{FollowStatus, GuardianStatus, QuotaStatus};
+use tidegate_control::calls::{FollowStatus, GuardianStatus, QuotaStatus, TimedRuleStatus};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_live::guardian::{Condition, Guardian, Page};
@@ -98,6 +98,18 @@ impl ShapedDirection {
     pub(crate) fn timed_rules(&self) -> Vec<String> {
         let Some(shaping) = &self.shaping else { return Vec::new() };
         shaping.timed_rules().into_iter().map(|timed| timed_rule(shaping.config(), timed)).collect()
+    }
+    /// The rules that hold at some times only, in the form of the protocol.
+    pub(crate) fn times(&self) -> Vec<TimedRuleStatus> {
+        let Some(shaping) = &self.shaping else { return Vec::new() };
+        let label = |at: usize| shaping.config().rules.get(at).map(|rule| rule.label()).unwrap_or_default();
+        let one = |(at, holds, next): (usize, bool, Option<WeekMinute>)| TimedRuleStatus {
+            rule: at as u32 + 1,
+            label: label(at),
+            holds,
+            until: next.map(|next| next.to_string()),
+        };
+        shaping.timed_rules().into_iter().map(one).collect()
     }
     /// Describes the rules with a quota that hold now and did not before, when `off` were the indices of those that did not, or
     /// the other way round.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tidegate_control::calls::QuotaStatus;
 use tidegate_engine::{Ledger, QuotaState, quota};
 use tidegate_live::shaping::{Quotas, Shaping};
+use tidegate_live::timing;
 
 use crate::directions::ShapedDirection;
 use crate::notifier::Notifier;
@@ -113,6 +114,7 @@ pub(crate) fn status(shaping: &Shaping) -> Vec<QuotaStatus> {
         quota: state.quota.amount,
         period: state.quota.period.word().into(),
         next: state.next.to_string(),
+        next_s: timing::midnight(state.next),
     };
     shaping.quotas().into_iter().map(one).collect()
 }

@@ -4,7 +4,7 @@ use tidegate_control::calls::{
     Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, Observation,
     PromiseCall, PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew,
     ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Service, Status, StatusQuery, Subscribed, Text,
-    Unreserve, Unreserved, Unsubscribe, Unsubscribed, Watching,
+    Undo, Unreserve, Unreserved, Unsubscribe, Unsubscribed, Watching,
 };
 use tidegate_control::protocol::{Code, Refusal};
 
@@ -91,6 +91,10 @@ impl Service for Daemon {
     fn rollback(&mut self, caller: &Caller, _: Rollback) -> Result<Confirmed, Refusal> {
         let author = Author::Client(caller.peer);
         with_store(self, |store, directions, followers| store.rollback(directions, followers, author))
+    }
+    fn undo(&mut self, caller: &Caller, request: Undo) -> Result<Applied, Refusal> {
+        let author = Author::Client(caller.peer);
+        with_store(self, |store, directions, followers| store.undo(directions, followers, author, &request))
     }
     fn in_force(&mut self, caller: &Caller, request: InForce) -> Result<Text, Refusal> {
         if !caller.peer.is_operator() && !self.store.is_public() {

@@ -67,6 +67,23 @@ pub fn rate(bps: u64) -> String {
     scaled(bps, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
 }
 
+/// Formats a rate like [`rate`], with as many more digits as its value has: for sums, whose terms must add up.
+pub fn exact_rate(bps: u64) -> String {
+    let units = ["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"];
+    let step = (1..units.len()).take_while(|step| bps >= 10_u64.pow(3 * *step as u32)).count();
+    let unit = 10_u64.pow(3 * step as u32);
+    let (whole, rest) = (bps / unit, bps % unit);
+    if step == 0 {
+        return format!("{whole} {}", units[step]);
+    }
+    let decimals = format!("{rest:0width$}", width = 3 * step);
+    // At least three digits in all, as other rates have.
+    let least = 3_usize.saturating_sub(whole.to_string().len());
+    let needed = decimals.trim_end_matches('0').len().max(least);
+    let point = if needed == 0 { "" } else { "." };
+    format!("{whole}{point}{} {}", &decimals[..needed], units[step])
+}
+
 /// Formats bytes with three digits: `209 kB`.
 pub fn bytes(bytes: u64) -> String {
     scaled(bytes, &["B", "kB", "MB", "GB", "TB"])
@@ -137,6 +154,11 @@ mod tests {
         assert_eq!(
             rates,
             ["0 bit/s", "999 bit/s", "999 kbit/s", "1.00 Mbit/s", "19.0 Mbit/s", "209 Mbit/s", "1.23 Gbit/s"]
+        );
+        let exact = [0, 999, 19_000_000, 999_500, 7_992_000, 100_000_000, 1_234_567_891].map(exact_rate);
+        assert_eq!(
+            exact,
+            ["0 bit/s", "999 bit/s", "19.0 Mbit/s", "999.5 kbit/s", "7.992 Mbit/s", "100 Mbit/s", "1.234567891 Gbit/s"]
         );
         assert_eq!([0, 780, 45_208, 208_864].map(bytes), ["0 B", "780 B", "45.2 kB", "209 kB"]);
         let waits = [0, 400, 15_000, 999_499, 999_500, 3_210_000, 12_340_000, 123_400_000, 2_500_000_000].map(wait);

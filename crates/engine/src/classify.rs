@@ -57,6 +57,10 @@ impl<H: Copy> Classify<H> {
     pub(crate) fn flow_key(&self, fields: &Fields) -> FlowKey {
         self.rules.flow_key(fields)
     }
+    /// The flow that a packet with these fields belongs to if it is in `class`.
+    pub(crate) fn key_in(&self, class: ClassId, fields: &Fields) -> FlowKey {
+        self.rules.key_in(class, fields)
+    }
     /// Returns the bytes and packets of a packet on the link.
     #[inline]
     pub(crate) fn on_wire(&self, meta: &PacketMeta) -> OnWire {

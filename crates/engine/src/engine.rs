@@ -44,6 +44,9 @@ pub struct Engine<H: Send> {
     /// Present while a class advises rates.
     pub(crate) told: Option<ToldFlows>,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
+    /// When another configuration came into force. Class and rule in the record of a flow that was idle since then are numbers
+    /// of the old one.
+    pub(crate) changed: Instant,
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
@@ -61,6 +64,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             leases,
             told: ToldFlows::of(config),
             recorder: None,
+            changed: now,
             config: config.clone(),
             setup: setup.clone(),
         })

@@ -234,6 +234,11 @@ impl Rules {
         self.in_class(self.lookup(fields), fields)
     }
 
+    /// The flow that a packet with these fields belongs to if it is in `class`.
+    pub(crate) fn key_in(&self, class: ClassId, fields: &Fields) -> FlowKey {
+        self.in_class((None, class), fields).flow
+    }
+
     /// Classifies a packet of which the rule and the class are known.
     #[inline]
     fn in_class(&self, (rule, class): (Option<u32>, ClassId), fields: &Fields) -> Classification {

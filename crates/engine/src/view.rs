@@ -2,11 +2,13 @@
 
 use tidegate_config::shaper::{Config, Detail};
 use tidegate_core::accounts::Account;
+use tidegate_core::classify::Fields;
 use tidegate_core::fbq::ClassView;
 use tidegate_core::{Backlog, ClassId, Instant, fragments};
 
 use crate::account::LineUse;
 use crate::engine::Engine;
+use crate::flow_record::FlowIdentity;
 use crate::flows::{FlowRow, Flows};
 use crate::rules::Setup;
 use crate::stats::{ClassCounts, ClassStatus};
@@ -133,6 +135,25 @@ impl<H: Copy + Send + 'static> Engine<H> {
     pub fn flow_row(&self, key: u64) -> Option<FlowRow> {
         let record = self.account.flows.as_ref()?.find(key)?;
         Some(FlowRow { key, record, view: self.tree.shaper().and_then(|shaper| self.admit.registry.view(shaper, key)) })
+    }
+    /// The flow whose packets have the addresses, protocol and ports of `fields`, in whichever class its packets were; of several
+    /// the one that was active last. `None` if flows are not counted, or none was active under this configuration. Cost: a
+    /// look-up for each class.
+    pub fn recorded_flow(&self, fields: &Fields) -> Option<FlowRow> {
+        let flows = self.account.flows.as_ref()?;
+        let ends = |who: &FlowIdentity| (who.hosts, who.protocol, who.source_port, who.destination_port);
+        let named = (0..self.class_names().len() as u32).map(ClassId);
+        let classes = named.chain(self.leases.iter().map(|lease| lease.grant.id));
+        let known = classes.filter_map(|class| {
+            let key = self.classify.key_in(class, fields).flow;
+            Some((key, flows.find(key)?))
+        });
+        // A flow may be of several connections, for example of all between two hosts. Its record names only one of them.
+        let wanted = ends(&FlowIdentity::from(fields));
+        let (key, _) = known
+            .filter(|(_, flow)| ends(&flow.who) == wanted && flow.last >= self.changed)
+            .max_by_key(|(_, flow)| flow.last)?;
+        self.flow_row(key)
     }
     /// The flow table, if flows are counted.
     pub fn flows(&self) -> Option<&Flows> {

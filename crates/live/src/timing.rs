@@ -73,6 +73,13 @@ pub fn today() -> Date {
     date.or_else(|| Date::new(1970, 1, 1)).unwrap_or_else(|| unreachable!("a date"))
 }
 
+/// The beginning of a day on the wall clock of the host, in seconds since 1970.
+pub fn midnight(date: Date) -> Option<u64> {
+    let date: jiff::civil::Date = date.to_string().parse().ok()?;
+    let begins = date.to_zoned(jiff::tz::TimeZone::system()).ok()?;
+    u64::try_from(begins.timestamp().as_second()).ok()
+}
+
 /// The time of the clock used for shaping.
 #[inline]
 pub fn now() -> Instant {

@@ -40,6 +40,7 @@ enum Command {
     Set(commands::apply::SetArgs),
     Add(commands::apply::AddArgs),
     Remove(commands::apply::RemoveArgs),
+    Undo(commands::apply::UndoArgs),
     Reserve(Box<commands::reserve::Args>),
     Promise(Box<commands::promise::Args>),
     #[cfg(feature = "lab")]
@@ -181,9 +182,9 @@ pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
 /// Names that other programs have for a command of this one, or for a wish that several commands together fulfil.
 const WAYS: [(&[&str], &str); 5] = [
     (
-        &["undo", "rollback", "revert", "cancel", "back"],
-        "`tidegate confirm --rollback` takes back a change on trial (--confirm); a change that was kept is undone by \
-         `tidegate apply` with the earlier file; `tidegate setup --undo` removes the service that `setup` made",
+        &["rollback", "revert", "cancel", "back"],
+        "`tidegate undo` takes back the last change, `tidegate confirm --rollback` one on trial (--confirm); `tidegate \
+         setup --undo` removes the service that `setup` made",
     ),
     (
         &["reload", "restart", "load"],
@@ -227,6 +228,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Set(args) => commands::apply::set(&args),
         Command::Add(args) => commands::apply::add(&args),
         Command::Remove(args) => commands::apply::remove(&args),
+        Command::Undo(args) => commands::apply::undo(&args),
         Command::Reserve(args) => commands::reserve::run(&args),
         Command::Promise(args) => commands::promise::run(&args),
         #[cfg(feature = "lab")]

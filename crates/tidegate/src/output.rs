@@ -6,7 +6,7 @@ use std::path::Path;
 use tidegate_config::decode::printable;
 use tidegate_control::view::{Promise, Shown, Value};
 use tidegate_display::{Table, wrapped};
-use tidegate_units::{Rate, Span};
+use tidegate_units::{Bytes, Rate, Span};
 use unicode_width::UnicodeWidthStr;
 
 use crate::Failure;
@@ -104,11 +104,19 @@ pub fn hanging(text: &str, width: Option<usize>, indent: usize) -> String {
     format!("{}{lines}", &text[..text.len() - words.len()])
 }
 
-/// A rate with four digits: 27.99mbit. A shorter one is as its `Display` formats it.
+/// A rate with its unit.
 pub fn rate(rate: Rate) -> String {
-    let bps = rate.as_bps();
-    let step = 10_u64.pow(bps.checked_ilog10().unwrap_or(0).saturating_sub(3));
-    Rate::from_bps(bps.saturating_add(step / 2) / step * step).to_string()
+    tidegate_display::rate(rate.as_bps())
+}
+
+/// A rate with all of its digits, for sums.
+pub fn exact_rate(rate: Rate) -> String {
+    tidegate_display::exact_rate(rate.as_bps())
+}
+
+/// A size with its unit.
+pub fn bytes(bytes: Bytes) -> String {
+    tidegate_display::bytes(bytes.as_u64())
 }
 
 /// A wait with its unit.
@@ -186,20 +194,5 @@ mod tests {
             [(0, 0), (5, 0), (5, 12)].map(|(kept, missed)| shown(&Value::Promise(Promise { kept, missed }))),
             ["-", "kept", "-12 s"]
         );
-    }
-
-    #[test]
-    fn a_rate_has_four_digits() {
-        // The granted rate: a share of 28 Mbit/s that an exact division left 19 bit/s below it.
-        for (bps, text) in [
-            (27_999_981, "28mbit"),
-            (7_991_706, "7.992mbit"),
-            (300_000, "300kbit"),
-            (12_345, "12.35kbit"),
-            (999, "999bit"),
-            (0, "0bit"),
-        ] {
-            assert_eq!(rate(Rate::from_bps(bps)), text);
-        }
     }
 }

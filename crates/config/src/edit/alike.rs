@@ -4,7 +4,7 @@ use super::{Document, Edit, List, Node, find, list};
 
 impl Document {
     /// Returns this file and the one for the other direction after `edits` of both. Numbers of rules count in this file; in the
-    /// other one the rule with as many rules behind it is meant, so that a rule which both share stays shared.
+    /// other one the rule with as many rules behind it is meant, or else before it, so that a rule which both share stays shared.
     ///
     /// # Errors
     /// As [`edited`](Self::edited), and when the directions have different rules there.
@@ -31,11 +31,12 @@ impl Document {
     fn shared(&self, other: &Self, name: &str) -> Result<String, String> {
         let number: usize = name.parse().map_err(|_| format!("rules are named by their number, not `{name}`"))?;
         let rule = self.rule(name)?;
-        let there = (number + other.rules()).saturating_sub(self.rules()).to_string();
-        match other.rule(&there) {
-            Ok(same) if same == rule => Ok(there),
-            _ => Err(format!("rule {name} is not the same in both directions; change it with --direction in each")),
-        }
+        // Rules that both share are the last ones or the first ones: between them are those of one direction.
+        let from_the_end = (number + other.rules()).saturating_sub(self.rules());
+        let mut places = [from_the_end, number].into_iter().map(|place| place.to_string());
+        places.find(|there| other.rule(there).is_ok_and(|same| same == rule)).ok_or_else(|| {
+            format!("rule {name} is not the same in both directions; change it with --direction in each")
+        })
     }
 
     /// The number of rules.

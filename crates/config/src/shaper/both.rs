@@ -63,8 +63,7 @@ fn resolve_all(text: &str, tables: &Node, file: &File, diagnostics: &mut Diagnos
             class: section.class.clone(),
             discipline: section.discipline.clone(),
             default_class: section.default_class.clone(),
-            // Rules of one direction are the more special ones.
-            rule: section.rule.iter().chain(&file.rule).cloned().collect(),
+            rule: in_order(section.rule.iter().chain(&file.rule).cloned(), |rule| rule.place),
             up: None,
             down: None,
             ..file.clone()
@@ -76,6 +75,13 @@ fn resolve_all(text: &str, tables: &Node, file: &File, diagnostics: &mut Diagnos
     // Both directions have reported the faults of the shared tables.
     diagnostics.remove_duplicates();
     (diagnostics.errors() == before).then_some(configs)
+}
+
+/// Rules of one direction and of both in the order in which they are written.
+fn in_order<T>(rules: impl Iterator<Item = T>, place: impl Fn(&T) -> Place) -> Vec<T> {
+    let mut rules: Vec<T> = rules.collect();
+    rules.sort_by_key(|rule| place(rule).start);
+    rules
 }
 
 /// Whether a key belongs into the table of a direction.
@@ -156,7 +162,6 @@ pub(super) fn split(text: &str, direction: Direction) -> Option<String> {
     let wanted = of_direction(&parse(text)?, direction)?;
     let arrives = direction == Direction::Ingress;
     let (mut top, mut tables, mut has_interface) = (String::new(), String::new(), false);
-    let mut shared_rules = String::new();
     for block in blocks(text) {
         let root = block.root();
         match block.header {
@@ -167,7 +172,13 @@ pub(super) fn split(text: &str, direction: Direction) -> Option<String> {
                 inner => tables.push_str(&block.text(&inner)),
             },
             Some(_) if DIRECTIONS.iter().any(|(_, other)| *other == root) => {}
-            Some(header) if root == RULE => shared_rules.push_str(&block.text(header)),
+            Some(header) if root == RULE => {
+                // The table before it may be one of the other direction.
+                if !tables.is_empty() && !tables.ends_with("\n\n") {
+                    tables.push('\n');
+                }
+                tables.push_str(&block.text(header));
+            }
             Some(header) => {
                 let direction = if root == "interface" && arrives { "\ndirection = \"ingress\"" } else { "" };
                 has_interface |= root == "interface";
@@ -178,10 +189,7 @@ pub(super) fn split(text: &str, direction: Direction) -> Option<String> {
     if arrives && !has_interface {
         tables.insert_str(0, "[interface]\ndirection = \"ingress\"\n\n");
     }
-    if !shared_rules.is_empty() && !tables.is_empty() && !tables.ends_with("\n\n") {
-        tables.push('\n');
-    }
-    let sliced = format!("{top}{tables}{shared_rules}");
+    let sliced = format!("{top}{tables}");
     match parse(&sliced) {
         Some(node) if node.is_equal(&wanted) => Some(sliced),
         // Tables in a row, inline or with other headers: comments are lost.
@@ -193,13 +201,14 @@ pub(super) fn split(text: &str, direction: Direction) -> Option<String> {
 pub(super) fn join(up: &str, down: &str) -> Option<String> {
     let nodes = [parse(up)?, parse(down)?];
     let (mut shared, mut own) = (String::new(), String::new());
-    let common = common_rules(up, down);
+    let (first, last) = common_rules(up, down);
     for (at, text) in [up, down].into_iter().enumerate() {
         let table = DIRECTIONS[at].1;
-        let mut own_rules = rules_of(text).len() - common.len();
+        let (mut number, own_rules) = (0, first.len()..rules_of(text).len() - last.len());
         for block in blocks(text) {
+            number += usize::from(block.header == Some(RULES));
             match block.header {
-                Some(RULES) if own_rules == 0 => {}
+                Some(RULES) if !own_rules.contains(&(number - 1)) => {}
                 None => {
                     // A comment on the whole file is in both; others belong to the keys of this direction.
                     let is_common = |line: &&str| {
@@ -232,7 +241,6 @@ pub(super) fn join(up: &str, down: &str) -> Option<String> {
                     }
                 }
                 Some(header) => {
-                    own_rules -= usize::from(header == RULES);
                     let brackets = header.len() - header.trim_start_matches('[').len();
                     let (open, path) = header.split_at(brackets);
                     own.push_str(&block.text(&format!("{open}{table}.{path}")));
@@ -243,8 +251,9 @@ pub(super) fn join(up: &str, down: &str) -> Option<String> {
             own.push('\n');
         }
     }
-    let rules: String = common.iter().map(|rule| format!("\n{rule}\n")).collect();
-    let text = format!("{}\n\n{}\n{rules}", shared.trim_end(), own.trim_end());
+    let written = |rules: &[String]| rules.iter().map(|rule| format!("\n{rule}\n")).collect::<String>();
+    let (head, first, last) = (shared.trim_end(), written(&first), written(&last));
+    let text = format!("{head}\n{first}\n{}\n{last}", own.trim_end());
     let joined = parse(&text)?;
     let same = DIRECTIONS.into_iter().zip(&nodes).all(|((direction, _), node)| {
         of_direction(&joined, direction).is_some_and(|of| of.is_equal(&with_direction(node, direction)))
@@ -258,15 +267,18 @@ fn rules_of(text: &str) -> Vec<String> {
     blocks(text).into_iter().filter_map(text_of).collect()
 }
 
-/// The last rules of two texts as far as they are equal and one rule can stand for both directions.
-fn common_rules(up: &str, down: &str) -> Vec<String> {
+/// The first and the last rules of two texts as far as they are equal and one rule can stand for both directions.
+fn common_rules(up: &str, down: &str) -> (Vec<String>, Vec<String>) {
     let [up, down] = [up, down].map(|text| {
         // A table of a rule, as `[rule.displace]`, would have to move with its rule.
         let has_parts = blocks(text).iter().any(|block| block.root() == RULE && block.header != Some(RULES));
         if has_parts { Vec::new() } else { rules_of(text) }
     });
-    let equal = up.iter().rev().zip(down.iter().rev()).take_while(|(up, down)| up == down && is_for_either(up)).count();
-    up[up.len() - equal..].to_vec()
+    let is_common = |(up, down): &(&String, &String)| up == down && is_for_either(up);
+    let last = up.iter().rev().zip(down.iter().rev()).take_while(is_common).count();
+    let (up, last) = up.split_at(up.len() - last);
+    let first = up.iter().zip(&down[..down.len() - last.len()]).take_while(is_common).count();
+    (up[..first].to_vec(), last.to_vec())
 }
 
 /// Whether a rule means the same in both directions.
@@ -302,7 +314,10 @@ fn of_direction(node: &Node, direction: Direction) -> Option<Node> {
     let mut all: Vec<Entry> = entries(node).iter().filter(others).chain(entries(&table.node)).cloned().collect();
     if let Some(shared) = entries(node).iter().find(|entry| entry.key == RULE) {
         match all.iter_mut().find(|entry| entry.key == RULE).map(|own| &mut own.node.value) {
-            Some(Value::List(own)) => own.extend(list(&shared.node).iter().cloned()),
+            Some(Value::List(own)) => {
+                let both = own.drain(..).chain(list(&shared.node).iter().cloned()).collect::<Vec<_>>();
+                *own = in_order(both.into_iter(), |rule| rule.place);
+            }
             _ => all.push(shared.clone()),
         }
     }

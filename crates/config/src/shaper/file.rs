@@ -27,7 +27,7 @@ crate::record! {
         /// first. Classes of a `shaper` state `default = true` themselves.
         pub default_class: Option<Spanned<String>>,
         /// Rules that assign packets to classes. The first that matches applies. In a file that shapes both directions these
-        /// are for both, and are tried after those of `up` and of `down`.
+        /// are for both, and are tried in the order of the file with those of `up` and of `down`.
         pub rule: Vec<Spanned<RuleSection>>,
         /// The egress direction of a file that shapes both: `[up.shaper]`, `[[up.class]]`, `[up.discipline]` and so on.
         /// Default: the file is for one direction, and these tables are at the top level.

@@ -175,6 +175,39 @@ both-ways = true
 "#;
 
 #[test]
+fn rules_of_one_direction_and_of_both_are_tried_in_the_order_of_the_file() {
+    let (first, rest) = ONCE.split_once("[up.shaper]").expect("tables");
+    let first =
+        format!("{first}# Before all.\n[[rule]]\nclass = \"rest\"\nhost = \"192.168.50.1\"\n\n[up.shaper]{rest}");
+    let (configs, said) = read(&first);
+    assert_eq!(said, "");
+    let configs = configs.expect("valid");
+    let labels = |config: &tidegate_config::shaper::Config| -> Vec<String> {
+        config.rules.iter().map(tidegate_config::shaper::Rule::label).collect()
+    };
+    let [shared, own] = ["host 192.168.50.1/32", "source 192.168.50.9/32"];
+    assert_eq!(labels(&configs[0])[0], shared);
+    assert_eq!(labels(&configs[1])[..2], [shared, own]);
+    // The texts of the directions have this order, and the file that is made of them again.
+    let parts = |text: &str| {
+        [Direction::Egress, Direction::Ingress].map(|direction| split(text, direction).expect("a direction"))
+    };
+    let [up, down] = parts(&first);
+    assert!(down.find(shared.split_once(' ').unwrap().1.trim_end_matches("/32")) < down.find("192.168.50.9"), "{down}");
+    let again = join(&up, &down).expect("tables in common are equal");
+    assert_eq!(again.matches("\n[[rule]]").count(), 3, "{again}");
+    assert!(again.find("# Before all.\n[[rule]]") < again.find("[[down.rule]]"), "{again}");
+    let configs = read(&again).0.expect("valid");
+    assert_eq!(labels(&configs[1])[..2], [shared, own]);
+    assert_eq!(join(&parts(&again)[0], &parts(&again)[1]).as_deref(), Some(&*again));
+    // Such a rule has the same number in both, and is changed in both.
+    let [up, down] = parts(&first).map(|text| Document::parse(text).unwrap());
+    let remove = Edit::Remove { section: "rule".into(), name: "1".into() };
+    let [up, down] = up.edited_alike(&down, &[remove]).unwrap();
+    assert!(!up.text().contains("192.168.50.1\"") && !down.text().contains("192.168.50.1\""), "{}", down.text());
+}
+
+#[test]
 fn a_rule_at_the_top_is_for_both_directions_and_follows_their_own() {
     let (configs, said) = read(ONCE);
     assert_eq!(said, "");

@@ -1,4 +1,4 @@
-//! `apply`, `confirm`, `rollback` and `in-force`: changes of the configuration in force.
+//! `apply`, `confirm`, `rollback`, `undo` and `in-force`: changes of the configuration in force.
 
 use std::fmt;
 
@@ -128,6 +128,14 @@ pub struct Confirm {}
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rollback {}
+
+/// The request `undo`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Undo {
+    /// Only return the differences.
+    pub dry_run: bool,
+}
 
 /// The reply to `confirm` and `rollback`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

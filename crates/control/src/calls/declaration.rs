@@ -10,8 +10,8 @@ use tidegate_units::Span;
 use super::{
     Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, Observation,
     PromiseCall, PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew,
-    ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Status, StatusQuery, Subscribed, Text, Unreserve,
-    Unreserved, Unsubscribe, Unsubscribed, Watching,
+    ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Status, StatusQuery, Subscribed, Text, Undo,
+    Unreserve, Unreserved, Unsubscribe, Unsubscribed, Watching,
 };
 use crate::declare::calls;
 use crate::protocol::{Call, Code, Refusal, Request};
@@ -141,7 +141,10 @@ calls! {
     /// Returns which rule a packet would match, its class and its flow, and the state of their queues and buckets now.
     ///
     /// A field that the request leaves out is unknown; addresses come in pairs. `rule` counts from 1 as in the file and
-    /// is absent when none matches; the rules of reservations follow those of the file. `buckets` is present where the root is
+    /// is absent when none matches; the rules of reservations follow those of the file. Where the shaper knows the flow, and the
+    /// request has no field in which its packets may differ (code point, mark, interface, length, TCP flags, ICMP type), the reply
+    /// has `recorded`: rule and class are those that the last packet of the flow took, which may depend on fields that the request
+    /// does not have. `now` is then what the rules choose at present, if that is something else. `buckets` is present where the root is
     /// a shaper; a bucket below zero is in debt. `outlook_bps` is the rate at which the flow sends, or would send, while the
     /// others continue as they are. Nothing queued may leave before `due_ns` from now; it is absent when nothing is queued.
     /// `seen` is the flow as `flows` returns it, if it is present.
@@ -251,7 +254,7 @@ calls! {
         permission: Permission::Operator("change what is shaped"),
         client: (request),
         request: r#"{"edits":[{"edit":"set","section":"class","name":"rest","key":"rate","value":"3mbit"},{"edit":"add","section":"rule","values":[["class","media"],["destination-port","5004"]]},{"edit":"remove","section":"rule","name":"2"}],"dry_run":false,"confirm_ns":30000000000}"#,
-        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"4mbit","to":"3mbit","text":"class rest: rate 4mbit -> 3mbit"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}"#,
+        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"4mbit","to":"3mbit","text":"class rest: rate 4.00 Mbit/s -> 3.00 Mbit/s"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}"#,
     }
     /// Keeps the change on trial.
     confirm "confirm" (Confirm) -> Confirmed {
@@ -266,6 +269,15 @@ calls! {
         client: (),
         request: r#"{}"#,
         reply: r#"{"direction":"up"}"#,
+    }
+    /// Takes back the last change that was kept, as a change of its own: without loss or reordering, all directions or none.
+    ///
+    /// The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is one.
+    undo "undo" (Undo) -> Applied {
+        permission: Permission::Operator("take a change back"),
+        client: (request),
+        request: r#"{"dry_run":false}"#,
+        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"3mbit","to":"4mbit","text":"class rest: rate 3.00 Mbit/s -> 4.00 Mbit/s"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}"#,
     }
     /// Returns the text of the shaper file in force: to everybody if every user may read the file, else to operators alone.
     in_force "in-force" (InForce) -> Text {

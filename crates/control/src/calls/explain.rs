@@ -65,6 +65,19 @@ pub struct Explained {
     /// The rule that matches, by its number in the file, from 1; those of reservations follow. None where no rule matches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<u32>,
+    /// Whether rule and class are those of the flow's last packet, as the shaper recorded them. If not, they are derived from the
+    /// request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub recorded: bool,
+    /// What the rules choose now for a packet with the recorded fields, where that is not what was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<Choice>,
+    /// The firewall mark of the flow's first packet, where class and rule are recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<u32>,
+    /// The interface by which it came in, where class and rule are recorded and a rule names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_interface: Option<String>,
     /// The rules that do not hold now, by their times or their quotas, by number from 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules_off: Vec<u32>,
@@ -105,6 +118,28 @@ pub struct Explained {
     /// The measurements of the flow, if it is present and flows are counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<FlowObservation>,
+}
+
+/// What the rules choose for a packet.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Choice {
+    /// The rule, by its number as in [`Explained`]. None where no rule matches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<u32>,
+    /// The class.
+    pub class: String,
+}
+
+impl Explain {
+    /// Whether the request describes a single packet, by fields in which packets of one flow may differ.
+    pub fn is_of_a_packet(&self) -> bool {
+        self.dscp.is_some()
+            || self.mark.is_some()
+            || self.from_interface.is_some()
+            || self.length_bytes.is_some()
+            || self.tcp_flags.is_some()
+            || self.icmp_type.is_some()
+    }
 }
 
 /// Levels of token buckets, in bytes; below zero a bucket is in debt.

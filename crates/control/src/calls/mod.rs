@@ -10,10 +10,10 @@ mod promise;
 mod reserve;
 mod status;
 
-pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text};
+pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text, Undo};
 pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
-pub use explain::{Buckets, Explain, Explained};
+pub use explain::{Buckets, Choice, Explain, Explained};
 pub use hosts::{HostDirection, HostLimit, HostObservation, arrives, host_of, hosts};
 pub use observation::{
     ClassObservation, Classes, DataPathCounters, DirectionObservation, FlowDrops, FlowObservation, FlowSort,
@@ -25,6 +25,6 @@ pub use promise::{
 };
 pub use reserve::{Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve, Unreserved};
 pub use status::{
-    ClassStatus, ControlStatus, DirectionStatus, DropCount, FollowDecision, FollowStatus, GuardianStatus,
-    InterfaceStatus, PrivilegeStatus, QuotaStatus, Status, StatusQuery,
+    Ceilings, ClassStatus, ControlStatus, DirectionStatus, DropCount, FollowDecision, FollowStatus, GuardianStatus,
+    InterfaceStatus, PrivilegeStatus, QuotaStatus, Status, StatusQuery, TimedRuleStatus,
 };

@@ -9,7 +9,7 @@ use tidegate_units::{Bytes, Rate, Span};
 
 use super::events::Flow;
 use super::hosts::HostObservation;
-use super::status::{DropCount, FollowStatus, GuardianStatus, InterfaceStatus};
+use super::status::{Ceilings, DropCount, FollowStatus, GuardianStatus, InterfaceStatus, QuotaStatus, TimedRuleStatus};
 use crate::answer::Answer;
 use crate::quantities::{bps, bytes, is_zero, ns};
 
@@ -164,6 +164,12 @@ pub struct DirectionObservation {
     pub answer: Option<Answer>,
     /// In the order of the file.
     pub classes: Vec<ClassObservation>,
+    /// The rules with a quota, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quotas: Vec<QuotaStatus>,
+    /// The rules that hold at some times only, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<TimedRuleStatus>,
     /// In the requested order; absent where flows were not requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<FlowObservation>,
@@ -250,6 +256,9 @@ pub struct ClassObservation {
     /// The rate that could still be promised to flows.
     #[serde(rename = "unpromised_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub unpromised: Option<Rate>,
+    /// Its ceilings.
+    #[serde(flatten)]
+    pub ceilings: Ceilings,
     /// Flows present, where its discipline knows flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u64>,
@@ -466,6 +475,8 @@ impl DirectionObservation {
             line: self.line,
             answer: self.answer.clone(),
             classes: self.classes.clone(),
+            quotas: self.quotas.clone(),
+            times: self.times.clone(),
             flows,
             interfaces: self.interfaces.clone(),
             table: self.table.clone(),

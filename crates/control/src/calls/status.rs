@@ -63,6 +63,37 @@ pub struct QuotaStatus {
     pub period: String,
     /// The date on which it begins anew, at midnight in the time zone of the host.
     pub next: String,
+    /// That moment, in seconds since 1970; absent where the clock of the host has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_s: Option<u64>,
+}
+
+/// A rule that holds at some times only.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TimedRuleStatus {
+    /// The number of the rule, from 1.
+    pub rule: u32,
+    /// Its name, or its conditions.
+    pub label: String,
+    /// Whether it is the time of the rule.
+    pub holds: bool,
+    /// When this changes next, as `fri 18:00` in the time zone of the host; absent where it never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+}
+
+/// The ceilings that the configuration sets for a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Ceilings {
+    /// The ceiling of the class, `at-most`.
+    #[serde(rename = "at_most_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Rate>,
+    /// The ceiling of each of its hosts, `host-at-most`.
+    #[serde(rename = "host_at_most_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<Rate>,
+    /// The ceiling of each of its flows, `flow-at-most`.
+    #[serde(rename = "flow_at_most_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<Rate>,
 }
 
 impl QuotaStatus {
@@ -240,6 +271,9 @@ pub struct ClassStatus {
     /// The rate that could still be promised to flows.
     #[serde(rename = "unpromised_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub unpromised: Option<Rate>,
+    /// Its ceilings.
+    #[serde(flatten)]
+    pub ceilings: Ceilings,
     /// Flows present, where its discipline knows flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u64>,

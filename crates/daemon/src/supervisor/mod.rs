@@ -208,7 +208,11 @@ impl Supervisor {
     fn handle_reports(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>) {
         for report in self.watchdog.reports() {
             match report {
-                Report::Note(text) => grants.notifier.log(&text),
+                // Each direction has a data path and a guardian of its own.
+                Report::Note(index, text) if directions.len() > 1 => {
+                    grants.notifier.log(&format!("{}: {text}", directions[index].name));
+                }
+                Report::Note(_, text) => grants.notifier.log(&text),
                 Report::Failed(index, why) => {
                     // Its thread may be stuck: this does not wait for it for long.
                     directions[index].leave(Successor::Later);

@@ -38,8 +38,8 @@ enum Command {
 pub(super) enum Report {
     /// The data path of this direction has stopped, and traffic passes unshaped.
     Failed(usize, String),
-    /// A data path continues; the text is for people.
-    Note(String),
+    /// The data path of this direction continues; the text is for people.
+    Note(usize, String),
 }
 
 /// A running watchdog.
@@ -113,7 +113,7 @@ fn run(commands: &Receiver<Command>, reports: &Sender<Report>, alive: &AtomicU64
         // A supervisor that has ended needs no reports.
         watched.retain_mut(|watched| {
             for note in watched.handle.notes() {
-                let _ = reports.send(Report::Note(note));
+                let _ = reports.send(Report::Note(watched.direction, note));
             }
             let Some(why) = watched.check() else { return true };
             let why = match watched.handle.let_pass(&why) {

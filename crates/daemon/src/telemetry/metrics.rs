@@ -3,6 +3,8 @@
 //! Counters only grow while the daemon runs; collectors derive rates from them. Of the flows of each direction only the
 //! fastest [`FLOWS`] are exported, and of the hosts the fastest [`HOSTS`], since each is a time series of its own. Units are those of Prometheus: seconds and bytes.
 
+mod rules;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -161,6 +163,7 @@ impl Collector for Collected {
         lines(&mut to, observation)?;
         traffic(&mut to, observation)?;
         classes(&mut to, observation)?;
+        rules::rules(&mut to, observation)?;
         flows(&mut to, observation)?;
         hosts(&mut to, observation)?;
         interfaces(&mut to, observation)?;
@@ -295,6 +298,22 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
                 let mut labels = labels.clone();
                 labels.push(("ceiling", ceiling.key()));
                 (labels, f64::from(u8::from(class.held_by == Some(ceiling))))
+            })
+        }),
+    )?;
+    to.gauges(
+        "class_ceiling_bytes_per_second",
+        "The ceiling that the configuration sets for the class, or for each of its hosts or flows",
+        each().flat_map(|(labels, class)| {
+            let ceilings = [HeldBy::Class, HeldBy::Host, HeldBy::Flow].into_iter().zip([
+                class.ceilings.class,
+                class.ceilings.host,
+                class.ceilings.flow,
+            ]);
+            ceilings.filter_map(move |(ceiling, rate)| {
+                let mut labels = labels.clone();
+                labels.push(("ceiling", ceiling.key()));
+                Some((labels, bytes_per_second(rate?)))
             })
         }),
     )?;

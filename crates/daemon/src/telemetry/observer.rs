@@ -283,6 +283,8 @@ impl Observer {
             line: self.line(direction, line, second),
             answer: None,
             classes,
+            quotas: direction.quotas(),
+            times: direction.times(),
             flows,
             interfaces: self.interfaces(direction, second),
             table,
@@ -332,7 +334,8 @@ impl Observer {
             }
             let (next, names, now) = last.ok_or_else(not_in_force)?;
             for (row, name) in page.iter().zip(names) {
-                classes.push(self.class(&direction.name, &name, row, now, second, points));
+                let class = self.class(&direction.name, &name, row, now, second, points);
+                classes.push(ClassObservation { ceilings: reading::ceilings(&direction.config, &name), ..class });
             }
             self.classes = page;
             from = next;

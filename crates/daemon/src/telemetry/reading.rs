@@ -1,9 +1,9 @@
 //! The counts of the engine in the form of the protocol. Everything that the daemon reports of classes, flows and interfaces is
 //! made of them here.
 
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{Config, Root};
 use tidegate_control::calls::{
-    ClassObservation, ClassStatus, DropCount, Flow, FlowDrops, FlowObservation, FlowTableState, HeldBy,
+    Ceilings, ClassObservation, ClassStatus, DropCount, Flow, FlowDrops, FlowObservation, FlowTableState, HeldBy,
     InterfaceStatus, Protocol, Queued, WaitTimes, Waits,
 };
 use tidegate_core::{Backlog, DropReason, fbq};
@@ -41,7 +41,7 @@ fn drops(counts: &ClassCounts) -> Vec<DropCount> {
     reasons.filter(|count| count.packets > 0).collect()
 }
 
-/// A class with its counts since the start. `quantiles` are those of the waits of the last second, `borrowing` is its rate of
+/// A class with its counts since the start, without [`ceilings`]. `quantiles` are those of the waits of the last second, `borrowing` is its rate of
 /// borrowing in it.
 pub(super) fn class(
     name: &str,
@@ -54,6 +54,7 @@ pub(super) fn class(
     ClassObservation {
         name: name.into(),
         promised: row.view.map(|view| view.rate),
+        ceilings: Ceilings::default(),
         unpromised: row.view.map(|view| view.unpromised),
         flows: row.view.map(|view| view.flows),
         rate: counts.rate(now),
@@ -84,6 +85,18 @@ pub(super) fn class(
         promise_kept_seconds: counts.promise().kept().into(),
         promise_missed_seconds: counts.promise().missed().into(),
     }
+}
+
+/// The ceilings that the configuration sets for the class called `name`. A reservation has none.
+pub(super) fn ceilings(config: &Config, name: &str) -> Ceilings {
+    let Root::Shaper(shaper) = &config.root else { return Ceilings::default() };
+    let class = shaper.classes.iter().find(|class| class.name == name);
+    let of = |ceiling: Option<fbq::Ceiling>| ceiling.map(|ceiling| ceiling.rate);
+    class.map_or_else(Ceilings::default, |class| Ceilings {
+        class: of(class.at_most.class),
+        host: of(class.at_most.host),
+        flow: of(class.at_most.flow),
+    })
 }
 
 /// The flow table of an engine.
@@ -173,13 +186,14 @@ pub(super) fn interfaces(direction: &ShapedDirection) -> Vec<InterfaceStatus> {
 }
 
 /// A class with its counts since the start, without the rate that is still unpromised and the ceiling that it waits for, which
-/// another call of the engine returns.
+/// another call of the engine returns, and without [`ceilings`].
 pub fn class_status(status: &EngineStatus) -> ClassStatus {
     let counts = &status.counts;
     ClassStatus {
         name: status.name.clone(),
         rate: status.rate,
         unpromised: None,
+        ceilings: Ceilings::default(),
         flows: status.flows,
         enqueued_packets: counts.accounts.enqueued.packets,
         enqueued_bytes: counts.accounts.enqueued.bytes,

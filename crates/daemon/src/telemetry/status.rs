@@ -7,7 +7,7 @@ use tidegate_live::privileges::Privileges;
 use tidegate_units::Span;
 
 use super::observer::Health;
-use super::reading::{class_status, held_by, interfaces};
+use super::reading::{ceilings, class_status, held_by, interfaces};
 use crate::directions::ShapedDirection;
 
 /// The age up to which a reply is reused: the data path is interrupted at most this often.
@@ -76,6 +76,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         ClassStatus {
             unpromised: view.map(|view| view.unpromised),
             held_by: view.and_then(|view| view.held_by).map(held_by),
+            ceilings: ceilings(&direction.config, &status.name),
             ..class_status(status)
         }
     });

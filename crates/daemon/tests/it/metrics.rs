@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tidegate_control::answer::{Before, answer};
 use tidegate_control::calls::{
-    ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation, HeldBy,
-    HostDirection, HostLimit, HostObservation, LineObservation, Observation, Protocol, Queued, WaitTimes, Waits,
+    Ceilings, ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation,
+    HeldBy, HostDirection, HostLimit, HostObservation, LineObservation, Observation, Protocol, Queued, QuotaStatus,
+    TimedRuleStatus, WaitTimes, Waits,
 };
 use tidegate_daemon::metrics;
 use tidegate_testbed::openmetrics::{Family, Sample, parse};
@@ -24,6 +25,7 @@ fn class(name: &str) -> ClassObservation {
         dropped: vec![DropCount { reason: "flow_limit".into(), packets: 4, bytes: Bytes::new(400) }],
         waits: Waits { count: 9, sum: Span::from_millis(1_500), up_to },
         held_by: Some(HeldBy::Host),
+        ceilings: Ceilings { host: Some(Rate::from_mbit(4)), ..Ceilings::default() },
         promise_kept_seconds: 17,
         promise_missed_seconds: 2,
         ..ClassObservation::default()
@@ -81,6 +83,17 @@ fn observation() -> Observation {
         limit: Some(Rate::from_mbit(10)),
         line: LineObservation { carries: None, used: Rate::from_mbit(8), overhead: Rate::from_kbit(80) },
         classes: vec![class("calls"), class("a \"class\"\\ with\nall")],
+        quotas: vec![QuotaStatus {
+            rule: 2,
+            label: "allowance".into(),
+            used: Bytes::new(90_000),
+            left: Bytes::new(10_000),
+            quota: Bytes::new(100_000),
+            period: "day".into(),
+            next: "2026-11-28".into(),
+            next_s: Some(1_795_824_000),
+        }],
+        times: vec![TimedRuleStatus { rule: 3, label: "office".into(), holds: true, until: Some("fri 18:00".into()) }],
         flows: (0..50).map(|n| flow(1_000 + n, u64::from(n) * 1_000)).collect(),
         ..DirectionObservation::default()
     };
@@ -141,6 +154,13 @@ fn what_is_written_is_strictly_openmetrics() {
     assert_eq!(value(dropped, &[calls[0], calls[1], ("reason", "flow_limit")]), 4.0);
     let held = |ceiling: &str| value(of("tidegate_class_held"), &[calls[0], calls[1], ("ceiling", ceiling)]);
     assert_eq!((held("host-at-most"), held("at-most")), (1.0, 0.0));
+    let ceiling = of("tidegate_class_ceiling_bytes_per_second");
+    assert_eq!(value(ceiling, &[calls[0], calls[1], ("ceiling", "host-at-most")]), 5e5);
+    let allowance = [("direction", "up"), ("rule", "2"), ("label", "allowance"), ("period", "day")];
+    assert_eq!(value(of("tidegate_quota_bytes"), &allowance), 100_000.0);
+    assert_eq!(value(of("tidegate_quota_used_bytes"), &allowance), 90_000.0);
+    assert_eq!(value(of("tidegate_quota_resets_timestamp_seconds"), &allowance), 1_795_824_000.0);
+    assert_eq!(value(of("tidegate_rule_in_force"), &[("rule", "3"), ("label", "office")]), 1.0);
     let promise = of("tidegate_class_promise_seconds");
     assert_eq!(value(promise, &[calls[0], calls[1], ("outcome", "missed")]), 2.0);
     assert_eq!(value(promise, &[calls[0], calls[1], ("outcome", "kept")]), 17.0);

@@ -82,7 +82,11 @@ fn look(testbed: &Testbed, program: &Path, home: &Path) -> Ended {
     let browser = &mut browser;
     let folded =
         ["tg0", "in force", "calls", "web", "besteffort", "Mbit/s", "10.77.0.1", "configured 10.0 Mbit/s", "full"];
-    let whole = [&folded[..], &["video call", "5004", "overhead takes", "Changes and faults"]].concat();
+    let whole = [
+        &folded[..],
+        &["video call", "5004", "overhead takes", "Changes and faults", "3: allowance", "0 B of 50.0 GB", "4: weekend"],
+    ]
+    .concat();
     for (name, fragment, size, dark, charts, texts) in [
         ("phone-folded", "", PHONE, false, 0, &folded[..]),
         ("phone-unfolded", "#unfolded", PHONE, true, 6, &whole[..]),

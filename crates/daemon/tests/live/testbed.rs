@@ -44,6 +44,16 @@ minimum = "1mbit"
 [[rule]]
 class = "web"
 destination-port = [8080, 8081]
+[[rule]]
+name = "allowance"
+class = "web"
+destination-port = 9
+quota = "50GB/month"
+[[rule]]
+name = "weekend"
+class = "web"
+destination-port = 7
+when = "sat,sun"
 "#;
 
 /// How long to wait for an expected result on a busy machine.

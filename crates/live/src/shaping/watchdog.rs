@@ -112,7 +112,14 @@ impl WatchdogHandle {
 
     /// Conditions that the data path has reported since the last call although it continues, such as a clock jump.
     pub fn notes(&self) -> Vec<String> {
-        self.states.iter().flat_map(|state| std::mem::take(&mut *lock(&state.notes))).collect()
+        let mut notes: Vec<String> = Vec::new();
+        for note in self.states.iter().flat_map(|state| std::mem::take(&mut *lock(&state.notes))) {
+            // What happens to all threads at once is one line.
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        notes
     }
 
     /// Abandons the data path because of `why`, all its threads, and lets traffic pass: queued packets first, in order, then
@@ -200,6 +207,18 @@ mod tests {
 
     use super::super::injection::Step;
     use super::*;
+
+    #[test]
+    fn what_all_threads_note_at_once_is_one_note() {
+        let state = || Arc::new(WorkerState::new(Arc::new(Page::create().unwrap())));
+        let handle = WatchdogHandle { states: vec![state(), state()] };
+        for state in &handle.states {
+            state.note("the guardian has let packets pass".into());
+        }
+        handle.states[1].note("took over 3 packets that waited".into());
+        assert_eq!(handle.notes(), ["the guardian has let packets pass", "took over 3 packets that waited"]);
+        assert!(handle.notes().is_empty());
+    }
 
     #[test]
     fn time_continues_when_the_clock_goes_back_and_this_is_reported() {

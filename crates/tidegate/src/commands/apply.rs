@@ -1,11 +1,11 @@
-//! `tidegate apply`, `confirm`, `set`, `add` and `remove`: other rates, classes and rules for a shaper that runs.
+//! `tidegate apply`, `confirm`, `set`, `add`, `remove` and `undo`: other rates, classes and rules for a shaper that runs.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{Apply, Edit};
+use tidegate_control::calls::{Applied, Apply, Edit, Undo};
 use tidegate_control::{Client, ClientError, Code};
 use tidegate_units::Span;
 
@@ -93,6 +93,22 @@ pub struct RemoveArgs {
     name: String,
     #[command(flatten)]
     how: How,
+}
+
+/// Take back the last change of the running configuration that was kept
+///
+/// Run again, it takes back the change before; the last 16 since the start are known, also those by a reload. Nothing is lost or
+/// reordered. A change on trial is taken back by `tidegate confirm --rollback`.
+#[derive(Debug, clap::Args)]
+pub struct UndoArgs {
+    #[command(flatten)]
+    connect: Connect,
+    /// Show what would change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the differences and the outcome as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs `apply`.
@@ -202,16 +218,49 @@ fn change(how: &How, file: Option<(String, String)>, edits: Vec<Edit>) -> Result
         dry_run: how.dry_run,
         confirm: how.confirm,
     })?;
-    let mut out = crate::output::stdout();
     if how.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&applied).map_err(std::io::Error::from)?)?;
-        drop(out);
+        print_json(&applied)?;
         // The answer is complete before anybody is asked to confirm it.
         return match how.confirm.filter(|_| applied.applied) {
             Some(time) => keep(&mut client, time),
             None => Ok(()),
         };
     }
+    print(&applied)?;
+    if !applied.applied {
+        return Ok(());
+    }
+    if let Some(time) = how.confirm {
+        keep(&mut client, time)?;
+    }
+    if edited {
+        message!("tidegate: the file is as it was; `tidegate status --file` prints what is in force, to keep it");
+    }
+    Ok(())
+}
+
+/// Runs `undo`.
+pub fn undo(args: &UndoArgs) -> Result<(), Failure> {
+    let mut client = args.connect.open()?;
+    let applied = client.undo(&Undo { dry_run: args.dry_run })?;
+    if args.json {
+        return print_json(&applied);
+    }
+    print(&applied)?;
+    if applied.applied {
+        message!("tidegate: the last change is taken back; the file is as it was");
+    }
+    Ok(())
+}
+
+fn print_json(applied: &Applied) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(applied).map_err(std::io::Error::from)?;
+    Ok(writeln!(crate::output::stdout(), "{text}")?)
+}
+
+/// Prints the differences, the warnings, and how the change came into force if it did.
+fn print(applied: &Applied) -> Result<(), Failure> {
+    let mut out = crate::output::stdout();
     for difference in &applied.differences {
         writeln!(out, "{}", difference.text)?;
     }
@@ -234,12 +283,6 @@ fn change(how: &How, file: Option<(String, String)>, edits: Vec<Edit>) -> Result
             (false, n) => format!("with other queues; the {n} packets that waited were entered anew"),
         }
     );
-    if let Some(time) = how.confirm {
-        keep(&mut client, time)?;
-    }
-    if edited {
-        message!("tidegate: the file is as it was; `tidegate status --file` prints what is in force, to keep it");
-    }
     Ok(())
 }
 

@@ -206,7 +206,10 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config, told: &mut HashS
             };
             writeln!(
                 out,
-                "shaper {rate}, bursts up to {burst}; flows by {flow_by}{hosts}, over after {idle_timeout}, up to {flows}\n"
+                "shaper {}, bursts up to {}; flows by {flow_by}{hosts}, over after {}, up to {flows}\n",
+                output::rate(*rate),
+                output::bytes(*burst),
+                output::wait(*idle_timeout),
             )?;
             if let Some(sums) = guarantees(config) {
                 writeln!(out, "{}", tree(config, shaper, &sums).text(width()))?;
@@ -268,64 +271,60 @@ fn tree(config: &Config, shaper: &Shaper, sums: &Guarantees) -> Table {
     let mut table = Table::new("", heads)
         .optional(["writes", "burst", "prio", "shared", "of total", "wait up to"])
         .shorten("class", 22);
-    let total = sums.total.to_string();
-    table.row(["total", "", &total, "100%", &total, "", "", &shaper.burst.to_string()].map(Into::into));
-    let bound = |rate: Option<Rate>| rate.map_or_else(|| "-".into(), |rate| rate.to_string());
+    let total = output::rate(sums.total);
+    table.row(["total", "", &total, "100 %", &total, "", "", &output::bytes(shaper.burst)].map(Into::into));
+    let bound = |rate: Option<Rate>| rate.map_or_else(|| "-".into(), output::rate);
     for (i, (class, sum)) in shaper.classes.iter().zip(&sums.classes).enumerate() {
         let branch = if i + 1 == shaper.classes.len() && sums.left.is_zero() { "└─" } else { "├─" };
         let default = if config.default_class == sum.class { " (default)" } else { "" };
         let writes = class.dscp.map_or_else(String::new, |dscp| format!("dscp {}", dscp_name(dscp)));
-        let burst = sum.burst.map_or_else(|| format!("{} a flow", class.flow_burst), |burst| burst.to_string());
+        let burst = sum.burst.map_or_else(|| format!("{} a flow", output::bytes(class.flow_burst)), output::bytes);
         let row = [
             format!("{branch} {}{default}", class.name),
             class.priority.to_string(),
-            class.rate.to_string(),
-            sum.part.to_string(),
-            sum.at_most.to_string(),
+            output::rate(class.rate),
+            tidegate_display::part(f64::from(sum.part.millionths()) / 1e6),
+            output::rate(sum.at_most),
             bound(sum.host_at_most),
             bound(sum.flow_at_most),
             burst,
-            sum.longest_wait.map_or_else(|| class.queue.as_ref().map_or("", |q| q.kind()).into(), rounded),
-            if sum.minimums.is_zero() { "-".into() } else { sum.minimums.to_string() },
-            sum.shared.to_string(),
+            sum.longest_wait.map_or_else(|| class.queue.as_ref().map_or("", |q| q.kind()).into(), output::wait),
+            if sum.minimums.is_zero() { "-".into() } else { output::rate(sum.minimums) },
+            output::rate(sum.shared),
             writes,
         ];
         table.row(row.map(Into::into));
     }
     if !sums.left.is_zero() {
-        table.row(["└─ not promised", "", &sums.left.to_string()].map(Into::into));
+        table.row(["└─ not promised", "", &output::rate(sums.left)].map(Into::into));
     }
     table.if_any(["a host", "a flow"])
 }
 
-/// Rounded to a tenth of a millisecond, for people; `--json` has the exact value.
-fn rounded(span: Span) -> String {
-    format!("{:.1} ms", span.as_nanos() as f64 / 1e6)
-}
-
 fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guarantees) -> Result<(), Failure> {
-    let rates: Vec<String> = shaper.classes.iter().map(|class| class.rate.to_string()).collect();
-    let (rates, promised, total) = (rates.join(" + "), sums.promised, sums.total);
-    let left = if sums.left.is_zero() { "nothing".into() } else { sums.left.to_string() };
+    let rates: Vec<String> = shaper.classes.iter().map(|class| output::exact_rate(class.rate)).collect();
+    let (rates, promised, total) =
+        (rates.join(" + "), output::exact_rate(sums.promised), output::exact_rate(sums.total));
+    let left = if sums.left.is_zero() { "nothing".into() } else { output::exact_rate(sums.left) };
     writeln!(out, "promised to classes: {rates} = {promised} of {total}: it fits, {left} left over")?;
     for (class, sum) in shaper.classes.iter().zip(&sums.classes) {
         for promise in &sum.rules {
             let what = &config.rules[promise.rule].matches;
-            let left = sum.shared;
+            let left = output::exact_rate(sum.shared);
             writeln!(
                 out,
                 "promised in `{}`: {} x {} to flows of rule {} ({what}); full at {} such flows; {left} of {} shared by weight",
                 class.name,
                 promise.flows,
-                promise.minimum,
+                output::exact_rate(promise.minimum),
                 promise.rule + 1,
                 promise.full_at,
-                class.rate,
+                output::exact_rate(class.rate),
             )?;
         }
         if class.advice != Advice::None {
             let what = match class.advice {
-                Advice::Ceiling | Advice::None => format!("{}, less headers", sum.at_most),
+                Advice::Ceiling | Advice::None => format!("{}, less headers", output::rate(sum.at_most)),
                 Advice::FairShare => "what each has now, less headers".into(),
                 Advice::Promise => "the minimum of those that have one, less headers".into(),
             };
@@ -373,7 +372,7 @@ fn write_times(out: &mut dyn Write, config: &Config, told: &mut HashSet<String>)
         let line = format!(
             "rule {} until {} are used, then later rules decide; anew each {}, next on {next}",
             rule + 1,
-            quota.amount,
+            output::bytes(quota.amount),
             quota.period.word()
         );
         once(out, told, line)?;
@@ -395,9 +394,13 @@ fn rules(config: &Config) -> Table {
         .shorten("packets with", 24)
         .shorten("displaced", 12);
     for (i, rule) in config.rules.iter().enumerate() {
-        let minimum = if rule.minimum.is_zero() { "-".into() } else { format!("{} x {}", rule.flows, rule.minimum) };
+        let minimum = if rule.minimum.is_zero() {
+            "-".into()
+        } else {
+            format!("{} x {}", rule.flows, output::rate(rule.minimum))
+        };
         let displaced = rule.displace.map(|displace| {
-            format!("below {} to {}", displace.below, class_name(config, displace.to).unwrap_or_default())
+            format!("below {} to {}", output::rate(displace.below), class_name(config, displace.to).unwrap_or_default())
         });
         let row = [
             (i + 1).to_string(),
@@ -405,7 +408,7 @@ fn rules(config: &Config) -> Table {
             class_name(config, rule.class).unwrap_or_default(),
             rule.weight.to_string(),
             minimum,
-            rule.at_most.map_or_else(|| "-".into(), |ceiling| ceiling.rate.to_string()),
+            rule.at_most.map_or_else(|| "-".into(), |ceiling| output::rate(ceiling.rate)),
             displaced.unwrap_or_else(|| "-".into()),
         ];
         table.row(row.map(Into::into));

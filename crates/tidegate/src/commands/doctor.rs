@@ -1,11 +1,11 @@
 //! `tidegate doctor`: what on this machine would prevent shaping, and how to fix it.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tidegate_config::shaper::{self, Config, Direction};
 use tidegate_config::{Diagnostics, Source};
-use tidegate_control::Place;
+use tidegate_control::{ClientError, Place};
 use tidegate_live::doctor::{self, Examination, Finding, Severity, Subject};
 use tidegate_live::probe::Version;
 use tidegate_live::shaping::{Options, Shaping, known_owners};
@@ -157,12 +157,37 @@ fn ended(interface: &str) -> Option<Finding> {
     })
 }
 
-/// The privileges of a running tidegate, and its guardians; nothing if none answers.
+/// Reports the shaper of a socket whose process was killed and whose guardian has ended too, so that no rules are left. While
+/// there are rules, [`ended`] reports it.
+fn abandoned(socket: &Path, error: &ClientError) -> Option<Finding> {
+    let process = last_words::ended(socket, error)?;
+    if last_words::is_guarded(socket) {
+        return None;
+    }
+    let name = socket.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    Some(Finding {
+        about: "instance",
+        severity: Severity::Weakens,
+        found: format!("process {process}, which shaped {name}, died without a word; traffic passes unshaped"),
+        remedy: format!(
+            "start it again with `tidegate run`; `tidegate status` shows its last words; if it is not to shape any more, remove {}",
+            socket.display()
+        ),
+    })
+}
+
+/// The privileges of a running tidegate, and its guardians, or its end, if it was killed.
 fn running(interface: Option<&str>) -> Vec<Finding> {
     let place = interface.map_or(Place::Any, |interface| Place::Interface(interface.to_owned()));
     let mut found = Vec::new();
     for path in place.find_all().unwrap_or_default() {
-        let Ok(status) = connect(&path).and_then(|mut client| client.status()) else { continue };
+        let status = match connect(&path).and_then(|mut client| client.status()) {
+            Ok(status) => status,
+            Err(error) => {
+                found.extend(abandoned(&path, &error));
+                continue;
+            }
+        };
         let mut add = |about, severity, text: String, remedy: &str| {
             found.push(Finding { about, severity, found: text, remedy: remedy.into() });
         };

@@ -224,6 +224,6 @@ mod tests {
         assert!(line(&ended).ends_with(" promise-ended media promise 6: its lease is over"), "{}", line(&ended));
         let mut rate = Event::new(EventKind::Rate, Span::ZERO);
         rate.granted = Some(Rate::from_bps(27_999_981));
-        assert!(line(&rate).ends_with(" granted 28mbit"), "{}", line(&rate));
+        assert!(line(&rate).ends_with(" granted 28.0 Mbit/s"), "{}", line(&rate));
     }
 }

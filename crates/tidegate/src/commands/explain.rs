@@ -1,5 +1,6 @@
 //! `tidegate explain`: why a packet was classified, queued or dropped as it was.
 
+mod live;
 mod output;
 mod rate;
 mod simulated;
@@ -8,21 +9,18 @@ use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
 use tidegate_config::Scalar;
 use tidegate_config::shaper::Config;
-use tidegate_config::values::{MessageType, Protocol, TcpFlags, User};
-use tidegate_control::Client;
-use tidegate_control::calls::{DirectionObservation, Explain, Flow, FlowObservation, Flows, InForce};
+use tidegate_config::values::{MessageType, Protocol, TcpFlags};
 use tidegate_core::Dscp;
 use tidegate_core::classify::{Fields, Hosts, IcmpType, Signal, Traits, Version};
-use tidegate_replay::explain::{self, Belongs, Explanation, NotExplained};
+use tidegate_replay::explain::{self, Explanation, NotExplained};
 use tidegate_replay::recording::Reader;
 use tidegate_replay::run::{Run, Settings};
 use tidegate_replay::source::{Choice, Kind, Source, SourceError};
 use tidegate_units::Instant;
 
-use output::{print_belongs, print_explanation, print_state};
+use output::{print_belongs, print_explanation};
 
 use super::check;
 use super::connect::Connect;
@@ -138,7 +136,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = crate::output::stdout();
     match &args.file {
         None if args.rate => rate::explain(&args.connect, args.json, &mut out)?,
-        None if args.live => live(args, &mut out)?,
+        None if args.live => live::explain(args, &mut out)?,
         None => {
             let (config, run, names) = engine(args)?;
             let belongs = explain::belongs(&run, &config, &names, &fields(args)?);
@@ -270,107 +268,6 @@ fn fields(args: &Args) -> Result<Fields, Failure> {
         traits: Traits { length: args.length.unwrap_or(0), signal },
         ..Fields::default()
     })
-}
-
-/// Queries the running shaper.
-fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let mut client = args.connect.open()?;
-    let args = &completed(args, &mut client)?;
-    let fields = fields(args)?;
-    let explained = client.explain(&Explain {
-        direction: args.way.clone(),
-        protocol: args.protocol().map(tidegate_control::calls::Protocol),
-        source: args.source,
-        source_port: args.source_port,
-        destination: args.destination,
-        destination_port: args.destination_port,
-        dscp: args.dscp.map(Dscp::value),
-        mark: args.mark,
-        uid: args.uid,
-        from_interface: args.from_interface.clone(),
-        length_bytes: args.length,
-        tcp_flags: args.flags(),
-        pure_ack: args.pure_ack,
-        icmp_type: args.kind().map(|kind| kind.number),
-    })?;
-    let text = client.in_force(&InForce { direction: Some(explained.direction.clone()) })?;
-    let config = tidegate_replay::exact::configuration(&text).map_err(Failure::Failed)?;
-    if args.from_interface.is_none() && config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty()) {
-        message!(
-            "tidegate: rules ask by which interface a forwarded packet came in; without --from-interface none is assumed"
-        );
-    }
-    let off = explained.rules_off.iter().map(|rule| rule.saturating_sub(1)).collect();
-    let mut names = tidegate_engine::Names { off, ..tidegate_engine::Names::default() };
-    names.macs = tidegate_live::shaping::devices(&config).unwrap_or_default();
-    for user in config.rules.iter().flat_map(|rule| &rule.matches.users) {
-        if let User::Name(name) = user {
-            names.users.insert(name.clone(), tidegate_live::shaping::user_number(name).unwrap_or(u32::MAX));
-        }
-    }
-    let belongs = Belongs {
-        fields,
-        rules: explain::rules(&config, &names, &fields, explained.rule),
-        class: explained.class.clone(),
-        by_default: explained.rule.is_none(),
-        flow: u64::from_str_radix(&explained.flow.key, 16).unwrap_or_default(),
-    };
-    if args.json {
-        let state = serde_json::to_value(&explained).map_err(std::io::Error::from)?;
-        writeln!(out, "{:#}", json!({ "belongs": belongs.json(), "stands": state }))?;
-        return Ok(());
-    }
-    if explained.rule.is_some_and(|rule| rule as usize > config.rules.len()) {
-        writeln!(out, "class {}, a reservation, whose rule precedes those of the file", explained.class)?;
-        writeln!(out, "flow {}", explained.flow.key)?;
-    } else {
-        print_belongs(out, &belongs)?;
-    }
-    print_state(out, &explained)?;
-    Ok(())
-}
-
-/// The packet that is asked for: what an address or a port leaves open is as in the fastest flow that has them.
-fn completed(args: &Args, client: &mut Client) -> Result<Args, Failure> {
-    let mut args = args.clone();
-    let is_flow = [
-        args.source.is_some(),
-        args.destination.is_some(),
-        args.source_port.is_some(),
-        args.destination_port.is_some(),
-    ];
-    if !is_flow.contains(&true) || (!is_flow.contains(&false) && args.protocol.is_some()) {
-        return Ok(args);
-    }
-    let seen = client.flows(&Flows { direction: args.way.clone(), limit: Some(Flows::MOST), ..Flows::default() })?;
-    let wanted = |flow: &Flow| {
-        fn is<T: PartialEq>(asked: Option<T>, has: Option<T>) -> bool {
-            asked.is_none() || asked == has
-        }
-        is(args.protocol.map(|protocol| protocol.0), flow.protocol.map(|protocol| protocol.0))
-            && is(args.source, flow.source)
-            && is(args.destination, flow.destination)
-            && is(args.source_port, flow.source_port)
-            && is(args.destination_port, flow.destination_port)
-    };
-    let of = |direction: &'_ DirectionObservation| -> Vec<(String, FlowObservation)> {
-        let flows = direction.flows.iter().filter(|flow| wanted(&flow.flow));
-        flows.map(|flow| (direction.name.clone(), flow.clone())).collect()
-    };
-    let mut found: Vec<(String, FlowObservation)> = seen.directions.iter().flat_map(of).collect();
-    found.sort_by_key(|(_, flow)| std::cmp::Reverse(flow.rate));
-    let Some((direction, fastest)) = found.first() else { return Ok(args) };
-    let others = match found.len() - 1 {
-        0 => String::new(),
-        n => format!(", the fastest of {} that have this", n + 1),
-    };
-    message!("{direction}: {}{others}", fastest.flow);
-    (args.source, args.destination) = (fastest.flow.source, fastest.flow.destination);
-    (args.source_port, args.destination_port) = (fastest.flow.source_port, fastest.flow.destination_port);
-    args.protocol = fastest.flow.protocol.map(|protocol| Protocol(protocol.0));
-    args.uid = args.uid.or(fastest.flow.uid);
-    args.way = Some(direction.clone());
-    Ok(args)
 }
 
 fn of_file(args: &Args, file: &Path) -> Result<Explanation, Failure> {

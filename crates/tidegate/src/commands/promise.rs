@@ -257,7 +257,7 @@ fn stay(args: &Args, client: &mut Client) -> Result<(), Failure> {
 fn told(state: &PromiseState) -> String {
     let mut text = format!("promise {} in class {}", state.promise, state.class);
     if !state.minimum.is_zero() {
-        text += &format!(": at least {} a flow", state.minimum);
+        text += &format!(": at least {} a flow", rate(state.minimum));
     }
     if state.prefer > 0 {
         text += &format!(", preferred by {} step{}", state.prefer, if state.prefer == 1 { "" } else { "s" });
@@ -281,7 +281,7 @@ fn told(state: &PromiseState) -> String {
     if let Some(lease) = state.lease {
         text += &format!("; for {} s", lease.as_nanos().div_ceil(1_000_000_000));
     }
-    text + &format!("; {} are left to promise", state.free)
+    text + &format!("; {} are left to promise", rate(state.free))
 }
 
 fn list(args: &Args, promises: &[PromiseState]) -> Result<(), Failure> {

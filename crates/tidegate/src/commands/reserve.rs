@@ -11,6 +11,7 @@ use tidegate_units::{Bytes, Rate, Span};
 
 use crate::Failure;
 use crate::commands::connect::Connect;
+use crate::output::{rate, wait};
 
 /// Reserve rate for a flow where a CBQ shaper runs: a class of its own, kept as long as this command runs or for --for
 ///
@@ -160,11 +161,14 @@ fn json(value: &impl serde::Serialize) -> Result<String, Failure> {
 
 fn told(granted: &Reserved) -> String {
     let bound = match granted.bound {
-        Some(bound) => format!("no packet waits longer than {:.3} ms", bound.as_nanos() as f64 / 1e6),
+        Some(bound) => format!("no packet waits longer than {}", wait(bound)),
         None => "no bound on the delay".into(),
     };
     format!(
         "{}: {} for {}; {bound} while it keeps to its bucket; {} are free for others",
-        granted.name, granted.rate, granted.matches, granted.free
+        granted.name,
+        rate(granted.rate),
+        granted.matches,
+        rate(granted.free)
     )
 }

@@ -21,7 +21,7 @@ use crate::measure::peer::Peer;
 use crate::measure::rate::{Measured, measure};
 use crate::measure::responsiveness::Responsiveness;
 use crate::measure::wire::Trust;
-use crate::output::rate as four_digits;
+use crate::output::rate;
 use dialogue::Dialogue;
 use service::{Instance, Manager};
 
@@ -410,18 +410,19 @@ fn report(measured: &Measured, kind: &str, overhead: Option<i16>, word: &str) ->
     let line = line::wire(kind, overhead).line_rate(measured.rate, Bytes::new(measured.packet.into()));
     let step = 10_u64.pow(line.as_bps().checked_ilog10().unwrap_or(0).saturating_sub(2));
     let line = Rate::from_bps(line.as_bps() / step * step);
-    let [low, high] = measured.quartiles.map(four_digits);
+    let [low, high] = measured.quartiles.map(rate);
     let steady = if measured.is_steady { "steady" } else { "NOT steady: measure again while the line is idle" };
     message!(
         "  {word}: {} of TCP content with {}, {:.1} s; half of the samples within {low} and {high}, {steady}",
-        four_digits(measured.content),
+        rate(measured.content),
         measured.peer,
         measured.time.as_secs_f64()
     );
     message!(
-        "  that is {} in packets of {} B, and {line} on a line of kind {kind}; the file uses a part of it",
-        four_digits(measured.rate),
-        measured.packet
+        "  that is {} in packets of {} B, and {} on a line of kind {kind}; the file uses a part of it",
+        rate(measured.rate),
+        measured.packet,
+        rate(line)
     );
     line
 }

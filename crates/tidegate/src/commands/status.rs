@@ -145,8 +145,18 @@ fn print(
         print_direction(out, direction, observed, status.directions.len() > 1)?;
         let classes: Vec<ClassStatus> = direction.classes.iter().map(|class| lately(class, observed)).collect();
         let table = output::table(&CLASSES, &classes, output::shown)
-            .if_any(["held by"])
-            .optional(["bytes", "marked", "wait p50", "free", "flows", "packets"])
+            .if_any(["held by", "at-most", "host-at-most", "flow-at-most"])
+            .optional([
+                "bytes",
+                "marked",
+                "wait p50",
+                "flow-at-most",
+                "host-at-most",
+                "free",
+                "at-most",
+                "flows",
+                "packets",
+            ])
             .shorten("class", 12);
         write!(out, "{}", table.text(width))?;
     }
@@ -235,7 +245,7 @@ fn print_direction(
         writeln!(out, "{}: {rule}", direction.name)?;
     }
     for status in &direction.quotas {
-        let QuotaStatus { rule, label, used, left, quota, period, next } = status;
+        let QuotaStatus { rule, label, used, left, quota, period, next, .. } = status;
         let [used, left, quota] = [used, left, quota].map(|bytes| tidegate_display::bytes(bytes.as_u64()));
         let left = match status.is_used_up() {
             true => "used up, so that later rules decide".into(),
@@ -276,9 +286,12 @@ fn lately(class: &ClassStatus, seen: Option<&DirectionObservation>) -> ClassStat
     ClassStatus { wait_p50, wait_p99, ..class.clone() }
 }
 
-const CLASSES: [(&str, ClassQuantity); 12] = [
+const CLASSES: [(&str, ClassQuantity); 15] = [
     ("class", ClassQuantity::Name),
     (">promised", ClassQuantity::Promised),
+    (">at-most", ClassQuantity::AtMost),
+    (">host-at-most", ClassQuantity::HostAtMost),
+    (">flow-at-most", ClassQuantity::FlowAtMost),
     (">free", ClassQuantity::Unpromised),
     (">flows", ClassQuantity::Flows),
     (">packets", ClassQuantity::SentPackets),
@@ -324,11 +337,14 @@ mod tests {
     #[test]
     fn each_of_two_directions_has_its_name() {
         let direction = |name: &str, rate: Option<u64>| {
-            let class = serde_json::json!({
+            let mut class = serde_json::json!({
                 "name": "all", "enqueued_packets": 0, "enqueued_bytes": 0, "through_packets": 0, "through_bytes": 0,
                 "queue_packets": 0, "queue_bytes": 0, "dropped": [], "marked_packets": 0, "remarked_packets": 0,
                 "wait_p50_ns": 0, "wait_p99_ns": 0,
             });
+            if name == "bounded" {
+                class["flow_at_most_bps"] = 3_000_000.into();
+            }
             serde_json::json!({ "name": name, "rate_bps": rate, "classes": [class] })
         };
         let shown = |directions: &[Value]| {
@@ -345,6 +361,10 @@ mod tests {
         let both = shown(&[direction("up", None), direction("down", None)]);
         assert!(both.contains("\nup:\n") && both.contains("\ndown:\n"), "{both}");
         assert!(!shown(&[direction("up", None)]).contains("up:"));
+        // A ceiling is a column where some class has one.
+        let bounded = shown(&[direction("bounded", None)]);
+        assert!(bounded.contains("flow-at-most") && bounded.contains("3.00 Mbit/s"), "{bounded}");
+        assert!(!bounded.contains("host-at-most") && !both.contains("at-most"), "{bounded}{both}");
         assert!(shown(&[direction("up", Some(1_000_000))]).contains("\nup: 1.00 Mbit/s in total\n"));
     }
 }

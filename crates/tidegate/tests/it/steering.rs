@@ -16,7 +16,8 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn a_wish_that_is_no_command_leads_to_the_commands_that_fulfil_it() {
-    for (word, way) in [("undo", "tidegate confirm --rollback"), ("reload", "tidegate apply FILE"), ("stop", "SIGTERM")]
+    for (word, way) in
+        [("revert", "tidegate confirm --rollback"), ("reload", "tidegate apply FILE"), ("stop", "SIGTERM")]
     {
         let output = tidegate(&[word]);
         let said = text(&output.stderr);
@@ -56,13 +57,14 @@ fn check_shows_the_tree_of_an_htb_with_its_rates_and_sums() {
         let line = table.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name} in {table}"));
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(row("└─ all"), "└─ all 20mbit 20mbit 3mbit", "{table}");
-    assert_eq!(row("├─ calls"), "├─ calls 0 5mbit 25% 20mbit fifo", "{table}");
-    assert_eq!(row("rest (default)"), "└─ rest (default) 2 12mbit 60% 18mbit fifo", "{table}");
-    let sum = "promised under `all`: 5mbit + 12mbit = 17mbit of 20mbit: it fits, 3mbit left over";
+    assert_eq!(row("└─ all"), "└─ all 20.0 Mbit/s 20.0 Mbit/s 3.00 Mbit/s", "{table}");
+    assert_eq!(row("├─ calls"), "├─ calls 0 5.00 Mbit/s 25 % 20.0 Mbit/s fifo", "{table}");
+    assert_eq!(row("rest (default)"), "└─ rest (default) 2 12.0 Mbit/s 60 % 18.0 Mbit/s fifo", "{table}");
+    let sum =
+        "promised under `all`: 5.00 Mbit/s + 12.0 Mbit/s = 17.0 Mbit/s of 20.0 Mbit/s: it fits, 3.00 Mbit/s left over";
     assert!(table.contains(sum), "{table}");
     let over = shown(&HTB.replace("12mbit", "16mbit"), &[]);
-    assert!(over.contains("= 21mbit of 20mbit: it does NOT fit, 1mbit too much"), "{over}");
+    assert!(over.contains("= 21.0 Mbit/s of 20.0 Mbit/s: it does NOT fit, 1.00 Mbit/s too much"), "{over}");
     let json: serde_json::Value = serde_json::from_str(&shown(HTB, &["--json"])).unwrap();
     let calls = &json["configuration"]["root"]["tree"]["classes"][1];
     assert_eq!((&calls["name"], &calls["ceil_bps"]), (&"calls".into(), &20_000_000.into()), "{json:#}");

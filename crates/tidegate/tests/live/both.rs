@@ -41,19 +41,22 @@ pub fn one_file_shapes_both_ways() -> Ended {
     );
     // Only one direction has calls; both have a rest.
     let said = works(&["set", "class", "calls", "rate", "1mbit"]);
-    assert!(said.contains("up: class calls: rate 2mbit -> 1mbit"), "{said}");
+    assert!(said.contains("up: class calls: rate 2.00 Mbit/s -> 1.00 Mbit/s"), "{said}");
     let (code, said) = call(&["set", "class", "rest", "rate", "9mbit"]);
     assert!(code == Some(2) && said.contains("--direction: up or down, or both"), "{said}");
     let said = works(&["set", "class", "rest", "rate", "9mbit", "--direction", "down"]);
-    assert!(said.contains("down: class rest: rate 20mbit -> 9mbit"), "{said}");
+    assert!(said.contains("down: class rest: rate 20.0 Mbit/s -> 9.00 Mbit/s"), "{said}");
     assert!(works(&["status", "--file", "--direction", "down"]).contains("9mbit"));
     assert!(works(&["status"]).contains("down: 9.00 Mbit/s in total"));
 
     // Several sections of both directions by one command, all or none.
     let said =
         works(&["set", "class", "rest", "rate", "3mbit", "class", "rest", "priority", "3", "--direction", "both"]);
-    assert!(said.contains("up: class rest: rate 5mbit -> 3mbit"), "{said}");
-    assert!(said.contains("down: class rest: rate 9mbit -> 3mbit") && said.contains("priority 3"), "{said}");
+    assert!(said.contains("up: class rest: rate 5.00 Mbit/s -> 3.00 Mbit/s"), "{said}");
+    assert!(
+        said.contains("down: class rest: rate 9.00 Mbit/s -> 3.00 Mbit/s") && said.contains("priority 3"),
+        "{said}"
+    );
     let (code, said) =
         call(&["set", "class", "rest", "rate", "4mbit", "class", "no", "rate", "1mbit", "--direction", "up"]);
     assert!(code == Some(2) && said.contains("there is no class `no`"), "{said}");
@@ -69,7 +72,10 @@ pub fn one_file_shapes_both_ways() -> Ended {
 
     // The file again, for both at once, on trial, and taken back for both.
     let said = works(&["apply", file, "--confirm", "10min"]);
-    assert!(said.contains("up: class calls") && said.contains("down: class rest: rate 9mbit -> 20mbit"), "{said}");
+    assert!(
+        said.contains("up: class calls") && said.contains("down: class rest: rate 9.00 Mbit/s -> 20.0 Mbit/s"),
+        "{said}"
+    );
     works(&["confirm", "--rollback"]);
     let status = works(&["status", "--file"]);
     assert!(status.contains("1mbit") && status.contains("9mbit"), "{status}");

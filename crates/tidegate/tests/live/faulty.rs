@@ -246,7 +246,7 @@ fn a_reservation_outlives_outages() -> Result<(), String> {
     let holder = Running::start(holder);
     let listed = || {
         let output = command(&pair).args(["reserve", "--list", "--control"]).arg(&control).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).contains("studio: 200kbit")
+        String::from_utf8_lossy(&output.stdout).contains("studio: 200 kbit/s")
     };
     let until_listed = |when: &str| {
         let deadline = Instant::now() + crate::running::PATIENCE;

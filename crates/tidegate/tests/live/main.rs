@@ -83,6 +83,7 @@ fn main() -> ExitCode {
         record::live_reservations_are_replayed,
         #[once] record::files_of_a_limited_size,
         record::a_flow_is_explained_live,
+        record::a_flow_is_explained_as_it_was_recorded,
         #[once] record::the_report_of_a_live_run,
         record::a_file_that_cannot_be_written,
         run::in_force_and_an_orderly_end,

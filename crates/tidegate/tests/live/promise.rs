@@ -55,7 +55,7 @@ pub fn a_program_runs_under_its_promise() -> Ended {
         data.display()
     );
     let mut held = Printing::start(under(&stage, &["--min", "2500kbit", "--class", "media"], &["sh", "-c", &send]));
-    held.prints("in class media: at least 2.5mbit a flow; no flow of it yet");
+    held.prints("in class media: at least 2.50 Mbit/s a flow; no flow of it yet");
     stage.until("the flow under the promise", |stage| promises(stage)[0]["flows"] == 1);
     // What becomes of the promise is printed while the program runs.
     held.prints("promised");
@@ -114,9 +114,9 @@ pub fn signals_and_exit_codes_of_the_program_pass_through() -> Ended {
 pub fn a_promise_is_requested_again_after_a_restart() -> Ended {
     let mut stage = Stage::new(SHAPER);
     let mut held = Printing::start(under(&stage, &["--min", "1mbit"], &["sleep", "600"]));
-    held.prints("at least 1mbit a flow");
+    held.prints("at least 1.00 Mbit/s a flow");
     stage.start_again(|| held.prints("sleep goes on, and the promise is requested again"));
-    held.prints_times("at least 1mbit a flow", 2);
+    held.prints_times("at least 1.00 Mbit/s a flow", 2);
     assert_eq!(promises(&stage).len(), 1);
     // What root ended is not requested again.
     let number = promises(&stage)[0]["promise"].to_string();

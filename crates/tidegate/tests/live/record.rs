@@ -8,6 +8,9 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::at_pair::{command, succeeds};
+use crate::running::Running;
+use nix::sys::socket::{setsockopt, sockopt};
 use tidegate_testbed::Ended;
 use tidegate_testbed::files::Folder;
 use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT};
@@ -288,6 +291,61 @@ pub fn a_flow_is_explained_live() -> Ended {
         assert_eq!((&told["stands"]["class"], &told["stands"]["seen"]), (&"rest".into(), &serde_json::Value::Null));
         assert_eq!(ask(&["--source", "192.0.2.1", "--destination", "2001:db8::1"]).status.code(), Some(2));
     });
+    Ended::Passed
+}
+
+const MARKED: &str = "version = 1\n\
+    [[class]]\nname = \"gold\"\nrate = \"4mbit\"\n\
+    [[class]]\nname = \"rest\"\nrate = \"4mbit\"\ndefault = true\n\
+    [[rule]]\nclass = \"gold\"\nmark = 7\n";
+
+/// A flow is explained by what the shaper recorded, where its class depends on a mark that nobody names on the command line.
+pub fn a_flow_is_explained_as_it_was_recorded() -> Ended {
+    let (pair, folder) = (Pair::new(), Folder::new("recorded"));
+    let file = folder.write("marked.toml", MARKED);
+    let socket = folder.file("control.sock");
+    let at = ["--control", socket.to_str().unwrap()];
+    let mut running =
+        Running::start(command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE, at[0], at[1]]));
+    running.says("control socket");
+    let send = |mark: u32, packets: usize| {
+        let bound = pair.left.run(move || {
+            let sender = UdpSocket::bind((LEFT[0], 0)).unwrap();
+            setsockopt(&sender, sockopt::Mark, &mark).unwrap();
+            for _ in 0..packets {
+                sender.send_to(&[0; 500], (RIGHT[0], 6_001)).unwrap();
+            }
+            sender.local_addr().unwrap().port()
+        });
+        bound.unwrap().to_string()
+    };
+    let (marked, plain) = (send(7, 20), send(0, 20));
+    let ask = |more: &[&str]| succeeds(&pair, &[&["explain", "--live", at[0], at[1]], more].concat());
+    let until = |port: &str, part: &str| {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = ask(&["--source-port", port, "--protocol", "udp"]);
+            if said.contains(part) {
+                return said;
+            }
+            assert!(Instant::now() < deadline, "{part} is not in {said}");
+            thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let said = until(&marked, "class gold, by rule 1, as the shaper recorded it");
+    assert!(said.contains("rule 1 (class gold) matches") && said.contains("20 packets came"), "{said}");
+    assert!(!said.contains("would now be"), "{said}");
+    let said = until(&plain, "class rest, no rule matched, as the shaper recorded it");
+    assert!(said.contains("rule 1 (class gold) does not match"), "{said}");
+    // A packet that is described by its mark is classified by the rules.
+    let said = ask(&["--source-port", &plain, "--protocol", "udp", "--mark", "7"]);
+    assert!(said.contains("class gold\n") && !said.contains("recorded"), "{said}");
+    // After a change the numbers in the record mean nothing, and the rules decide.
+    succeeds(&pair, &["remove", "rule", "1", at[0], at[1]]);
+    let said = ask(&["--source-port", &marked, "--protocol", "udp"]);
+    assert!(said.contains("class rest: there are no rules"), "{said}");
+    running.signal(libc::SIGTERM);
+    assert!(running.end().0.success());
     Ended::Passed
 }
 

@@ -188,6 +188,21 @@ pub fn killed_it_stops_no_traffic_and_starts_again() -> Ended {
     let told = format!("process {process}, which shaped {DEVICE}, died; its guardian lets packets pass");
     assert!(found.split_whitespace().collect::<Vec<_>>().join(" ").contains(&told), "{found}");
     assert!(!found.contains("another tidegate shapes"), "{found}");
+    assert_eq!(found.matches("which shaped").count(), 1, "{found}");
+    // Its guardian is killed as well: no rules are left, and its end is still known.
+    let told = status(&pair);
+    let (_, guardian) = told.split_once("its guardian, process ").unwrap_or_else(|| panic!("{told}"));
+    let guardian: u32 = guardian.split(',').next().unwrap().parse().unwrap();
+    tidegate_sys::process::signal(guardian, libc::SIGKILL).unwrap();
+    while tables(&pair) > 0 {
+        assert!(Instant::now() < deadline, "the guardian's rules stay");
+        thread::sleep(Duration::from_millis(50));
+    }
+    passes(&pair);
+    let doctor = command(&pair).args(["doctor", "--interface", DEVICE]).output().unwrap();
+    let found = String::from_utf8(doctor.stdout).unwrap();
+    let told = format!("process {process}, which shaped {DEVICE}, died without a word; traffic passes unshaped");
+    assert!(found.split_whitespace().collect::<Vec<_>>().join(" ").contains(&told), "{found}");
     let mut again = Running::start(run(&pair, &file, DEVICE));
     again.says("is in force");
     passes(&pair);

@@ -107,14 +107,14 @@ pub fn print(out: &mut impl Write, rows: &[Row], width: Option<usize>) -> Result
             "sends",
             "class",
             "configured",
-            ">promised",
+            ">promised at end",
             ">achieved (before)",
             ">jitter ms (before)",
             ">p99 ms (before)",
             "DSCP",
         ],
     )
-    .optional(["DSCP", "jitter ms (before)", "configured", "sends", "promised"])
+    .optional(["DSCP", "jitter ms (before)", "configured", "sends", "promised at end"])
     .shorten("configured", 16)
     .shorten("class", 12);
     let beside = |now: String, before: String| format!("{now} ({before})");
@@ -140,8 +140,9 @@ pub fn print(out: &mut impl Write, rows: &[Row], width: Option<usize>) -> Result
         table.row(row.map(Into::into));
     }
     write!(out, "{}", table.text(width))?;
-    let text = "Rates in Mbit/s of payload. `promised` is what a flow may have at the end if all want everything; what others \
-                leave is shared on top. Jitter is the mean deviation of the gaps between packets from their mean, p99 the \
+    let text = "Rates in Mbit/s of payload. `achieved` is the mean over the whole part, while promises came and went; `promised \
+                at end` is what a flow may have then if all want everything, and what others leave is shared \
+                on top: so a flow may have achieved more or less than that. Jitter is the mean deviation of the gaps between packets from their mean, p99 the \
                 delay within which 99 % arrived; (before) is the unshaped part.";
     writeln!(out, "\n{}", wrapped(text, Some(width.unwrap_or(95))))?;
     let reordered: u64 = rows.iter().map(|row| row.packets_reordered).sum();

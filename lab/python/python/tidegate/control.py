@@ -277,6 +277,10 @@ class _Calls:
         """Takes back the change on trial."""
         return self.call("rollback")
 
+    def undo(self, *, dry_run: bool | None = None) -> Any:
+        """Takes back the last change that was kept; called again, the one before."""
+        return self.call("undo", **_given(locals()))
+
     def in_force(self, *, direction: str | None = None) -> Any:
         """The shaper file in force: ``{"text": ...}``."""
         return self.call("in-force", **_given(locals()))

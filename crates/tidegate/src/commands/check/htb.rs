@@ -10,6 +10,7 @@ use tidegate_display::Table;
 
 use super::branches::{Branch, branches};
 use super::link_sharing::part;
+use crate::output::{exact_rate, rate};
 
 fn tree(htb: &HtbQueue) -> Vec<(Branch<'_>, HtbRow<'_>)> {
     let rows = htb.rows();
@@ -35,10 +36,10 @@ pub fn write(out: &mut dyn Write, htb: &HtbQueue, width: Option<usize>) -> std::
         let cells = [
             format!("{}{}{is_default}", branch.lines, row.name),
             if row.queue.is_some() { row.priority.to_string() } else { String::new() },
-            row.rate.to_string(),
+            rate(row.rate),
             row.parent.and_then(rate_of).map_or_else(String::new, |parent| part(row.rate, parent)),
-            row.ceil.to_string(),
-            row.promised.map_or_else(String::new, |promised| row.rate.saturating_sub(promised).to_string()),
+            rate(row.ceil),
+            row.promised.map_or_else(String::new, |promised| rate(row.rate.saturating_sub(promised))),
             row.queue.unwrap_or_default().to_owned(),
         ];
         table.row(cells.map(Into::into));
@@ -47,14 +48,21 @@ pub fn write(out: &mut dyn Write, htb: &HtbQueue, width: Option<usize>) -> std::
     for (_, parent) in &tree {
         let Some(promised) = parent.promised else { continue };
         let children = tree.iter().filter(|(_, row)| row.parent == Some(parent.name));
-        let rates: Vec<String> = children.map(|(_, row)| row.rate.to_string()).collect();
+        let rates: Vec<String> = children.map(|(_, row)| exact_rate(row.rate)).collect();
         let outcome = match promised.cmp(&parent.rate) {
-            Ordering::Less => format!("it fits, {} left over", parent.rate.saturating_sub(promised)),
+            Ordering::Less => format!("it fits, {} left over", exact_rate(parent.rate.saturating_sub(promised))),
             Ordering::Equal => "it fits, nothing left over".to_owned(),
-            Ordering::Greater => format!("it does NOT fit, {} too much", promised.saturating_sub(parent.rate)),
+            Ordering::Greater => {
+                format!("it does NOT fit, {} too much", exact_rate(promised.saturating_sub(parent.rate)))
+            }
         };
         let (name, rates) = (parent.name, rates.join(" + "));
-        writeln!(out, "promised under `{name}`: {rates} = {promised} of {}: {outcome}", parent.rate)?;
+        writeln!(
+            out,
+            "promised under `{name}`: {rates} = {} of {}: {outcome}",
+            exact_rate(promised),
+            exact_rate(parent.rate)
+        )?;
     }
     if default.is_none() {
         writeln!(out, "no default: packets that no rule matches are dropped")?;

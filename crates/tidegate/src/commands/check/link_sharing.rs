@@ -4,12 +4,12 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use tidegate_config::discipline::cbq::CbqQueue;
-use tidegate_config::values::Percent;
 use tidegate_core::Rate;
 use tidegate_core::cbq::{Borrow, Class};
 use tidegate_display::Table;
 
 use super::branches::{Branch, branches};
+use crate::output::rate;
 
 /// A class with its parameters, in the order of the tree.
 struct Row<'a> {
@@ -59,8 +59,7 @@ fn rows(cbq: &CbqQueue) -> (Vec<Row<'_>>, Rate) {
 }
 
 pub(super) fn part(rate: Rate, link: Rate) -> String {
-    let millionths = u128::from(rate.as_bps()) * 1_000_000 / u128::from(link.as_bps().max(1));
-    u32::try_from(millionths).ok().and_then(Percent::from_millionths).map_or_else(String::new, |part| part.to_string())
+    tidegate_display::part(rate.as_bps() as f64 / link.as_bps().max(1) as f64)
 }
 
 /// The tree as a table.
@@ -70,7 +69,7 @@ pub fn table(cbq: &CbqQueue) -> Table {
         .shorten("class", 16);
     let (rows, remaining) = rows(cbq);
     let link = cbq.link.value;
-    table.row(["link", "", &link.to_string(), "100%", &remaining.to_string()].map(Into::into));
+    table.row(["link", "", &rate(link), "100 %", &rate(remaining)].map(Into::into));
     let default = cbq.default.as_ref().map(|name| name.value.as_str());
     for row in rows {
         let is_default = if default == Some(row.name) { " (default)" } else { "" };
@@ -79,9 +78,9 @@ pub fn table(cbq: &CbqQueue) -> Table {
         let row = [
             format!("{}{}{is_default}", row.branch, row.name),
             priority,
-            row.class.rate.to_string(),
+            rate(row.class.rate),
             part(row.class.rate, link),
-            row.remaining.map_or_else(String::new, |remaining| remaining.to_string()),
+            row.remaining.map_or_else(String::new, rate),
             if row.class.borrow == Borrow::FromParent { "yes" } else { "no" }.into(),
             row.queue.map_or_else(|| reserved(cbq, row.name), str::to_owned),
         ];

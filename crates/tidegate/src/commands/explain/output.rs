@@ -91,7 +91,8 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
     Ok(())
 }
 
-pub fn print_belongs(out: &mut dyn Write, belongs: &Belongs) -> std::io::Result<()> {
+/// Prints the rules that were compared with a packet.
+pub fn print_rules(out: &mut dyn Write, belongs: &Belongs) -> std::io::Result<()> {
     for rule in &belongs.rules {
         let verdict = if rule.matches() { "matches" } else { "does not match" };
         writeln!(out, "rule {} (class {}) {verdict}", rule.number, rule.class)?;
@@ -103,6 +104,11 @@ pub fn print_belongs(out: &mut dyn Write, belongs: &Belongs) -> std::io::Result<
             writeln!(out, "    {word:<3} {} is {}; wanted: {}", condition.key, condition.has, condition.wanted)?;
         }
     }
+    Ok(())
+}
+
+pub fn print_belongs(out: &mut dyn Write, belongs: &Belongs) -> std::io::Result<()> {
+    print_rules(out, belongs)?;
     match belongs.by_default {
         true if belongs.rules.is_empty() => writeln!(out, "class {}: there are no rules", belongs.class)?,
         true => writeln!(out, "class {}: no rule matches, and it is the default", belongs.class)?,

@@ -36,6 +36,12 @@ pub fn ended(path: &Path, error: &ClientError) -> Option<u32> {
     process_of(&words::last_words(&words::found_of(path)).ok()?)
 }
 
+/// Whether the guardian of the daemon that left its socket at `path` is running.
+pub fn is_guarded(path: &Path) -> bool {
+    let words = words::last_words(&words::found_of(path)).unwrap_or_default();
+    words.iter().rev().find(|word| word.speaker == Speaker::Guardian).is_some_and(|word| words::guards(word.process))
+}
+
 /// Whether no process is behind the socket.
 fn is_gone(error: &ClientError) -> bool {
     match error {

@@ -54,11 +54,14 @@ const RATE: usize = 11;
 const SIZE: usize = 7;
 const WAIT: usize = 7;
 
-pub const CLASSES: [Column<ClassQuantity>; 16] = [
+pub const CLASSES: [Column<ClassQuantity>; 19] = [
     left("class", 12, 0, Some(ClassQuantity::Name)),
     right("rate", RATE, 0, ClassQuantity::Rate),
     left("last minute", 12, 2, None),
     right("promised", RATE, 3, ClassQuantity::Promised),
+    right("at-most", RATE, 4, ClassQuantity::AtMost),
+    right("host-at-most", RATE + 1, 5, ClassQuantity::HostAtMost),
+    right("flow-at-most", RATE + 1, 5, ClassQuantity::FlowAtMost),
     right("free", RATE, 10, ClassQuantity::Unpromised),
     right("lent", RATE, 8, ClassQuantity::Borrowed),
     right("flows", 6, 6, ClassQuantity::Flows),

@@ -13,10 +13,7 @@ use super::programs::{Names, Programs};
 use crate::Failure;
 use crate::output::{self, shown, wait};
 
-/// A rate with its unit.
-pub fn rate(rate: Rate) -> String {
-    tidegate_display::rate(rate.as_bps())
-}
+pub use crate::output::rate;
 
 /// A rate that may be unknown.
 pub fn maybe(value: Option<Rate>) -> String {
@@ -200,10 +197,13 @@ const NARROW: usize = 100;
 /// The characters that a flow has in such a table, and to which it is shortened.
 const FLOW: usize = 30;
 
-const CLASSES: [(&str, ClassQuantity); 13] = [
+const CLASSES: [(&str, ClassQuantity); 16] = [
     ("class", ClassQuantity::Name),
     (">rate", ClassQuantity::Rate),
     (">promised", ClassQuantity::Promised),
+    (">at-most", ClassQuantity::AtMost),
+    (">host-at-most", ClassQuantity::HostAtMost),
+    (">flow-at-most", ClassQuantity::FlowAtMost),
     (">borrowed", ClassQuantity::Borrowed),
     (">flows", ClassQuantity::Flows),
     (">queue", ClassQuantity::Queue),
@@ -250,8 +250,19 @@ pub fn table(
             writeln!(out, "{}", wrapped(&each, width))?;
         }
         let classes = output::table(&CLASSES, &direction.classes, shown)
-            .if_any(["held by"])
-            .optional(["marks", "jitter", "held by", "p50", "borrowed", "flows", "promise"])
+            .if_any(["held by", "at-most", "host-at-most", "flow-at-most"])
+            .optional([
+                "marks",
+                "jitter",
+                "flow-at-most",
+                "host-at-most",
+                "p50",
+                "borrowed",
+                "at-most",
+                "held by",
+                "flows",
+                "promise",
+            ])
             .shorten("class", 12);
         write!(out, "{}", classes.text(width))?;
         let heads = FLOWS.iter().map(|(heading, _)| *heading);

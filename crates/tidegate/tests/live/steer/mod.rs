@@ -55,7 +55,7 @@ pub fn rates_change_while_packets_wait() -> Ended {
     let finished = stage.run(&["set", "class", "media", "rate", "2mbit"]);
     assert_eq!(
         (finished.code, finished.out.as_str()),
-        (Some(0), "class media: rate 1mbit -> 2mbit\n"),
+        (Some(0), "class media: rate 1.00 Mbit/s -> 2.00 Mbit/s\n"),
         "{}",
         finished.err
     );
@@ -67,19 +67,19 @@ pub fn rates_change_while_packets_wait() -> Ended {
     });
     // Several at once, with a dash of what a person may write.
     let out = stage.does(&["set", "class", "media", "rate", "500kbit", "priority", "0"]);
-    assert!(out.contains("class media: rate 2mbit -> 500kbit") && out.contains("priority"), "{out}");
+    assert!(out.contains("class media: rate 2.00 Mbit/s -> 500 kbit/s") && out.contains("priority"), "{out}");
     measured.hold(|| about(&traffic, meanwhile(), 500.0));
     // The file again, edited as its owner would, and what is shown is what a file in force looks like.
     let file = stage.scratch.write("shaper.toml", SHAPER.replacen("rate = \"1mbit\"", "rate = \"4mbit\"", 1));
     let shown = stage.does(&["apply", file.to_str().unwrap(), "--dry-run"]);
     assert_eq!(stage.rate("media"), Some(500_000), "a dry run changes nothing");
     assert_eq!(shown, stage.does(&["apply", file.to_str().unwrap()]));
-    assert!(shown.contains("class media: rate 500kbit -> 4mbit"), "{shown}");
+    assert!(shown.contains("class media: rate 500 kbit/s -> 4.00 Mbit/s"), "{shown}");
     let finished = stage.run(&["apply", file.to_str().unwrap()]);
     assert_eq!((finished.code, finished.out.as_str()), (Some(0), ""));
     let json = stage.does(&["set", "class", "media", "rate", "3mbit", "--dry-run", "--json"]);
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["differences"][0]["text"], "class media: rate 4mbit -> 3mbit", "{json}");
+    assert_eq!(json["differences"][0]["text"], "class media: rate 4.00 Mbit/s -> 3.00 Mbit/s", "{json}");
     assert_eq!(json["applied"], false);
     assert!(finished.err.contains("nothing changes"), "{}", finished.err);
     assert!(stage.does(&["status", "--file"]).contains("rate = \"4mbit\""));
@@ -142,7 +142,7 @@ pub fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
     let finished = stage.run(&[&half[..], &["2s"]].concat());
     assert_eq!(
         (finished.code, finished.out.as_str()),
-        (Some(0), "class media: rate 1mbit -> 500kbit\n"),
+        (Some(0), "class media: rate 1.00 Mbit/s -> 500 kbit/s\n"),
         "{}",
         finished.err
     );
@@ -185,18 +185,28 @@ pub fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
     thread::sleep(trial + Duration::from_millis(500));
     assert_eq!(stage.rate("media"), Some(500_000));
     stage.does(&["set", "class", "media", "rate", "4mbit"]);
+    // Changes that were kept are taken back one by one, the confirmed one as well.
+    let shown = stage.does(&["undo", "--dry-run"]);
+    assert!(shown.contains("class media: rate 4.00 Mbit/s -> 500 kbit/s"), "{shown}");
+    assert_eq!(stage.rate("media"), Some(4_000_000));
+    stage.does(&["undo"]);
+    assert_eq!(stage.rate("media"), Some(500_000));
+    stage.does(&["undo"]);
+    assert_eq!(stage.rate("media"), Some(1_000_000));
+    stage.refuses(1, &["undo"], &["no change was made since the start", "tidegate apply FILE"]);
+    stage.does(&["set", "class", "media", "rate", "4mbit"]);
     whole(&traffic.stop());
-    events.prints_times("set class media rate", 4 + late);
+    events.prints_times("set class media rate", 5 + late);
     events.signal(libc::SIGTERM);
     let (_, printed) = events.end();
     let times = |text: &str| printed.matches(text).count();
     let counts = (times("was taken back"), times("is confirmed"), times("set class media rate"));
-    assert_eq!(counts, (2 + late, 1, 4 + late), "{printed}");
+    assert_eq!(counts, (4 + late, 1, 5 + late), "{printed}");
     // Who, by which command, and what.
     let uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
     let audit = |line: &str| {
         line.contains(&format!("uid {uid}, process "))
-            && line.contains("--confirm 2s: in force, on trial: class media: rate 1mbit -> 500kbit")
+            && line.contains("--confirm 2s: in force, on trial: class media: rate 1.00 Mbit/s -> 500 kbit/s")
     };
     assert!(printed.lines().any(audit), "{printed}");
     stage.end();
@@ -215,8 +225,8 @@ pub fn a_promise_is_kept_refused_listed_and_ends() -> Ended {
     };
     share(500.0, 500.0);
     let mut promise = stage.starts(&["promise", "--port", "5004", "--min", "700kbit"]);
-    promise.prints("in class media: at least 700kbit a flow; one flow, granted ");
-    promise.prints("300kbit are left to promise");
+    promise.prints("in class media: at least 700 kbit/s a flow; one flow, granted ");
+    promise.prints("300 kbit/s are left to promise");
     promise.prints("promised while this command runs");
     promise.prints(" promised ");
     share(700.0, 300.0);
@@ -229,7 +239,7 @@ pub fn a_promise_is_kept_refused_listed_and_ends() -> Ended {
     stage.does(&["set", "class", "media", "rate", "3mbit"]);
     promise.prints_one_of(&["granted 1.", "granted 2"]);
     let listed = stage.does(&["promise"]);
-    assert!(listed.contains("at least 700kbit a flow") && listed.lines().count() == 1, "{listed}");
+    assert!(listed.contains("at least 700 kbit/s a flow") && listed.lines().count() == 1, "{listed}");
     let listed: Value = serde_json::from_str(&stage.does(&["promise", "--json"])).unwrap();
     assert_eq!((&listed[0]["minimum_bps"], &listed[0]["target"]["port"]), (&700_000.into(), &5_004.into()));
     promise.signal(libc::SIGINT);
@@ -450,7 +460,7 @@ pub fn what_is_wrong_is_said_and_changes_nothing() -> Ended {
         // `status` says what became of the process.
         let expected: &[&str] = match arguments[0] {
             "status" => &["nothing listens at ", "its process left no words"],
-            _ => &["cannot reach tidegate at ", "is it running?"],
+            _ => &["cannot reach tidegate at ", "`tidegate status` shows its last words"],
         };
         refused(at(nobody.to_str().unwrap()), 1, arguments, expected);
         let mut elsewhere = Command::new(env!("CARGO_BIN_EXE_tidegate"));
@@ -496,6 +506,7 @@ pub fn another_user_may_look_and_not_touch() -> Ended {
         (&["remove", "rule", "1"], "change what is shaped"),
         (&["confirm"], "confirm a change"),
         (&["confirm", "--rollback"], "take a change back"),
+        (&["undo"], "take a change back"),
     ] {
         let texts = [&format!("user {NOBODY} may not {text}")[..], "ask root"];
         refused(finished(command(arguments)), 1, arguments, &texts);
@@ -509,7 +520,7 @@ pub fn another_user_may_look_and_not_touch() -> Ended {
         refused(finished(command(arguments)), 1, arguments, texts);
     }
     let mut own = Printing::start(command(&["promise", "--port", "5004", "--min", "200kbit"]));
-    own.prints("at least 200kbit a flow; no flow of it yet");
+    own.prints("at least 200 kbit/s a flow; no flow of it yet");
     // What is not theirs they may not end; root may.
     let held: Value = serde_json::from_str(&stage.does(&["promise", "--json"])).unwrap();
     assert_eq!(held[0]["uid"], NOBODY);
@@ -549,11 +560,11 @@ pub fn a_reservation_is_kept_refused_listed_and_ends() -> Ended {
     assert_eq!(stage.does(&["reserve", "--list"]), "nothing is reserved\n");
     let reserve = ["reserve", "--rate", "500kbit", "--bucket", "6kB", "--max-packet", "1400B"];
     let mut kept = stage.starts(&[&reserve[..], &["--port", "5004", "--guaranteed", "--name", "studio"]].concat());
-    kept.prints("studio: 500kbit for ");
+    kept.prints("studio: 500 kbit/s for ");
     kept.prints("no packet waits longer than ");
     kept.prints("reserved while this command runs");
     let listed = stage.does(&["reserve", "--list"]);
-    assert!(listed.contains("studio: 500kbit") && listed.lines().count() == 1, "{listed}");
+    assert!(listed.contains("studio: 500 kbit/s") && listed.lines().count() == 1, "{listed}");
     assert!(stage.does(&["status"]).contains("studio"));
     // Under the reservation none is lost, and the rest of the link goes to the others.
     measured.hold(|| {
@@ -577,9 +588,9 @@ pub fn a_reservation_is_kept_refused_listed_and_ends() -> Ended {
     let began = Instant::now();
     let out = stage
         .does(&[&reserve[..], &["--flow", "destination-port=5004", "--flow", "protocol=udp", "--for", "2s"]].concat());
-    assert!(out.contains("500kbit"), "{out}");
+    assert!(out.contains("500 kbit/s"), "{out}");
     let listed = stage.does(&["reserve", "--list"]);
-    assert!(listed.contains("500kbit") || began.elapsed() >= Duration::from_secs(2), "{listed}");
+    assert!(listed.contains("500 kbit/s") || began.elapsed() >= Duration::from_secs(2), "{listed}");
     stage.until("the end of the reservation", |stage| stage.does(&["reserve", "--list"]) == "nothing is reserved\n");
     let (greedy, own) = (greedy.stop_lossy(), own.stop_lossy());
     assert_eq!((own.reordered(), greedy.reordered()), (0, 0));

@@ -1,0 +1,129 @@
+//! `undo`: takes back changes that were kept, the last one first.
+//!
+//! *Notes*: the configurations of the last [`MOST`] changes are kept in memory. A restart reads the files, and begins without any.
+
+use tidegate_config::edit;
+use tidegate_config::shaper::Config;
+use tidegate_control::calls::{Applied, Undo};
+use tidegate_control::protocol::{Code, Refusal};
+use tidegate_engine::SwapKind;
+use tidegate_live::shaping::Shaping;
+
+use super::{ConfigStore, Followers, change_all, differences_of, invalid};
+use crate::audit::{self, Author};
+use crate::directions::ShapedDirection;
+
+/// How many changes can be taken back one after the other.
+const MOST: usize = 16;
+
+/// The directions that a change was of, with their configurations before it.
+type Before = Vec<(usize, Config)>;
+
+/// What was in force before each of the last changes, the latest last.
+#[derive(Debug, Default)]
+pub(super) struct Earlier(Vec<Before>);
+
+impl Earlier {
+    /// Remembers what was in force before a change. A change of nothing is none.
+    pub fn push(&mut self, before: Before) {
+        if before.is_empty() {
+            return;
+        }
+        if self.0.len() == MOST {
+            self.0.remove(0);
+        }
+        self.0.push(before);
+    }
+    pub fn extend(&mut self, all: impl IntoIterator<Item = Before>) {
+        all.into_iter().for_each(|before| self.push(before));
+    }
+}
+
+impl ConfigStore {
+    /// Answers `undo`.
+    pub fn undo(
+        &mut self,
+        directions: &mut [ShapedDirection],
+        mut followers: Followers<'_>,
+        author: Author,
+        request: &Undo,
+    ) -> Result<Applied, Refusal> {
+        // Files that were read again without a difference were no change for anybody.
+        let is_other = |(at, config): &(usize, Config)| !edit::differences(&directions[*at].config, config).is_empty();
+        while self.earlier.0.last().is_some_and(|before| !before.iter().any(is_other)) {
+            self.earlier.0.pop();
+        }
+        let before = self.earlier.0.last().cloned().ok_or_else(|| {
+            Refusal::new(Code::NotFound, "no change was made since the start, or all were taken back")
+                .help("`tidegate apply FILE` puts another file in force")
+        })?;
+        let compared = before.iter().map(|(at, config)| (*at, directions[*at].config.clone(), config));
+        let differences = differences_of(directions, compared);
+        let mut applied = Applied { differences, warnings: String::new(), applied: false, in_place: false, rehomed: 0 };
+        if request.dry_run {
+            return Ok(applied);
+        }
+        self.put_in_force(directions, &mut followers, before, &mut applied)?;
+        self.earlier.0.pop();
+        let outcome = "the last change was taken back; what was in force before it is in force again";
+        audit::report(followers.notifier, author, "undo", outcome, &applied.differences);
+        Ok(applied)
+    }
+
+    /// Puts configurations in force, all or none, unless a change is on trial. Completes `applied`, and returns what was in
+    /// force before.
+    pub(super) fn put_in_force(
+        &self,
+        directions: &mut [ShapedDirection],
+        followers: &mut Followers<'_>,
+        changes: Vec<(usize, Config)>,
+        applied: &mut Applied,
+    ) -> Result<Before, Refusal> {
+        let shapings = directions.iter().filter_map(ShapedDirection::shaping);
+        for warning in shapings.flat_map(Shaping::slower) {
+            applied.warnings += &format!("warning: {warning}\n");
+        }
+        if let Some(left) = self.trial_left() {
+            let left = left.as_nanos().div_ceil(1_000_000_000);
+            return Err(invalid(format!("a change is on trial for another {left} s"))
+                .help("run `tidegate confirm` or `tidegate confirm --rollback` first"));
+        }
+        let in_kernel = |directions: &[ShapedDirection]| -> Vec<Option<bool>> {
+            let place = |one: &ShapedDirection| one.shaping().map(|shaping| shaping.in_kernel().is_some());
+            directions.iter().map(place).collect()
+        };
+        let earlier = in_kernel(directions);
+        let (before, swapped) = change_all(directions, followers, changes)?;
+        let places = earlier.into_iter().zip(in_kernel(directions)).zip(&*directions);
+        for ((_, place), direction) in places.filter(|((before, after), _)| before.is_some() && before != after) {
+            let place = if place == Some(true) { "the kernel" } else { "user space" };
+            applied.warnings += &format!(
+                "warning: {}: packets are queued in {place} now; the kernel may have dropped some that left while it exchanged \
+                 the queue of the interface\n",
+                direction.name
+            );
+        }
+        applied.applied = true;
+        applied.in_place = swapped.iter().all(|swapped| swapped.how == SwapKind::InPlace);
+        applied.rehomed = swapped.iter().map(|swapped| swapped.rehomed as u64).sum();
+        Ok(before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_config::shaper;
+    use tidegate_config::{Diagnostics, Source};
+
+    #[test]
+    fn the_oldest_changes_are_forgotten_and_changes_of_nothing_are_none() {
+        let text = "version = 1\n[discipline]\nkind = \"fifo\"\nlimit = \"4MB\"\n";
+        let config = shaper::load(&Source::new("undo.toml", text), &mut Diagnostics::new()).expect("valid");
+        let mut earlier = Earlier::default();
+        earlier.extend((0..MOST + 3).map(|at| vec![(at, config.clone())]));
+        earlier.push(Vec::new());
+        assert_eq!(earlier.0.len(), MOST);
+        assert_eq!(earlier.0.last().map(|before| before[0].0), Some(MOST + 2));
+    }
+}
