@@ -15,6 +15,7 @@
 //! are forwarded separately.
 
 pub mod backend;
+mod answers;
 mod change;
 mod command;
 mod coverage;
@@ -23,6 +24,7 @@ mod find;
 #[cfg(debug_assertions)]
 mod injection;
 mod interfaces;
+mod named;
 mod offload;
 mod options;
 mod owners;
@@ -56,6 +58,7 @@ pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven
 #[cfg(debug_assertions)]
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
+pub use named::{Addresses, KnownNames};
 pub use options::{MakeRecorder, Options, RecorderFactory};
 pub use owners::{devices, known_owners, resolve, user_name, user_number};
 pub use passing::{Passed, Passing};
