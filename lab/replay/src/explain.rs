@@ -255,7 +255,7 @@ fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec
         (Some(one), Some(other)) => Some(format!("{one} and {other}")),
         (one, other) => one.or(other),
     };
-    let text = |address: Option<std::net::IpAddr>| address.map(|address| address.to_string());
+    let text = |address: Option<IpAddr>| address.map(|address| address.to_string());
     let ends = [fields.hosts.source(), fields.hosts.destination()];
     let holds = ends.iter().flatten().any(|end| matches.hosts.iter().any(|prefix| prefix.contains(*end)));
     add("host", texts(&matches.hosts), either(text(ends[0]), text(ends[1])), holds);

@@ -90,6 +90,10 @@ impl Shaping {
     pub fn rules_off(&self) -> &std::collections::BTreeSet<u32> {
         &self.running.setup.names.off
     }
+    /// The names in rules, with the addresses that they have in the data path.
+    pub fn named(&self) -> &super::Addresses {
+        &self.running.setup.names.named
+    }
     /// The rules with a quota, and how far they have used it up.
     pub fn quotas(&self) -> Vec<QuotaState> {
         self.options.quotas.states(&self.running.config)

@@ -14,8 +14,8 @@
 //! [`LONGEST_WHOLE`](tidegate_engine::LONGEST_WHOLE), in the same way as a departing one, and its segments
 //! are forwarded separately.
 
-pub mod backend;
 mod answers;
+pub mod backend;
 mod change;
 mod command;
 mod coverage;
@@ -58,7 +58,7 @@ pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven
 #[cfg(debug_assertions)]
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
-pub use named::{Addresses, KnownNames};
+pub use named::{Addresses, KnownNames, leased};
 pub use options::{MakeRecorder, Options, RecorderFactory};
 pub use owners::{devices, known_owners, resolve, user_name, user_number};
 pub use passing::{Passed, Passing};

@@ -47,24 +47,12 @@ impl KnownNames {
     /// When answers cannot be seen, because the kernel lacks what that takes.
     pub fn addresses(&self, config: &Config) -> Result<Addresses, netlink::Error> {
         let mut state = lock(&self.0);
-        let (mut addresses, now) = (Addresses::new(), Instant::now());
-        let is_asked = config.rules.iter().flat_map(|rule| rule.matches.named()).any(|name| name.key() == "dns-name");
-        if is_asked {
+        let now = Instant::now();
+        let names = || config.rules.iter().flat_map(|rule| rule.matches.named());
+        if names().any(|name| matches!(name, Named::Answered(_))) {
             state.look(now)?;
         }
-        for name in config.rules.iter().flat_map(|rule| rule.matches.named()) {
-            let found = match &name {
-                Named::Device(device) => {
-                    let leases = state.leases();
-                    let of_device = leases.names().iter().filter(|(_, name)| device.is(name));
-                    // Those of IPv4 are the first ones.
-                    of_device.map(|(address, _)| *address).take(name.most()).collect()
-                }
-                Named::Answered(asked) => state.answers.addresses(asked, now),
-            };
-            addresses.insert(name, found);
-        }
-        Ok(addresses)
+        Ok(names().map(|name| (name.clone(), state.addresses(&name, now))).collect())
     }
 
     /// Looks at no packets any more once no rule has asked for long.
@@ -76,7 +64,25 @@ impl KnownNames {
     }
 }
 
+/// The addresses of the names in `config` without a running data path: those of leases. Nobody has seen answers.
+pub fn leased(config: &Config) -> Addresses {
+    let mut state = State::default();
+    let names = config.rules.iter().flat_map(|rule| rule.matches.named());
+    names.map(|name| (name.clone(), state.addresses(&name, Instant::now()))).collect()
+}
+
 impl State {
+    fn addresses(&mut self, name: &Named, now: Instant) -> BTreeSet<IpAddr> {
+        match name {
+            Named::Device(device) => {
+                let leased = self.leases().names().iter().filter(|(_, name)| device.is(name));
+                // Those of IPv4 are the first ones.
+                leased.map(|(address, _)| *address).take(name.most()).collect()
+            }
+            Named::Answered(asked) => self.answers.addresses(asked, now),
+        }
+    }
+
     /// Looks at the packets that have passed since the last call.
     fn look(&mut self, now: Instant) -> Result<(), netlink::Error> {
         if self.log.is_none() {

@@ -1,5 +1,6 @@
 //! `tidegate explain`: why a packet was classified, queued or dropped as it was.
 
+mod names;
 mod output;
 mod rate;
 mod simulated;
@@ -213,6 +214,7 @@ fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     // A packet that is described here came in by no interface.
     settings.setup.names.interfaces = true;
     settings.setup.names.macs = tidegate_live::shaping::devices(&config).unwrap_or_default();
+    settings.setup.names.named = names::without_running(name, &config);
     let invented = settings.invent_names(&config);
     if !invented.is_empty() {
         message!(
@@ -303,6 +305,7 @@ fn live(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let off = explained.rules_off.iter().map(|rule| rule.saturating_sub(1)).collect();
     let mut names = tidegate_engine::Names { off, ..tidegate_engine::Names::default() };
     names.macs = tidegate_live::shaping::devices(&config).unwrap_or_default();
+    names.named = names::of_running(&config, &explained.direction, &mut client)?;
     for user in config.rules.iter().flat_map(|rule| &rule.matches.users) {
         if let User::Name(name) = user {
             names.users.insert(name.clone(), tidegate_live::shaping::user_number(name).unwrap_or(u32::MAX));

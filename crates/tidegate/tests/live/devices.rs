@@ -125,7 +125,7 @@ pub fn forwarded_packets_are_known_by_the_interface_they_came_from() -> Ended {
 }
 
 /// The packets that a class has had.
-fn packets(pair: &Pair, at: &[&str; 2], class: &str) -> u64 {
+pub fn packets(pair: &Pair, at: &[&str; 2], class: &str) -> u64 {
     let status: serde_json::Value =
         serde_json::from_str(&succeeds(pair, &["status", "--json", at[0], at[1]])).expect("JSON");
     let classes = status["directions"][0]["classes"].as_array().expect("classes").clone();

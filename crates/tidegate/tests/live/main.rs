@@ -8,6 +8,7 @@ mod devices;
 mod exec;
 mod faulty;
 mod measure;
+mod names;
 mod promise;
 mod record;
 mod run;
@@ -66,6 +67,8 @@ fn main() -> ExitCode {
         #[nightly, once] faulty::a_reservation_outlives_outages_with_its_command,
         #[once] faulty::bugs_when_it_is_built_or_thrown_away_stop_nothing,
         devices::forwarded_packets_are_known_by_the_interface_they_came_from,
+        names::a_device_is_known_by_the_name_in_its_lease,
+        names::a_host_is_known_by_the_answer_that_named_it,
         devices::a_device_is_known_by_its_hardware_address_while_it_is_a_neighbour,
         times::a_rule_begins_at_its_hour_and_no_packet_is_lost,
         times::a_quota_is_used_up_outlives_a_crash_and_begins_anew,
