@@ -9,6 +9,7 @@ mod exec;
 mod faulty;
 mod measure;
 mod names;
+mod reboot;
 mod promise;
 mod record;
 mod run;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         run::killed_it_stops_no_traffic_and_starts_again,
         run::a_qdisc_that_shapes_below_is_announced,
         run::the_history_of_one_run_is_that_of_the_next,
+        reboot::history_and_quotas_outlive_a_reboot,
         run::signals_that_ask_for_reports_do_not_end_it,
         run::a_wrong_interface_is_named_with_the_right_ones,
         run::missing_permission_is_said,
