@@ -70,6 +70,7 @@ fn main() -> ExitCode {
         devices::forwarded_packets_are_known_by_the_interface_they_came_from,
         names::a_device_is_known_by_the_name_in_its_lease,
         names::a_host_is_known_by_the_answer_that_named_it,
+        names::the_answer_to_a_host_behind_a_gateway_is_seen,
         devices::a_device_is_known_by_its_hardware_address_while_it_is_a_neighbour,
         times::a_rule_begins_at_its_hour_and_no_packet_is_lost,
         times::a_quota_is_used_up_outlives_a_crash_and_begins_anew,

@@ -5,8 +5,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::at_pair::{command, succeeds};
-use crate::devices::packets;
+use crate::devices::{lan_behind, packets};
 use crate::running::{PATIENCE, Running, Traffic};
+use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::nft::{self, Chain, Compare, Expression, Family, MetaKey, Ownership, Rule, Table};
 use tidegate_testbed::Ended;
 use tidegate_testbed::files::Folder;
 use tidegate_testbed::veth::{DEVICE, LEFT, Pair, RIGHT};
@@ -118,8 +120,9 @@ pub fn a_host_is_known_by_the_answer_that_named_it() -> Ended {
     let explained = succeeds(&pair, &words);
     assert!(explained.contains("dns-name") && explained.contains("named"), "{explained}");
     let tables = || {
-        let listed = pair.left.command("nft").unwrap().args(["list", "tables"]).output().expect("nft");
-        String::from_utf8_lossy(&listed.stdout).into_owned()
+        let listed = || nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap();
+        let names: Vec<String> = pair.left.run(listed).unwrap().into_iter().map(|(_, name)| name).collect();
+        names.join(" ")
     };
     assert!(tables().contains("tidegate-log"), "{}", tables());
     let arrivals = traffic.stop();
@@ -128,5 +131,62 @@ pub fn a_host_is_known_by_the_answer_that_named_it() -> Ended {
     let (ended, _, said) = running.end();
     assert!(ended.success(), "{said}");
     assert!(!tables().contains("tidegate"), "{}", tables());
+    Ended::Passed
+}
+
+/// Translates the addresses of what leaves by the shaped interface, as gateways do.
+fn masquerade(socket: &mut Socket) -> Result<(), tidegate_live::netlink::Error> {
+    let mut name = DEVICE.as_bytes().to_vec();
+    name.resize(16, 0);
+    let chain = Chain { name: "out".into(), hook: Some((libc::NF_INET_POST_ROUTING as u32, 100)) };
+    let expressions = vec![
+        Expression::Meta(MetaKey::OutName, 1),
+        Expression::Compare(1, Compare::Equal, name),
+        Expression::Unknown("masq".into()),
+    ];
+    let rule = Rule { chain: "out".into(), comment: "masquerade".into(), expressions };
+    let table = Table { family: Family::Ipv4, name: "gateway".into(), chains: vec![chain], rules: vec![rule] };
+    nft::create(socket, &[table], Ownership::Persistent)
+}
+
+/// The question of a host behind a gateway that translates addresses, and its answer.
+pub fn the_answer_to_a_host_behind_a_gateway_is_seen() -> Ended {
+    let (pair, scratch) = (Pair::new(), Folder::new("forwarded"));
+    let (lan, own) = lan_behind(&pair);
+    let mut socket = pair.left.run(|| Socket::open(Protocol::Netfilter).unwrap()).unwrap();
+    if let Err(error) = masquerade(&mut socket) {
+        return Ended::Skipped(format!("this kernel does not translate addresses: {error}"));
+    }
+    let file = scratch.write("forwarded.toml", file("dns-name = \"www.example.com\""));
+    let (path, control) = (file.to_str().unwrap(), scratch.0.join("s"));
+    let at = ["--control", control.to_str().unwrap()];
+    let mut running = Running::start(command(&pair, &["run", path, "--interface", DEVICE, at[0], at[1]]));
+    running.says("control socket");
+    let resolver = lan.run(|| UdpSocket::bind((own, 0)).unwrap()).unwrap();
+    let server = pair.right.run(|| UdpSocket::bind((RIGHT[0], 53)).unwrap()).unwrap();
+    server.set_read_timeout(Some(PATIENCE)).unwrap();
+    resolver.set_read_timeout(Some(PATIENCE)).unwrap();
+    resolver.send_to(&message(7, None), (RIGHT[0], 53)).unwrap();
+    let mut buffer = [0; 512];
+    let (_, from) = server.recv_from(&mut buffer).unwrap();
+    assert_eq!(from.ip(), LEFT[0], "translated");
+    server.send_to(&message(7, Some(RIGHT[0])), from).unwrap();
+    resolver.recv_from(&mut buffer).expect("the answer");
+    let deadline = Instant::now() + PATIENCE;
+    while !succeeds(&pair, &["status", at[0], at[1]]).contains(&format!("www.example.com has {} now", RIGHT[0])) {
+        assert!(Instant::now() < deadline, "the answer is not seen");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let before = packets(&pair, &at, "named");
+    for _ in 0..50 {
+        resolver.send_to(&[0; 500], (RIGHT[0], 9)).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let named = packets(&pair, &at, "named") - before;
+    assert!(named >= 50, "{named}");
+    running.signal(libc::SIGTERM);
+    let (ended, _, said) = running.end();
+    assert!(ended.success(), "{said}");
     Ended::Passed
 }
