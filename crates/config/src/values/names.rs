@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn other_texts_are_refused_with_an_example() {
         let long = format!("{}.com", "a".repeat(64));
-        for text in ["", "*", "*.", "a..b", "www.*.com", "ex ample.com", "ü.de", ".com", &long, &"a.".repeat(127)] {
+        for text in ["", "*", "*.", "a..b", "www.*.com", "ex ample.com", "ü.de", ".com", &long, &"a.".repeat(128)] {
             let wrong = DnsName::from_text(text).expect_err(text);
             assert!(wrong.help.contains("*.example.com"), "{text}");
         }
