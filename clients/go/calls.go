@@ -587,6 +587,9 @@ type DirectionStatus struct {
 	// The rules with a quota, in the order of the file.
 	Quotas []QuotaStatus `json:"quotas,omitempty"`
 
+	// The names in rules whose addresses change, in the order of the file.
+	Names []NameStatus `json:"names,omitempty"`
+
 	// The discipline in the kernel that queues packets; absent where they are queued in user space.
 	InKernel string `json:"in_kernel,omitempty"`
 
@@ -1409,6 +1412,21 @@ type LineObservation struct {
 
 	// The part of it that the line adds.
 	OverheadBps uint64 `json:"overhead_bps"`
+}
+
+// A name in a rule, and the addresses that it has now.
+type NameStatus struct {
+	// The number of the rule, from 1.
+	Rule uint32 `json:"rule"`
+
+	// The key of the rule: `host-name` or `dns-name`.
+	Key string `json:"key"`
+
+	// The name as the file has it.
+	Name string `json:"name"`
+
+	// Its addresses, in order; empty while none is known.
+	Addresses []netip.Addr `json:"addresses,omitempty"`
 }
 
 // An observation: the measurements of one moment.

@@ -423,6 +423,8 @@ export interface DirectionStatus {
   timed_rules?: string[];
   /** The rules with a quota, in the order of the file. */
   quotas?: QuotaStatus[];
+  /** The names in rules whose addresses change, in the order of the file. */
+  names?: NameStatus[];
   /** The discipline in the kernel that queues packets; absent where they are queued in user space. */
   in_kernel?: string;
   /**
@@ -981,6 +983,18 @@ export interface LineObservation {
   used_bps: number;
   /** The part of it that the line adds. */
   overhead_bps: number;
+}
+
+/** A name in a rule, and the addresses that it has now. */
+export interface NameStatus {
+  /** The number of the rule, from 1. */
+  rule: number;
+  /** The key of the rule: `host-name` or `dns-name`. */
+  key: string;
+  /** The name as the file has it. */
+  name: string;
+  /** Its addresses, in order; empty while none is known. */
+  addresses?: string[];
 }
 
 /** An observation: the measurements of one moment. */

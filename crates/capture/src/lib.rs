@@ -1,8 +1,9 @@
 //! Packets as bytes: parsing of headers ([`dissect`]), writing of code points and marks ([`rewrite`]), rate advice in QUIC
-//! datagrams ([`scone`]), and capture files ([`read`], [`write`](mod@write)).
+//! datagrams ([`scone`]), names and addresses in answers of the Domain Name System ([`dns`]), and capture files ([`read`], [`write`](mod@write)).
 #![deny(missing_docs)]
 
 pub mod dissect;
+pub mod dns;
 pub mod link;
 pub mod passive;
 pub mod read;

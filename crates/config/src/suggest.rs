@@ -88,6 +88,8 @@ const SYNONYMS: &[Synonyms] = &[
         &["mac", "mac-address", "hwaddr", "ether", "ether-source"],
         &[("mac", ""), ("mark", "matches what nftables marks: `ether saddr 02:00:00:00:00:01 meta mark set 0x10`")],
     ),
+    (&["hostname", "device", "client", "dhcp-name"], &[("host-name", "")]),
+    (&["domain", "site", "website", "fqdn", "dns", "sni", "url"], &[("dns-name", "")]),
     (
         &["interface", "in-interface", "iif", "iifname", "dev", "from"],
         &[("from-interface", ""), ("mark", "matches what nftables marks: `iifname br-guest meta mark set 0x10`")],

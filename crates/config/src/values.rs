@@ -11,11 +11,13 @@ use crate::decode::{Scalar, Wrong};
 use crate::suggest;
 
 mod mac;
+mod names;
 mod quota;
 mod times;
 mod traits;
 
 pub use mac::Mac;
+pub use names::{DnsName, HostName};
 pub use quota::{Date, Period, Quota};
 pub use times::{Times, WallStart, WeekMinute};
 pub use traits::{Lengths, MessageType, TcpFlags, icmp_type_name, tcp_flag_names};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Bounds, Config, Rule};
 use tidegate_config::values::{User, WeekMinute};
-use tidegate_control::calls::{FollowStatus, GuardianStatus, QuotaStatus, TimedRuleStatus};
+use tidegate_control::calls::{FollowStatus, GuardianStatus, NameStatus, QuotaStatus, TimedRuleStatus};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_live::guardian::{Condition, Guardian, Page};
@@ -91,7 +91,7 @@ impl ShapedDirection {
             Ok(false) => Vec::new(),
             Err(error) if before.as_ref() == Some(&error) => Vec::new(),
             Ok(true) => self.timed_rules().into_iter().chain(self.changed_quotas(&off)).collect(),
-            Err(error) => vec![format!("rules with `when`, `quota` or `mac` could not be changed: {error}")],
+            Err(error) => vec![format!("rules with `when`, `quota`, `mac` or a name could not be changed: {error}")],
         }
     }
     /// The rules that hold at some times only, each with whether it holds now and until when.
@@ -121,6 +121,20 @@ impl ShapedDirection {
     /// The rules with a quota.
     pub(crate) fn quotas(&self) -> Vec<QuotaStatus> {
         self.shaping.as_ref().map_or_else(Vec::new, quotas::status)
+    }
+    /// The names in rules, with the addresses that they have now.
+    pub(crate) fn named(&self) -> Vec<NameStatus> {
+        let Some(shaping) = &self.shaping else { return Vec::new() };
+        let (rules, known) = (&shaping.config().rules, shaping.named());
+        let named = (1..).zip(rules).flat_map(|(rule, of)| of.matches.named().map(move |name| (rule, name)));
+        named
+            .map(|(rule, name)| NameStatus {
+                rule,
+                key: name.key().into(),
+                name: name.to_string(),
+                addresses: known.get(&name).into_iter().flatten().copied().collect(),
+            })
+            .collect()
     }
     /// Takes the data path out; dropping it ends shaping.
     pub(crate) fn take_shaping(&mut self) -> Option<Shaping> {

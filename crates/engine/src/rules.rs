@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use tidegate_config::discipline::Discipline;
-use tidegate_config::shaper::{Config, FairBy, FlowBy, Match, Owners, Root, UnknownOwner};
+use tidegate_config::shaper::{Config, FairBy, FlowBy, Match, Named, Owners, Root, UnknownOwner};
 use tidegate_config::values::Mac;
 use tidegate_core::classify::{self, BuildError, Classifier, Fields, Target};
 use tidegate_core::flow::{self, FlowHash};
@@ -33,6 +33,13 @@ pub enum BuildFailure {
         rule: usize,
         /// The hardware address.
         mac: Mac,
+    },
+    /// A rule has a name whose addresses the data path does not know.
+    NoNames {
+        /// The number of the rule, from 1.
+        rule: usize,
+        /// The name.
+        name: Named,
     },
     /// A rule names an interface by which packets came in, which the data path does not know.
     NoInterfaces {
@@ -72,6 +79,17 @@ impl fmt::Display for BuildFailure {
                 f,
                 "rule {rule}: nobody knows here which addresses `{mac}` has; write `host` with its addresses, or use `tidegate run`"
             ),
+            Self::NoNames { rule, name } => {
+                let whose = match name {
+                    Named::Device(_) => "nobody reads leases here",
+                    Named::Answered(_) => "nobody sees answers of the Domain Name System here",
+                };
+                write!(
+                    f,
+                    "rule {rule} has `{} = \"{name}\"`, and {whose}; write `host` with the addresses, or use `tidegate run`",
+                    name.key()
+                )
+            }
             Self::NoInterfaces { rule, name } => write!(
                 f,
                 "rule {rule}: nobody knows here which packets came in by `{name}`; write `source` with the addresses behind it, or use \
@@ -100,6 +118,8 @@ pub struct Names {
     pub interfaces: bool,
     /// The addresses of devices by hardware address; none for a device that is not there.
     pub macs: BTreeMap<Mac, BTreeSet<IpAddr>>,
+    /// The addresses of names; none for a name that has no address now.
+    pub named: BTreeMap<Named, BTreeSet<IpAddr>>,
     /// The indices of the rules that match nothing now, because it is not their time or their quota is used up.
     pub off: BTreeSet<u32>,
 }
@@ -298,6 +318,9 @@ impl Owners for &Names {
     fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>> {
         Some(self.macs.get(&mac)?.iter().copied().collect())
     }
+    fn named(&mut self, name: &Named) -> Option<Vec<IpAddr>> {
+        Some(self.named.get(name)?.iter().copied().collect())
+    }
 }
 
 impl BuildFailure {
@@ -320,6 +343,7 @@ impl BuildFailure {
             UnknownOwner::User(name) => Self::UnknownUser { rule, name },
             UnknownOwner::Interface(name) => Self::NoInterfaces { rule, name },
             UnknownOwner::Mac(mac) => Self::NoNeighbours { rule, mac },
+            UnknownOwner::Named(name) => Self::NoNames { rule, name },
             UnknownOwner::ControlGroup(path) => {
                 let why = "this data path does not know control groups".into();
                 Self::UnknownControlGroup { rule, path, why }
@@ -368,6 +392,42 @@ mod tests {
         assert_eq!(classes(rule, Some(&[])), Ok([0; 4]), "a device that is not there has no packets");
         let narrower = format!("{rule}\nhost = \"192.0.2.0/24\"\nsource = \"192.0.2.7\"");
         assert_eq!(classes(&narrower, Some(&["192.0.2.7", "2001:db8::7"])), Ok([1, 0, 0, 0]));
+    }
+
+    /// The class of a packet between two hosts when the names have these addresses.
+    fn class_of(rule: &str, named: &[(Named, &str)], hosts: [&str; 2]) -> Result<u32, BuildFailure> {
+        let text = format!(
+            "version = 1\n[[class]]\nname = \"rest\"\nrate = \"1mbit\"\ndefault = true\n\
+             [[class]]\nname = \"named\"\nrate = \"1mbit\"\n[[rule]]\nclass = \"named\"\n{rule}\n"
+        );
+        let (source, mut diagnostics) = (Source::new("names.toml", text), Diagnostics::new());
+        let config =
+            shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        let mut names = Names::default();
+        for (name, address) in named {
+            names.named.entry(name.clone()).or_default().insert(address.parse().expect("an address"));
+        }
+        let rules = Rules::new(&config, &Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names })?;
+        let [source, destination] = hosts.map(|host| host.parse().expect("an address"));
+        Ok(rules.classify(&Fields { hosts: Hosts::V4 { source, destination }, ..Fields::default() }).class.0)
+    }
+
+    #[test]
+    fn names_are_their_addresses_and_two_keys_mean_both_ends() {
+        let (device, site) =
+            (Named::Device("laptop".parse().unwrap()), Named::Answered("*.example.com".parse().unwrap()));
+        let named = [(device, "192.0.2.7"), (site.clone(), "198.51.100.1"), (site, "198.51.100.2")];
+        let rule = "host-name = \"laptop\"\ndns-name = \"*.example.com\"";
+        for (hosts, class) in [
+            (["192.0.2.7", "198.51.100.2"], 1),
+            (["198.51.100.1", "192.0.2.7"], 1),
+            (["192.0.2.8", "198.51.100.1"], 0),
+            (["192.0.2.7", "198.51.100.3"], 0),
+        ] {
+            assert_eq!(class_of(rule, &named, hosts), Ok(class), "{hosts:?}");
+        }
+        let failure = class_of("dns-name = \"example.com\"", &named, ["192.0.2.7", "198.51.100.1"]).unwrap_err();
+        assert!(failure.to_string().contains("nobody sees answers of the Domain Name System here"), "{failure}");
     }
 
     #[test]

@@ -10,6 +10,8 @@
 //! | [`nfqueue`] | packets out of the kernel and verdicts back into it, in batches |
 //! | [`marks`] | which bits of the firewall mark carry tags and actions |
 //! | [`nft`] | nf_tables: tables, chains and rules as values |
+//! | [`nflog`] | copies of packets of a port, beside their way |
+//! | [`leases`] | the names of hosts in leases and `/etc/hosts` |
 //! | [`rules`] | the rules that lead an interface through a queue, verified and removed |
 //! | [`rtnl`] | links, addresses, routes, and notice of their changes |
 //! | [`netns`] | temporary network namespaces, as root and without |
@@ -26,9 +28,11 @@
 pub mod bypass;
 pub mod doctor;
 pub mod guardian;
+pub mod leases;
 pub mod marks;
 pub mod netlink;
 pub mod netns;
+pub mod nflog;
 pub mod nfqueue;
 pub mod nft;
 pub mod peers;

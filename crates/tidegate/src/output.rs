@@ -1,6 +1,7 @@
 //! Writes to the terminal and to files.
 
 use std::io::{IsTerminal, Write};
+use std::net::IpAddr;
 use std::path::Path;
 
 use tidegate_config::decode::printable;
@@ -32,6 +33,17 @@ impl Write for Text {
     }
     fn flush(&mut self) -> std::io::Result<()> {
         self.0.flush()
+    }
+}
+
+/// The addresses that a name has, as the end of a sentence: the first eight of them.
+pub fn addresses(all: &[IpAddr]) -> String {
+    const SHOWN: usize = 8;
+    let first: Vec<String> = all.iter().take(SHOWN).map(ToString::to_string).collect();
+    match all.len() {
+        0 => "has no address that is known now".into(),
+        1..=SHOWN => format!("has {} now", first.join(", ")),
+        more => format!("has {} and {} more now", first.join(", "), more - SHOWN),
     }
 }
 

@@ -81,6 +81,7 @@ impl Plan {
         let mut keys: Vec<_> = config.rules.iter().flat_map(|rule| rule.matches.keys_of_packets()).collect();
         keys.extend(config.rules.iter().filter_map(|rule| rule.matches.key_of_clock()));
         keys.extend(config.rules.iter().find(|rule| !rule.matches.macs.is_empty()).map(|_| "mac"));
+        keys.extend(config.rules.iter().flat_map(|rule| rule.matches.named()).map(|name| name.key()));
         keys.extend(
             config.rules.iter().find(|rule| !rule.matches.from_interfaces.is_empty()).map(|_| "from-interface"),
         );

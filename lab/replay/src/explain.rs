@@ -9,8 +9,10 @@
 mod json;
 mod times;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Read;
+use std::net::IpAddr;
 
 use tidegate_config::shaper::{Config, Match};
 use tidegate_config::values::{Protocol, User, dscp_name, icmp_type_name, tcp_flag_names};
@@ -192,6 +194,22 @@ pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condit
     explained
 }
 
+/// The conditions whose addresses are known beside the configuration: their keys, the values wanted, and whether they hold.
+fn by_changing_addresses(matches: &Match, fields: &Fields, names: &Names) -> [(&'static str, Vec<String>, bool); 3] {
+    let ends = [fields.hosts.source(), fields.hosts.destination()];
+    let is_end = |addresses: Option<&BTreeSet<IpAddr>>| {
+        addresses.is_some_and(|addresses| ends.iter().flatten().any(|end| addresses.contains(end)))
+    };
+    let named = |key: &'static str| {
+        let of_key: Vec<_> = matches.named().filter(|name| name.key() == key).collect();
+        let holds = of_key.iter().any(|name| is_end(names.named.get(name)));
+        (key, of_key.iter().map(ToString::to_string).collect(), holds)
+    };
+    let macs = matches.macs.iter().map(ToString::to_string).collect();
+    let holds = matches.macs.iter().any(|mac| is_end(names.macs.get(mac)));
+    [("mac", macs, holds), named("host-name"), named("dns-name")]
+}
+
 fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condition> {
     let mut explained = Vec::new();
     let mut add = |key, wanted: Vec<String>, has: Option<String>, holds: bool| {
@@ -237,16 +255,13 @@ fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec
         (Some(one), Some(other)) => Some(format!("{one} and {other}")),
         (one, other) => one.or(other),
     };
-    let text = |address: Option<std::net::IpAddr>| address.map(|address| address.to_string());
+    let text = |address: Option<IpAddr>| address.map(|address| address.to_string());
     let ends = [fields.hosts.source(), fields.hosts.destination()];
     let holds = ends.iter().flatten().any(|end| matches.hosts.iter().any(|prefix| prefix.contains(*end)));
     add("host", texts(&matches.hosts), either(text(ends[0]), text(ends[1])), holds);
-    let [source, destination] = [fields.hosts.source(), fields.hosts.destination()];
-    let is_device = |end: &std::net::IpAddr| {
-        matches.macs.iter().any(|mac| names.macs.get(mac).is_some_and(|device| device.contains(end)))
-    };
-    let holds = [source, destination].iter().flatten().any(is_device);
-    add("mac", matches.macs.iter().map(ToString::to_string).collect(), either(text(source), text(destination)), holds);
+    for (key, wanted, holds) in by_changing_addresses(matches, fields, names) {
+        add(key, wanted, either(text(ends[0]), text(ends[1])), holds);
+    }
     let ends = [fields.source_port, fields.destination_port];
     let holds =
         ends.iter().flatten().any(|end| matches.ports.iter().any(|ports| (ports.first..=ports.last).contains(end)));

@@ -74,6 +74,9 @@ impl Settings {
         for (path, id) in invented.cgroups {
             names.cgroups.entry(path).or_insert(id);
         }
+        for (name, addresses) in invented.named {
+            names.named.entry(name).or_insert(addresses);
+        }
         for (mac, addresses) in invented.macs {
             names.macs.entry(mac).or_insert(addresses);
         }

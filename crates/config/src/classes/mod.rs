@@ -13,8 +13,8 @@ use tidegate_core::{Bytes, ClassId, Dscp, Rate, Span};
 
 use crate::discipline::Discipline;
 use crate::values::{
-    Lengths, Mac, Mark, MessageType, Percent, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User, WeekMinute,
-    dscp_name,
+    DnsName, HostName, Lengths, Mac, Mark, MessageType, Percent, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User,
+    WeekMinute, dscp_name,
 };
 
 pub use file::{Advice, Bursts, FairBy, FlowBy, Sharing};
@@ -212,6 +212,10 @@ pub struct Match {
     pub destination_ports: Vec<Ports>,
     /// Devices at either end: hosts with the addresses that the neighbours with these hardware addresses have.
     pub macs: Vec<Mac>,
+    /// Devices at either end: hosts with the addresses that leases have for these names.
+    pub host_names: Vec<HostName>,
+    /// Hosts at either end: those with the addresses that passing answers of the Domain Name System had for these names.
+    pub dns_names: Vec<DnsName>,
     /// Ports at either end.
     pub ports: Vec<Ports>,
     /// Whether packets match, too, that meet the other conditions with source and destination exchanged.
@@ -283,6 +287,8 @@ impl fmt::Display for Match {
             ("destination-port", texts(&self.destination_ports)),
             ("host", texts(&self.hosts)),
             ("mac", texts(&self.macs)),
+            ("host-name", texts(&self.host_names)),
+            ("dns-name", texts(&self.dns_names)),
             ("port", texts(&self.ports)),
             ("mark", texts(&self.marks)),
             ("uid", texts(&self.users)),

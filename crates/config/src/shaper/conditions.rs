@@ -3,6 +3,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
@@ -10,12 +11,14 @@ use tidegate_core::classify::{self, BuildError, Cause, Classifier, DscpSet, Mark
 
 use crate::classes::{Match, Rule};
 use crate::diagnostic::{Diagnostics, Place};
-use crate::values::{Mac, Ports, Prefix, User};
+use crate::values::{DnsName, HostName, Mac, Ports, Prefix, User};
 
 /// The largest number of conjunctions that one rule may expand to.
 const MOST_CONJUNCTIONS: usize = 1 << 16;
-/// The most addresses of a neighbour that a rule with `mac` means.
+/// The most addresses of a neighbour that a rule with `mac` means, and of a device that one with `host-name` means.
 pub const MOST_ADDRESSES: usize = 32;
+/// The most addresses that a name in a rule with `dns-name` means.
+pub const MOST_ANSWERED: usize = 64;
 /// With more conjunctions than this, rules are not compared with each other, because that can take quadratic time.
 const MOST_COMPARED: usize = 1 << 16;
 
@@ -30,6 +33,43 @@ pub trait Owners {
     fn interface(&mut self, name: &str) -> Option<u64>;
     /// The addresses of the neighbour with a hardware address; `None` where nobody knows neighbours.
     fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>>;
+    /// The addresses that a name has; `None` where nobody knows names.
+    fn named(&mut self, name: &Named) -> Option<Vec<IpAddr>>;
+}
+
+/// A name whose addresses change while rules are in force.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Named {
+    /// A device, by the name that it has in leases.
+    Device(HostName),
+    /// A host, by the names that passing answers of the Domain Name System have for it.
+    Answered(DnsName),
+}
+
+impl Named {
+    /// The key by which rules name it.
+    pub fn key(&self) -> &'static str {
+        match self {
+            Self::Device(_) => "host-name",
+            Self::Answered(_) => "dns-name",
+        }
+    }
+    /// The most addresses of it that count.
+    pub fn most(&self) -> usize {
+        match self {
+            Self::Device(_) => MOST_ADDRESSES,
+            Self::Answered(_) => MOST_ANSWERED,
+        }
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(name) => name.fmt(f),
+            Self::Answered(name) => name.fmt(f),
+        }
+    }
 }
 
 /// A name that does not exist on this machine.
@@ -43,6 +83,8 @@ pub enum UnknownOwner {
     Interface(String),
     /// A hardware address, where nobody knows neighbours.
     Mac(Mac),
+    /// A name, where nobody knows which addresses it has.
+    Named(Named),
 }
 
 impl Match {
@@ -90,17 +132,18 @@ impl Match {
         if !self.macs.is_empty() {
             let mut devices = Vec::new();
             for mac in &self.macs {
-                let addresses = owners.addresses(*mac).ok_or(UnknownOwner::Mac(*mac))?;
-                devices.extend(addresses.into_iter().map(classify::Prefix::host));
+                devices.extend(owners.addresses(*mac).ok_or(UnknownOwner::Mac(*mac))?);
             }
-            // Without addresses no packet is from or to the devices.
-            let mut narrowed = std::mem::take(&mut all);
-            if !devices.is_empty() {
-                either_end(&mut narrowed, &devices, |one, device| {
-                    one.source = Some(one.source.map_or(Some(*device), |source| within_both(source, *device))?);
-                    Some(())
-                });
-                all = narrowed;
+            one_of(&mut all, devices);
+        }
+        for key in ["host-name", "dns-name"] {
+            let names: Vec<Named> = self.named().filter(|name| name.key() == key).collect();
+            let mut hosts = Vec::new();
+            for name in &names {
+                hosts.extend(owners.named(name).ok_or_else(|| UnknownOwner::Named(name.clone()))?);
+            }
+            if !names.is_empty() {
+                one_of(&mut all, hosts);
             }
         }
         if !self.ports.is_empty() {
@@ -120,6 +163,12 @@ impl Match {
         Ok(all)
     }
 
+    /// The names of this rule whose addresses change while it is in force.
+    pub fn named(&self) -> impl Iterator<Item = Named> {
+        let devices = self.host_names.iter().cloned().map(Named::Device);
+        devices.chain(self.dns_names.iter().cloned().map(Named::Answered))
+    }
+
     /// An upper bound on the number of conjunctions.
     fn combinations(&self) -> usize {
         [
@@ -131,6 +180,8 @@ impl Match {
             self.cgroups.len() + self.from_interfaces.len(),
             self.hosts.len().saturating_mul(2),
             self.macs.len().saturating_mul(2 * MOST_ADDRESSES),
+            self.host_names.len().saturating_mul(2 * MOST_ADDRESSES),
+            self.dns_names.len().saturating_mul(2 * MOST_ANSWERED),
             if self.ports.is_empty() { 1 } else { 2 },
             if self.both_ways { 2 } else { 1 },
         ]
@@ -177,6 +228,21 @@ fn either_end<T>(
     }
     narrowed.retain(|one| !one.is_contradiction());
     *all = narrowed;
+}
+
+/// Demands one of `hosts` at either end. Several of them may have the same address.
+fn one_of(all: &mut Vec<classify::Match>, mut hosts: Vec<IpAddr>) {
+    hosts.sort_unstable();
+    hosts.dedup();
+    if hosts.is_empty() {
+        // Without addresses no packet is from or to the hosts.
+        all.clear();
+    }
+    let hosts: Vec<_> = hosts.into_iter().map(classify::Prefix::host).collect();
+    either_end(all, &hosts, |one, host| {
+        one.source = Some(one.source.map_or(Some(*host), |source| within_both(source, *host))?);
+        Some(())
+    });
 }
 
 /// The conditions on the packets that answer.
@@ -232,6 +298,9 @@ impl Owners for Numbered {
         self.cgroup(&format!("/{name}"))
     }
     fn addresses(&mut self, _: Mac) -> Option<Vec<IpAddr>> {
+        Some(Vec::new())
+    }
+    fn named(&mut self, _: &Named) -> Option<Vec<IpAddr>> {
         Some(Vec::new())
     }
 }

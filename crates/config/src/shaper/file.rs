@@ -8,7 +8,9 @@ pub use crate::classes::file::{DisplaceSection, FeedbackSection, ShaperSection};
 use crate::decode::{Many, Spanned};
 pub use crate::discipline::ClassSection;
 use crate::discipline::Discipline;
-use crate::values::{Lengths, Mac, Mark, MessageType, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User};
+use crate::values::{
+    DnsName, HostName, Lengths, Mac, Mark, MessageType, Ports, Prefix, Protocol, Quota, TcpFlags, Times, User,
+};
 
 crate::record! {
     /// A shaper file of Tidegate: either a `shaper` with classes, or one `discipline` of any kind.
@@ -192,6 +194,13 @@ crate::record! {
         /// Devices at either end by hardware address: packets from and to the addresses that the table of neighbours of this machine has
         /// for them, up to 32 for each. Devices behind another router are not neighbours.
         pub mac: Many<Spanned<Mac>>,
+        /// Devices at either end by name: packets from and to the addresses that the leases of a DHCP server on this machine, or its
+        /// `/etc/hosts`, have for them, up to 32 for each. A name without a domain means the device in any domain.
+        pub host_name: Many<Spanned<HostName>>,
+        /// Hosts at either end by the name that was looked up: packets from and to the addresses that answers of the Domain Name System
+        /// had for it, as they passed this machine in plain text, up to 64 for each. `*.example.com` means all names below
+        /// `example.com`.
+        pub dns_name: Many<Spanned<DnsName>>,
         /// Sending ports.
         pub source_port: Many<Spanned<Ports>>,
         /// Receiving ports.

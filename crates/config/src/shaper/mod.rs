@@ -22,7 +22,7 @@ pub use crate::classes::{
     Advice, Borrow, Bursts, Class, Displace, DividedBy, EcnFeedback, FairBy, Feedback, FlowBy, Follow, Match, Rule,
     Shaper, Sharing,
 };
-pub use conditions::{MOST_ADDRESSES, Owners, UnknownOwner};
+pub use conditions::{MOST_ADDRESSES, MOST_ANSWERED, Named, Owners, UnknownOwner};
 pub use config::{Config, Interface, MOST_INTERFACES, MOST_THREADS, Root, Statistics};
 pub use control::{Bounds, Control, EVENTS, Hook};
 pub use file::{DataPath, Detail, Direction, Unattended};

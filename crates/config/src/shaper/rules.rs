@@ -262,6 +262,8 @@ fn matches(section: &RuleSection) -> Match {
         destination_ports: values(&section.destination_port),
         hosts: values(&section.host),
         macs: values(&section.mac),
+        host_names: values(&section.host_name),
+        dns_names: values(&section.dns_name),
         ports: values(&section.port),
         both_ways: section.both_ways.value,
         marks: section.mark.0.clone(),

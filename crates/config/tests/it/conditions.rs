@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use proptest::strategy::ValueTree as _;
-use tidegate_config::shaper::{Match, Owners, UnknownOwner};
+use tidegate_config::shaper::{Match, Named, Owners, UnknownOwner};
 use tidegate_config::values::{Lengths, Mac, Mark, MessageType, Ports, Prefix, Protocol, TcpFlags, User};
 use tidegate_core::Dscp;
 use tidegate_core::classify::{Fields, Hosts, IcmpType, Signal, Traits, Version};
@@ -31,6 +31,29 @@ impl Owners for House {
             _ => None,
         }
     }
+    /// The device has two addresses, the site has one of these and another one, `nowhere.example` has none.
+    fn named(&mut self, name: &Named) -> Option<Vec<IpAddr>> {
+        let (first, second) = (Ipv4Addr::from_bits(0x0a40_0001).into(), Ipv6Addr::from_bits(0x2001_0db8 << 96).into());
+        match name.to_string().as_str() {
+            "laptop" => Some(vec![first, second]),
+            "site.example" => Some(vec![first, Ipv4Addr::from_bits(0x0a80_0002).into()]),
+            "nowhere.example" => Some(Vec::new()),
+            _ => None,
+        }
+    }
+}
+
+/// Whether the packet is from or to one of the addresses of `names`, if there are any.
+fn has_name(names: impl Iterator<Item = Named>, packet: &Fields) -> bool {
+    let names: Vec<Named> = names.collect();
+    names.is_empty()
+        || names.iter().any(|name| {
+            let addresses = House.named(name).unwrap_or_default();
+            [packet.hosts.source(), packet.hosts.destination()]
+                .into_iter()
+                .flatten()
+                .any(|end| addresses.contains(&end))
+        })
 }
 
 /// As a rule is documented: all keys that are there must match; of a list, one of it.
@@ -56,6 +79,8 @@ fn means_as_written(wanted: &Match, packet: &Fields) -> bool {
             let device = House.addresses(*mac).unwrap_or_default();
             [packet.hosts.source(), packet.hosts.destination()].into_iter().flatten().any(|host| device.contains(&host))
         })
+        && has_name(wanted.host_names.iter().cloned().map(Named::Device), packet)
+        && has_name(wanted.dns_names.iter().cloned().map(Named::Answered), packet)
         && one(&wanted.ports, |ports| within(ports, packet.source_port) || within(ports, packet.destination_port))
         && one(&wanted.marks, |mark| packet.mark & mark.mask == mark.value)
         && one(&wanted.users, |user| packet.uid == Some(if let User::Id(id) = user { *id } else { 1000 }))
@@ -147,6 +172,10 @@ fn wanted() -> impl Strategy<Value = Match> {
         some(&marks),
         some(&users),
         (some(&["slice1".to_owned(), "slice2".to_owned()]), rarely(some(&["lan1".to_owned()])), traits_wanted()),
+        (
+            rarely(some(&["laptop".parse().expect("a name")])),
+            rarely(some(&["site.example", "nowhere.example"].map(|name| name.parse().expect("a name")))),
+        ),
     )
         .prop_map(
             |(
@@ -157,6 +186,7 @@ fn wanted() -> impl Strategy<Value = Match> {
                 marks,
                 users,
                 (cgroups, from_interfaces, traits),
+                (host_names, dns_names),
             )| {
                 let (lengths, (tcp_flags, pure_ack, icmp_types)) = traits;
                 let (source_ports, destination_ports, ports, both_ways) = ports;
@@ -167,6 +197,8 @@ fn wanted() -> impl Strategy<Value = Match> {
                     destinations,
                     hosts,
                     macs,
+                    host_names,
+                    dns_names,
                     source_ports,
                     destination_ports,
                     ports,
@@ -251,6 +283,8 @@ fn names_without_a_user_are_reported() {
     assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::ControlGroup("web".into())));
     let wanted = Match { from_interfaces: vec!["wan".into()], ..Match::default() };
     assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::Interface("wan".into())));
+    let wanted = Match { host_names: vec!["phone".parse().unwrap()], ..Match::default() };
+    assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::Named(Named::Device("phone".parse().unwrap()))));
     let wanted = Match { macs: vec![device(3)], ..Match::default() };
     assert_eq!(wanted.conjunctions(&mut House), Err(UnknownOwner::Mac(device(3))));
 }

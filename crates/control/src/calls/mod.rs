@@ -26,5 +26,5 @@ pub use promise::{
 pub use reserve::{Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve, Unreserved};
 pub use status::{
     Ceilings, ClassStatus, ControlStatus, DirectionStatus, DropCount, FollowDecision, FollowStatus, GuardianStatus,
-    InterfaceStatus, PrivilegeStatus, QuotaStatus, Status, StatusQuery, TimedRuleStatus,
+    InterfaceStatus, NameStatus, PrivilegeStatus, QuotaStatus, Status, StatusQuery, TimedRuleStatus,
 };

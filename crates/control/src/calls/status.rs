@@ -1,5 +1,7 @@
 //! `status`: the state of the shaper and the counts of its classes.
 
+use std::net::IpAddr;
+
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
@@ -103,6 +105,20 @@ impl QuotaStatus {
     }
 }
 
+/// A name in a rule, and the addresses that it has now.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct NameStatus {
+    /// The number of the rule, from 1.
+    pub rule: u32,
+    /// The key of the rule: `host-name` or `dns-name`.
+    pub key: String,
+    /// The name as the file has it.
+    pub name: String,
+    /// Its addresses, in order; empty while none is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<IpAddr>,
+}
+
 /// The privileges of a process.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PrivilegeStatus {
@@ -138,6 +154,9 @@ pub struct DirectionStatus {
     /// The rules with a quota, in the order of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaStatus>,
+    /// The names in rules whose addresses change, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<NameStatus>,
     /// The discipline in the kernel that queues packets; absent where they are queued in user space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_kernel: Option<String>,

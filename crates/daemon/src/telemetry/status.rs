@@ -100,6 +100,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         unproven,
         timed_rules: direction.timed_rules(),
         quotas: direction.quotas(),
+        names: direction.named(),
         in_kernel,
         kernel_dropped_packets: direction.counts().map_or(0, |counts| counts.socket.refused_verdicts),
         classes,

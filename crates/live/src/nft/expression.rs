@@ -188,6 +188,13 @@ pub enum Expression {
         /// How many queues share the flows.
         count: u16,
     },
+    /// Copies the packet to the socket of a log group, if there is one.
+    Log {
+        /// The group.
+        group: u16,
+        /// The most bytes that are copied.
+        copied: u32,
+    },
     /// Puts the connection of the packet into the flow table of that name.
     AddFlow(String),
     /// An expression that Tidegate does not use, by its name.
@@ -208,6 +215,7 @@ impl Expression {
             Self::Limit { .. } => "limit",
             Self::Queue { .. } => "queue",
             Self::QueueTarget { .. } => "target",
+            Self::Log { .. } => "log",
             Self::AddFlow(_) => "flow_offload",
             Self::Unknown(name) => name,
         }
@@ -266,6 +274,7 @@ impl Expression {
                 info[4..6].copy_from_slice(&QUEUE_BYPASS.to_ne_bytes());
                 d.string(1, "NFQUEUE").be32(2, 3).attr(3, &info)
             }
+            Self::Log { group, copied } => d.be16(1, *group).be32(3, *copied),
             Self::AddFlow(name) => d.string(1, name),
             Self::Unknown(_) => d,
         };
@@ -348,6 +357,7 @@ impl Expression {
                 }
                 Self::Limit { rate: long(1)?, burst: number(3)? }
             }
+            "log" => Self::Log { group: half(1)?, copied: number(3)? },
             "flow_offload" => Self::AddFlow(data.find(1)?.string()?),
             "queue" if half(3).unwrap_or(0) == QUEUE_BYPASS => Self::Queue { first: half(1)?, count: half(2)? },
             "target" if data.find(1)?.string()? == "NFQUEUE" && number(2)? == 3 => {
@@ -417,6 +427,7 @@ mod tests {
             Expression::Hash { register: 1, length: 32, modulus: 2, seed: 7 },
             Expression::Counter,
             Expression::Limit { rate: 64_000, burst: 9_000 },
+            Expression::Log { group: 7, copied: 1_500 },
             Expression::AddFlow("fast".into()),
             Expression::Accept,
             Expression::Return,
@@ -432,7 +443,7 @@ mod tests {
         #[test]
         fn random_bytes_decode_to_something_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = Expression::decode(Attributes::new(&bytes));
-            for name in ["meta", "cmp", "bitwise", "payload", "socket", "immediate", "limit", "queue", "target", "hash"] {
+            for name in ["meta", "cmp", "bitwise", "payload", "socket", "immediate", "limit", "queue", "target", "hash", "log"] {
                 let _ = Expression::decode_data(name, Attributes::new(&bytes));
             }
         }

@@ -10,6 +10,7 @@ use tidegate_engine::{PreparedConfig, QuotaState, Setup, SwapKind, SwapReport, g
 use tidegate_units::{Instant, Rate};
 
 use super::command::{LiveEngine, VerdictSink};
+use super::named::has_names;
 use super::owners::{devices, has_macs};
 use super::{Shaping, StartError};
 use crate::timing;
@@ -31,6 +32,7 @@ impl Shaping {
         self.check_change(config)?;
         let mut names = self.backend.prepare(config)?;
         names.off = self.options.quotas.rules_off(config);
+        names.named = self.options.known_names.addresses(config)?;
         let before = (self.running.config.clone(), self.running.setup.clone());
         let setup = Setup { names, ..before.1.clone() };
         let next = self.prepared(config, &setup, text)?;
@@ -57,26 +59,28 @@ impl Shaping {
     /// Puts the rules in force that hold at this minute and have not used up their quota, with the addresses that devices have now, if
     /// these are others than before: by the same change as [`reconfigure`](Self::reconfigure), so that no packet is lost or overtaken.
     /// `rate` is the total rate of a line that varies, which stays. Returns whether other rules hold than before; devices choose
-    /// their addresses, so that these are not worth a line in a log. Without a change it costs a look at the clock, and with `mac` at
-    /// the table of neighbours.
+    /// their addresses, so that these are not worth a line in a log. Without a change it costs a look at the clock, with `mac` at
+    /// the table of neighbours, and with `dns-name` at the answers since the last call.
     ///
     /// # Errors
     /// When the data path does not answer; the next call tries again.
     pub fn renew_rules(&mut self, rate: Option<Rate>) -> Result<bool, StartError> {
         let (config, before) = (&self.running.config, &self.running.setup.names);
-        let has_macs = has_macs(config);
-        if config.timed_rule().is_none() && !has_macs {
+        let (has_macs, has_names) = (has_macs(config), has_names(config));
+        self.options.known_names.end_unwanted();
+        if config.timed_rule().is_none() && !has_macs && !has_names {
             return Ok(false);
         }
         let off = self.options.quotas.rules_off(config);
         // A table that cannot be read now is no reason to forget devices.
         let macs = has_macs.then(|| devices(config).ok()).flatten().unwrap_or_else(|| before.macs.clone());
-        if (&off, &macs) == (&before.off, &before.macs) {
+        let named = self.options.known_names.addresses(config).unwrap_or_else(|_| before.named.clone());
+        if (&off, &macs, &named) == (&before.off, &before.macs, &before.named) {
             return Ok(false);
         }
         let others_hold = off != before.off;
         let mut setup = self.running.setup.clone();
-        (setup.names.off, setup.names.macs) = (off, macs);
+        (setup.names.off, setup.names.macs, setup.names.named) = (off, macs, named);
         let next = self.prepared(&self.running.config, &setup, None)?;
         self.exchange(next, rate)?;
         self.running.setup = setup;
@@ -85,6 +89,10 @@ impl Shaping {
     /// The indices of the rules that do not hold now, by their times or their quotas.
     pub fn rules_off(&self) -> &std::collections::BTreeSet<u32> {
         &self.running.setup.names.off
+    }
+    /// The names in rules, with the addresses that they have in the data path.
+    pub fn named(&self) -> &super::Addresses {
+        &self.running.setup.names.named
     }
     /// The rules with a quota, and how far they have used it up.
     pub fn quotas(&self) -> Vec<QuotaState> {

@@ -14,6 +14,7 @@
 //! [`LONGEST_WHOLE`](tidegate_engine::LONGEST_WHOLE), in the same way as a departing one, and its segments
 //! are forwarded separately.
 
+mod answers;
 pub mod backend;
 mod change;
 mod command;
@@ -23,6 +24,7 @@ mod find;
 #[cfg(debug_assertions)]
 mod injection;
 mod interfaces;
+mod named;
 mod offload;
 mod options;
 mod owners;
@@ -56,6 +58,7 @@ pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven
 #[cfg(debug_assertions)]
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
+pub use named::{Addresses, KnownNames, leased};
 pub use options::{MakeRecorder, Options, RecorderFactory};
 pub use owners::{devices, known_owners, resolve, user_name, user_number};
 pub use passing::{Passed, Passing};

@@ -6,8 +6,8 @@ use tidegate_config::shaper::{Config, DataPath};
 use tidegate_engine::{Recorder, Setup};
 use tidegate_units::{Instant, Span};
 
-use super::Quotas;
 use super::backend::OffloadProvider;
+use super::{KnownNames, Quotas};
 use crate::guardian;
 use crate::marks::MarkLayout;
 use crate::timing::Priority;
@@ -43,6 +43,8 @@ pub struct Options {
     pub offload: Option<Arc<dyn OffloadProvider>>,
     /// What rules with a quota have used.
     pub quotas: Quotas,
+    /// The addresses of the names that rules have.
+    pub known_names: KnownNames,
     /// How to start the guardian; without it packets pass only as long as the process runs.
     pub guardian: Option<guardian::Settings>,
     /// A fault to inject, to test that traffic passes nevertheless.
@@ -79,6 +81,7 @@ impl Default for Options {
             data_path: None,
             offload: None,
             quotas: Quotas::default(),
+            known_names: KnownNames::default(),
             guardian: None,
             #[cfg(debug_assertions)]
             inject: None,

@@ -58,6 +58,9 @@ pub fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartE
             }
         }
     }
+    // A data path looks their addresses up beside the other names.
+    names.named =
+        config.rules.iter().flat_map(|rule| rule.matches.named()).map(|name| (name, BTreeSet::new())).collect();
     if has_macs(config) {
         names.macs = devices(config)?;
     }

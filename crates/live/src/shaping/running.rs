@@ -121,6 +121,7 @@ impl Beginning {
         let found = find_some(&names)?;
         let (mut owners, tags, groups) = resolve(config, Vec::new())?;
         owners.off = options.quotas.rules_off(config);
+        owners.named = options.known_names.addresses(config)?;
         let secret = match options.secret {
             Some(secret) => secret,
             None => random()?,

@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use tidegate_config::discipline::Discipline;
 use tidegate_config::preset::Place;
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
-use tidegate_config::shaper::{Advice, Borrow, Config, DataPath, Direction, DividedBy, FairBy, Root, Shaper};
+use tidegate_config::shaper::{Advice, Borrow, Config, DataPath, Direction, DividedBy, FairBy, Named, Root, Shaper};
 use tidegate_config::values::{Times, dscp_name};
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Rate, Span};
 use tidegate_display::Table;
-use tidegate_live::shaping::devices;
+use tidegate_live::shaping::{devices, leased};
 use tidegate_live::timing::{today, week_minute};
 
 mod branches;
@@ -335,7 +335,7 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
 }
 
 /// Writes for each rule with times whether it holds now on this machine, and when this changes; for each quota when it begins anew;
-/// for each device the addresses that it has now.
+/// for each device and name the addresses that it has now.
 fn write_times(out: &mut dyn Write, config: &Config, told: &mut HashSet<String>) -> Result<(), Failure> {
     let now = week_minute();
     for (number, rule) in (1..).zip(&config.rules).filter(|(_, rule)| !rule.matches.when.is_empty()) {
@@ -358,6 +358,17 @@ fn write_times(out: &mut dyn Write, config: &Config, told: &mut HashSet<String>)
                 format!("has {} now", listed.join(", "))
             };
             once(out, told, format!("rule {number} {mac} {listed}"))?;
+        }
+    }
+    let named = leased(config);
+    for (number, rule) in (1..).zip(&config.rules) {
+        for name in rule.matches.named() {
+            let addresses: Vec<_> = named.get(&name).into_iter().flatten().copied().collect();
+            let text = match &name {
+                Named::Device(_) => output::addresses(&addresses),
+                Named::Answered(_) => "has the addresses of the answers that a running shaper sees".into(),
+            };
+            once(out, told, format!("rule {number} {name} {text}"))?;
         }
     }
     for (number, rule) in (1..).zip(&config.rules) {

@@ -1,6 +1,7 @@
 //! `tidegate explain`: why a packet was classified, queued or dropped as it was.
 
 mod live;
+mod names;
 mod output;
 mod rate;
 mod simulated;
@@ -211,6 +212,7 @@ fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     // A packet that is described here came in by no interface.
     settings.setup.names.interfaces = true;
     settings.setup.names.macs = tidegate_live::shaping::devices(&config).unwrap_or_default();
+    settings.setup.names.named = names::without_running(name, &config);
     let invented = settings.invent_names(&config);
     if !invented.is_empty() {
         message!(

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate_control::Status;
 use tidegate_control::calls::{
     ClassStatus, DirectionObservation, DirectionStatus, Flows, FollowStatus, GuardianStatus, InForce, InterfaceStatus,
-    Observation, PrivilegeStatus, QuotaStatus,
+    NameStatus, Observation, PrivilegeStatus, QuotaStatus,
 };
 use tidegate_control::view::{ClassQuantity, ShapingState};
 
@@ -243,6 +243,10 @@ fn print_direction(
     }
     for rule in &direction.timed_rules {
         writeln!(out, "{}: {rule}", direction.name)?;
+    }
+    for NameStatus { rule, key, name, addresses } in &direction.names {
+        let listed = output::addresses(addresses);
+        writeln!(out, "{}: rule {rule}, {key} {name} {listed}", direction.name)?;
     }
     for status in &direction.quotas {
         let QuotaStatus { rule, label, used, left, quota, period, next, .. } = status;

@@ -75,16 +75,7 @@ pub fn a_device_is_known_by_its_hardware_address_while_it_is_a_neighbour() -> En
 /// What the gateway forwards from the LAN is told from what it sends itself, also after a change of the rules.
 pub fn forwarded_packets_are_known_by_the_interface_they_came_from() -> Ended {
     let (pair, scratch) = (Pair::new(), Folder::new("incoming"));
-    let lan = Namespace::create().expect("a namespace");
-    let address = |host: u8| [IpAddr::from([10, 78, 0, host]), IpAddr::from([0xfd78, 0, 0, 0, 0, 0, 0, host.into()])];
-    pair.left.run(|| Rtnl::open().unwrap().create_veth_into("lan0", "eth0", lan.as_fd()).unwrap()).unwrap();
-    pair.left.run(|| bring_up("lan0", address(1))).unwrap();
-    pair.left.run(|| sysctl::write("ipv4/ip_forward", "1").unwrap()).unwrap();
-    lan.run(|| bring_up("eth0", address(2))).unwrap();
-    lan.run(|| wait_for_carrier("eth0")).unwrap();
-    let gateway = Route { to: None, via: Some(address(1)[0]), index: None };
-    lan.run(|| Rtnl::open().unwrap().add_route(gateway).unwrap()).unwrap();
-
+    let (lan, own_of_lan) = lan_behind(&pair);
     let text = |interface: &str| {
         format!(
             "version = 1\n\
@@ -108,13 +99,13 @@ pub fn forwarded_packets_are_known_by_the_interface_they_came_from() -> Ended {
         // The answer to `status` may be of a moment ago.
         std::thread::sleep(Duration::from_millis(200));
     };
-    send(&lan, address(2)[0]);
+    send(&lan, own_of_lan);
     let rest = packets("rest");
     assert!(packets("lan") == 0 && rest >= 50, "{rest}");
 
     std::fs::write(&file, text("lan0")).expect("the file");
     succeeds(&pair, &["apply", path, at[0], at[1]]);
-    send(&lan, address(2)[0]);
+    send(&lan, own_of_lan);
     assert_eq!(packets("lan"), 50);
     send(&pair.left, LEFT[0]);
     assert_eq!(packets("lan"), 50, "packets of the gateway itself came from no interface");
@@ -124,8 +115,22 @@ pub fn forwarded_packets_are_known_by_the_interface_they_came_from() -> Ended {
     Ended::Passed
 }
 
+/// A host behind the left one, which forwards its packets, and its address.
+pub fn lan_behind(pair: &Pair) -> (Namespace, IpAddr) {
+    let lan = Namespace::create().expect("a namespace");
+    let address = |host: u8| [IpAddr::from([10, 78, 0, host]), IpAddr::from([0xfd78, 0, 0, 0, 0, 0, 0, host.into()])];
+    pair.left.run(|| Rtnl::open().unwrap().create_veth_into("lan0", "eth0", lan.as_fd()).unwrap()).unwrap();
+    pair.left.run(|| bring_up("lan0", address(1))).unwrap();
+    pair.left.run(|| sysctl::write("ipv4/ip_forward", "1").unwrap()).unwrap();
+    lan.run(|| bring_up("eth0", address(2))).unwrap();
+    lan.run(|| wait_for_carrier("eth0")).unwrap();
+    let gateway = Route { to: None, via: Some(address(1)[0]), index: None };
+    lan.run(|| Rtnl::open().unwrap().add_route(gateway).unwrap()).unwrap();
+    (lan, address(2)[0])
+}
+
 /// The packets that a class has had.
-fn packets(pair: &Pair, at: &[&str; 2], class: &str) -> u64 {
+pub fn packets(pair: &Pair, at: &[&str; 2], class: &str) -> u64 {
     let status: serde_json::Value =
         serde_json::from_str(&succeeds(pair, &["status", "--json", at[0], at[1]])).expect("JSON");
     let classes = status["directions"][0]["classes"].as_array().expect("classes").clone();

@@ -8,7 +8,9 @@ mod devices;
 mod exec;
 mod faulty;
 mod measure;
+mod names;
 mod promise;
+mod reboot;
 mod record;
 mod run;
 mod running;
@@ -66,6 +68,9 @@ fn main() -> ExitCode {
         #[nightly, once] faulty::a_reservation_outlives_outages_with_its_command,
         #[once] faulty::bugs_when_it_is_built_or_thrown_away_stop_nothing,
         devices::forwarded_packets_are_known_by_the_interface_they_came_from,
+        names::a_device_is_known_by_the_name_in_its_lease,
+        names::a_host_is_known_by_the_answer_that_named_it,
+        names::the_answer_to_a_host_behind_a_gateway_is_seen,
         devices::a_device_is_known_by_its_hardware_address_while_it_is_a_neighbour,
         times::a_rule_begins_at_its_hour_and_no_packet_is_lost,
         times::a_quota_is_used_up_outlives_a_crash_and_begins_anew,
@@ -91,6 +96,7 @@ fn main() -> ExitCode {
         run::killed_it_stops_no_traffic_and_starts_again,
         run::a_qdisc_that_shapes_below_is_announced,
         run::the_history_of_one_run_is_that_of_the_next,
+        reboot::history_and_quotas_outlive_a_reboot,
         run::signals_that_ask_for_reports_do_not_end_it,
         run::a_wrong_interface_is_named_with_the_right_ones,
         run::missing_permission_is_said,

@@ -94,6 +94,8 @@ fn features() -> Vec<(String, String)> {
         ("rules by time", rule("when = \"mon-fri 08:00-18:00\"")),
         ("rules with a quota", rule("quota = \"100GB/month\"")),
         ("rules by hardware address", rule("mac = \"02:00:5e:00:53:01\"")),
+        ("rules by the name of a device", rule("host-name = \"anna-laptop\"")),
+        ("rules by the names in answers of the DNS", rule("dns-name = \"*.example.com\"")),
         ("rules by the interface of forwarded packets", rule("from-interface = \"br-guest\"")),
         ("a minimum and a weight of a rule", rule("protocol = \"udp\"\nminimum = \"100kbit\"\nflows = 2\nweight = 2")),
         ("displacement of a rule", rule("protocol = \"udp\"\ndisplace = { below = \"100kbit\", to = \"rest\" }")),
@@ -141,7 +143,9 @@ fn user_space(text: &str) -> Result<(), String> {
     // A live data path knows neighbours, and by which interface a packet came in.
     let config = load(text)?;
     let macs = config.rules.iter().flat_map(|rule| &rule.matches.macs).map(|mac| (*mac, Default::default())).collect();
-    let names = Names { macs, interfaces: true, ..Names::default() };
+    let named =
+        config.rules.iter().flat_map(|rule| rule.matches.named()).map(|name| (name, Default::default())).collect();
+    let names = Names { macs, named, interfaces: true, ..Names::default() };
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names };
     Engine::<u32>::new(&config, &setup, Instant::ZERO).map(drop).map_err(|error| error.to_string())
 }

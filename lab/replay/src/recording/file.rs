@@ -120,6 +120,7 @@ impl Shared {
             setup.cgroups = to.cgroups;
             setup.interfaces = to.interfaces;
             setup.macs = to.macs;
+            setup.named = to.named;
             setup.off = to.off;
             setup.configuration = to.configuration;
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use tidegate_config::shaper::Named;
 use tidegate_config::values::Mac;
 use tidegate_engine::{Names, Setup as EngineSetup};
 use tidegate_units::{Instant, Span};
@@ -65,6 +66,9 @@ pub struct Setup {
     /// The addresses of devices by hardware address.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub macs: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// The addresses of names, each behind the key by which a rule names it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub named: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The indices of rules that did not hold.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub off: BTreeSet<u32>,
@@ -84,6 +88,7 @@ impl Setup {
             cgroups: ids(&setup.names.cgroups),
             interfaces: setup.names.interfaces,
             macs: devices(&setup.names),
+            named: named(&setup.names),
             off: setup.names.off.clone(),
             configuration: configuration.into(),
         }
@@ -104,6 +109,7 @@ impl Setup {
             cgroups: ids(&self.cgroups),
             interfaces: self.interfaces,
             macs: names_of_devices(&self.macs),
+            named: names_of(&self.named),
             off: self.off.clone(),
         }
     }
@@ -128,6 +134,21 @@ fn names_of_devices(devices: &BTreeMap<String, BTreeSet<IpAddr>>) -> BTreeMap<Ma
     devices.iter().filter_map(|(mac, addresses)| Some((mac.parse().ok()?, addresses.clone()))).collect()
 }
 
+/// The addresses of names, as a recording has them.
+fn named(names: &Names) -> BTreeMap<String, BTreeSet<IpAddr>> {
+    names.named.iter().map(|(name, addresses)| (format!("{} {name}", name.key()), addresses.clone())).collect()
+}
+
+/// The addresses of names of a recording. Texts that are no names are left out, because no rule has them.
+fn names_of(named: &BTreeMap<String, BTreeSet<IpAddr>>) -> BTreeMap<Named, BTreeSet<IpAddr>> {
+    let name = |text: &str| match text.split_once(' ')? {
+        ("host-name", name) => Some(Named::Device(name.parse().ok()?)),
+        ("dns-name", name) => Some(Named::Answered(name.parse().ok()?)),
+        _ => None,
+    };
+    named.iter().filter_map(|(text, addresses)| Some((name(text)?, addresses.clone()))).collect()
+}
+
 /// A new configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reconfiguration {
@@ -143,6 +164,9 @@ pub struct Reconfiguration {
     /// The addresses of devices by hardware address.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub macs: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// The addresses of names, each behind the key by which a rule names it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub named: BTreeMap<String, BTreeSet<IpAddr>>,
     /// The indices of rules that did not hold.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub off: BTreeSet<u32>,
@@ -159,6 +183,7 @@ impl Reconfiguration {
             cgroups: ids(&names.cgroups),
             interfaces: names.interfaces,
             macs: devices(names),
+            named: named(names),
             off: names.off.clone(),
             configuration: text.into(),
         }
@@ -170,6 +195,7 @@ impl Reconfiguration {
             cgroups: ids(&self.cgroups),
             interfaces: self.interfaces,
             macs: names_of_devices(&self.macs),
+            named: names_of(&self.named),
             off: self.off.clone(),
         }
     }

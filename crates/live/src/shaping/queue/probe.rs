@@ -385,7 +385,7 @@ fn matching_probe(prober: &Prober, version: Version, own: Own, rule: Option<&Rul
             return None;
         }
         // The address of a device is not this host's, and a probe comes in by no interface.
-        if !wanted.macs.is_empty() || !wanted.from_interfaces.is_empty() {
+        if !wanted.macs.is_empty() || wanted.named().next().is_some() || !wanted.from_interfaces.is_empty() {
             return None;
         }
         if !wanted.cgroups.is_empty() || wanted.users.iter().any(|user| *user != User::Id(0)) {

@@ -9,10 +9,11 @@ use tidegate_control::Client;
 use tidegate_control::calls::{DirectionObservation, Explain, Explained, Flow, FlowObservation, Flows, InForce};
 use tidegate_core::Dscp;
 use tidegate_core::classify::Fields;
+use tidegate_live::shaping::Addresses;
 use tidegate_replay::explain::{self, Belongs};
 
 use super::output::{print_belongs, print_rules, print_state};
-use super::{Args, fields};
+use super::{Args, fields, names};
 use crate::{Failure, output};
 
 /// Queries the running shaper.
@@ -29,7 +30,8 @@ pub fn explain(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
             "tidegate: rules ask by which interface a forwarded packet came in; without --from-interface none is assumed"
         );
     }
-    let belongs = belongs(&explained, &config, described);
+    let named = names::of_running(&config, &explained.direction, &mut client)?;
+    let belongs = belongs(&explained, &config, described, named);
     if args.json {
         let state = serde_json::to_value(&explained).map_err(std::io::Error::from)?;
         writeln!(out, "{:#}", json!({ "belongs": belongs.json(), "stands": state }))?;
@@ -74,7 +76,7 @@ fn is_reservation(rule: Option<u32>, config: &Config) -> bool {
 }
 
 /// Compares the rules with the packet that is described. Where the shaper knows the flow, the packet has the fields of its record.
-fn belongs(explained: &Explained, config: &Config, described: Fields) -> Belongs {
+fn belongs(explained: &Explained, config: &Config, described: Fields, named: Addresses) -> Belongs {
     let fields = match &explained.seen {
         Some(seen) if explained.recorded => Fields {
             dscp: seen.dscp.and_then(Dscp::new).unwrap_or_default(),
@@ -86,7 +88,7 @@ fn belongs(explained: &Explained, config: &Config, described: Fields) -> Belongs
         _ => described,
     };
     let off = explained.rules_off.iter().map(|rule| rule.saturating_sub(1)).collect();
-    let mut names = tidegate_engine::Names { off, ..tidegate_engine::Names::default() };
+    let mut names = tidegate_engine::Names { off, named, ..tidegate_engine::Names::default() };
     names.macs = tidegate_live::shaping::devices(config).unwrap_or_default();
     for user in config.rules.iter().flat_map(|rule| &rule.matches.users) {
         if let User::Name(name) = user {
