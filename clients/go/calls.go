@@ -287,7 +287,7 @@ type Buckets struct {
 	CeilingDepthBytes *uint64 `json:"ceiling_depth_bytes,omitempty"`
 }
 
-// What the rules choose for a packet.
+// The rule and the class that the rules choose for a packet.
 type Choice struct {
 	// The rule, by its number as in `Explained`. None where no rule matches.
 	Rule *uint32 `json:"rule,omitempty"`
@@ -871,7 +871,7 @@ type Explained struct {
 	// request.
 	Recorded bool `json:"recorded,omitempty"`
 
-	// What the rules choose now for a packet with the recorded fields, where that is not what was recorded.
+	// The choice of the rules now for a packet with the recorded fields, where it is not the recorded one.
 	Now *Choice `json:"now,omitempty"`
 
 	// The firewall mark of the flow's first packet, where class and rule are recorded.

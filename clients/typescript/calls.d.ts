@@ -199,7 +199,7 @@ export interface Buckets {
   ceiling_depth_bytes?: number;
 }
 
-/** What the rules choose for a packet. */
+/** The rule and the class that the rules choose for a packet. */
 export interface Choice {
   /** The rule, by its number as in `Explained`. None where no rule matches. */
   rule?: number;
@@ -599,7 +599,7 @@ export interface Explained {
    * request.
    */
   recorded?: boolean;
-  /** What the rules choose now for a packet with the recorded fields, where that is not what was recorded. */
+  /** The choice of the rules now for a packet with the recorded fields, where it is not the recorded one. */
   now?: Choice;
   /** The firewall mark of the flow's first packet, where class and rule are recorded. */
   mark?: number;

@@ -185,9 +185,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             self.leases = leases;
         }
         // The text remains where only the rules change that hold at the time.
-        if self.config.text != config.text {
-            self.changed = now;
-        }
+        self.changed = if self.config.text == config.text { self.changed } else { now };
         let old_rules = self.classify.replace(rules, &config);
         let old_config = std::mem::replace(&mut self.config, config);
         let spare = match how {

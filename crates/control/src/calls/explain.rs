@@ -69,7 +69,7 @@ pub struct Explained {
     /// request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub recorded: bool,
-    /// What the rules choose now for a packet with the recorded fields, where that is not what was recorded.
+    /// The choice of the rules now for a packet with the recorded fields, where it is not the recorded one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<Choice>,
     /// The firewall mark of the flow's first packet, where class and rule are recorded.
@@ -120,7 +120,7 @@ pub struct Explained {
     pub seen: Option<FlowObservation>,
 }
 
-/// What the rules choose for a packet.
+/// The rule and the class that the rules choose for a packet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Choice {
     /// The rule, by its number as in [`Explained`]. None where no rule matches.

@@ -19,7 +19,7 @@ const MOST: usize = 16;
 /// The directions that a change was of, with their configurations before it.
 type Before = Vec<(usize, Config)>;
 
-/// What was in force before each of the last changes, the latest last.
+/// The configurations that were in force before each of the last changes, the latest last.
 #[derive(Debug, Default)]
 pub(super) struct Earlier(Vec<Before>);
 

@@ -48,7 +48,7 @@ struct Chosen {
     row: Option<FlowRow>,
     /// The fields of the flow's first packet, where class and rule are recorded.
     recorded: Option<FlowIdentity>,
-    /// What the rules choose for a packet with the recorded fields, where that differs.
+    /// The choice of the rules for a packet with the recorded fields, where it differs.
     now: Option<Classification>,
 }
 

@@ -15,7 +15,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tidegate_control::answer::TrafficAnswer;
 use tidegate_control::calls::{
-    ControlStatus, DirectionObservation, FlowObservation, FlowSort, HeldBy, HostDirection, HostObservation,
+    Ceilings, ControlStatus, DirectionObservation, FlowObservation, FlowSort, HeldBy, HostDirection, HostObservation,
     InterfaceObservation, Observation, Waits,
 };
 use tidegate_control::view::{ClassQuantity, FlowQuantity, FollowQuantity, Promise, Shown, TrafficQuantity, Value};
@@ -305,12 +305,9 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         "class_ceiling_bytes_per_second",
         "The ceiling that the configuration sets for the class, or for each of its hosts or flows",
         each().flat_map(|(labels, class)| {
-            let ceilings = [HeldBy::Class, HeldBy::Host, HeldBy::Flow].into_iter().zip([
-                class.ceilings.class,
-                class.ceilings.host,
-                class.ceilings.flow,
-            ]);
-            ceilings.filter_map(move |(ceiling, rate)| {
+            let Ceilings { class, host, flow } = class.ceilings;
+            let all = [(HeldBy::Class, class), (HeldBy::Host, host), (HeldBy::Flow, flow)];
+            all.into_iter().filter_map(move |(ceiling, rate)| {
                 let mut labels = labels.clone();
                 labels.push(("ceiling", ceiling.key()));
                 Some((labels, bytes_per_second(rate?)))

@@ -114,7 +114,7 @@ impl WatchdogHandle {
     pub fn notes(&self) -> Vec<String> {
         let mut notes: Vec<String> = Vec::new();
         for note in self.states.iter().flat_map(|state| std::mem::take(&mut *lock(&state.notes))) {
-            // What happens to all threads at once is one line.
+            // An event of all threads at once is one line.
             if !notes.contains(&note) {
                 notes.push(note);
             }
