@@ -6,10 +6,10 @@
 //! *Notes*: buckets are shown only for the end-system shaper, whose classes and flows can be inspected. For other disciplines
 //! there are the backlog, the packets that left in between, and the next deadline.
 
+mod addresses;
 mod json;
 mod times;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
@@ -29,6 +29,7 @@ use crate::recording::{PacketOutcome, Reader, Record, RecordingError};
 use crate::run::{Run, Settings};
 use crate::source::{Source, SourceError};
 
+use addresses::by_changing_addresses;
 pub use json::level_bytes;
 
 /// A condition of a rule, compared with a packet.
@@ -192,22 +193,6 @@ pub fn conditions(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condit
     };
     explained.push(last);
     explained
-}
-
-/// The conditions whose addresses are known beside the configuration: their keys, the values wanted, and whether they hold.
-fn by_changing_addresses(matches: &Match, fields: &Fields, names: &Names) -> [(&'static str, Vec<String>, bool); 3] {
-    let ends = [fields.hosts.source(), fields.hosts.destination()];
-    let is_end = |addresses: Option<&BTreeSet<IpAddr>>| {
-        addresses.is_some_and(|addresses| ends.iter().flatten().any(|end| addresses.contains(end)))
-    };
-    let named = |key: &'static str| {
-        let of_key: Vec<_> = matches.named().filter(|name| name.key() == key).collect();
-        let holds = of_key.iter().any(|name| is_end(names.named.get(name)));
-        (key, of_key.iter().map(ToString::to_string).collect(), holds)
-    };
-    let macs = matches.macs.iter().map(ToString::to_string).collect();
-    let holds = matches.macs.iter().any(|mac| is_end(names.macs.get(mac)));
-    [("mac", macs, holds), named("host-name"), named("dns-name")]
 }
 
 fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec<Condition> {
