@@ -254,6 +254,16 @@ pub enum Style {
     Ccdf,
 }
 
+impl Style {
+    /// Continues a line to a point, straight or with a step.
+    pub(crate) fn join(self, line: &mut Vec<(f64, f64)>, point: (f64, f64)) {
+        if let (Self::Steps | Self::Cdf | Self::Ccdf, Some(&(_, before))) = (self, line.last()) {
+            line.push((point.0, before));
+        }
+        line.push(point);
+    }
+}
+
 /// A band around a curve: each x with the lower and the upper end of the band there.
 pub type Band = Vec<(f64, f64, f64)>;
 

@@ -178,16 +178,6 @@ fn places(lines: &[Vec<(f64, f64)>], style: Style, (n, many): (usize, usize), fr
     found
 }
 
-impl Style {
-    /// Continues a line to a point, straight or with a step.
-    pub(crate) fn join(self, line: &mut Vec<(f64, f64)>, point: (f64, f64)) {
-        if let (Self::Steps | Self::Cdf | Self::Ccdf, Some(&(_, before))) = (self, line.last()) {
-            line.push((point.0, before));
-        }
-        line.push(point);
-    }
-}
-
 /// The entries of a legend in rows below each other: the place of each, and the number of rows.
 pub(crate) struct Legend {
     entries: Vec<(f64, usize, String)>,
