@@ -1419,7 +1419,7 @@ type NameStatus struct {
 	// The number of the rule, from 1.
 	Rule uint32 `json:"rule"`
 
-	// The key of the rule: `host-name` or `dns-name`.
+	// The key of the rule: `host-name`, `dns-name` or `mac`.
 	Key string `json:"key"`
 
 	// The name as the file has it.

@@ -989,7 +989,7 @@ export interface LineObservation {
 export interface NameStatus {
   /** The number of the rule, from 1. */
   rule: number;
-  /** The key of the rule: `host-name` or `dns-name`. */
+  /** The key of the rule: `host-name`, `dns-name` or `mac`. */
   key: string;
   /** The name as the file has it. */
   name: string;

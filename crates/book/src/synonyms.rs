@@ -30,6 +30,7 @@ pub const SYNONYMS: &[(&str, &[&str])] = &[
     ("libreqos", &["cake", "preset"]),
     ("mac", &["hardware", "ether"]),
     ("measurement", &["measure"]),
+    ("monthly", &["month", "quota"]),
     ("openwrt", &["sqm", "import"]),
     ("ping", &["delay", "measure"]),
     ("police", &["policer", "marker"]),

@@ -185,6 +185,7 @@ const PROTOCOLS: &[(&str, u8)] = &[
     ("udp", 17),
     ("icmp", 1),
     ("icmpv6", 58),
+    ("ipv6-icmp", 58),
     ("sctp", 132),
     ("dccp", 33),
     ("udplite", 136),

@@ -122,19 +122,22 @@ impl ShapedDirection {
     pub(crate) fn quotas(&self) -> Vec<QuotaStatus> {
         self.shaping.as_ref().map_or_else(Vec::new, quotas::status)
     }
-    /// The names in rules, with the addresses that they have now.
+    /// The names and devices in rules, with the addresses that they have now.
     pub(crate) fn named(&self) -> Vec<NameStatus> {
         let Some(shaping) = &self.shaping else { return Vec::new() };
         let (rules, known) = (&shaping.config().rules, shaping.named());
-        let named = (1..).zip(rules).flat_map(|(rule, of)| of.matches.named().map(move |name| (rule, name)));
-        named
-            .map(|(rule, name)| NameStatus {
-                rule,
-                key: name.key().into(),
-                name: name.to_string(),
-                addresses: known.get(&name).into_iter().flatten().copied().collect(),
-            })
-            .collect()
+        let of_rule = |(rule, of): (u32, &Rule)| {
+            let named = of.matches.named().map(|name| {
+                let addresses = known.get(&name).into_iter().flatten().copied().collect();
+                NameStatus { rule, key: name.key().into(), name: name.to_string(), addresses }
+            });
+            let devices = of.matches.macs.iter().map(|device| {
+                let addresses = shaping.addresses_of(device);
+                NameStatus { rule, key: "mac".into(), name: device.to_string(), addresses }
+            });
+            named.chain(devices).collect::<Vec<_>>()
+        };
+        (1..).zip(rules).flat_map(of_rule).collect()
     }
     /// Takes the data path out; dropping it ends shaping.
     pub(crate) fn take_shaping(&mut self) -> Option<Shaping> {

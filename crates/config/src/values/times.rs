@@ -102,7 +102,10 @@ fn day(text: &str) -> Result<usize, Wrong> {
     let found = NAMES.iter().position(|name| text.len() >= 3 && name.starts_with(text));
     found.ok_or_else(|| Wrong {
         message: format!("`{text}` is not a day of the week"),
-        help: suggest::help(text, &DAYS),
+        help: match text.strip_prefix('!') {
+            Some(_) => "there is no `not`: a rule for these times first, and after it one without `when`".into(),
+            None => suggest::help(text, &DAYS),
+        },
     })
 }
 

@@ -110,7 +110,7 @@ impl QuotaStatus {
 pub struct NameStatus {
     /// The number of the rule, from 1.
     pub rule: u32,
-    /// The key of the rule: `host-name` or `dns-name`.
+    /// The key of the rule: `host-name`, `dns-name` or `mac`.
     pub key: String,
     /// The name as the file has it.
     pub name: String,

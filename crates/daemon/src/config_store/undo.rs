@@ -48,6 +48,7 @@ impl ConfigStore {
         author: Author,
         request: &Undo,
     ) -> Result<Applied, Refusal> {
+        self.no_trial()?;
         // Files that were read again without a difference were no change for anybody.
         let is_other = |(at, config): &(usize, Config)| !edit::differences(&directions[*at].config, config).is_empty();
         while self.earlier.0.last().is_some_and(|before| !before.iter().any(is_other)) {
@@ -70,6 +71,14 @@ impl ConfigStore {
         Ok(applied)
     }
 
+    /// Refuses what is not done while a change is on trial.
+    fn no_trial(&self) -> Result<(), Refusal> {
+        let Some(left) = self.trial_left() else { return Ok(()) };
+        let left = left.as_nanos().div_ceil(1_000_000_000);
+        Err(invalid(format!("a change is on trial for another {left} s"))
+            .help("run `tidegate confirm` or `tidegate confirm --rollback` first"))
+    }
+
     /// Puts configurations in force, all or none, unless a change is on trial. Completes `applied`, and returns what was in
     /// force before.
     pub(super) fn put_in_force(
@@ -83,11 +92,7 @@ impl ConfigStore {
         for warning in shapings.flat_map(Shaping::slower) {
             applied.warnings += &format!("warning: {warning}\n");
         }
-        if let Some(left) = self.trial_left() {
-            let left = left.as_nanos().div_ceil(1_000_000_000);
-            return Err(invalid(format!("a change is on trial for another {left} s"))
-                .help("run `tidegate confirm` or `tidegate confirm --rollback` first"));
-        }
+        self.no_trial()?;
         let in_kernel = |directions: &[ShapedDirection]| -> Vec<Option<bool>> {
             let place = |one: &ShapedDirection| one.shaping().map(|shaping| shaping.in_kernel().is_some());
             directions.iter().map(place).collect()

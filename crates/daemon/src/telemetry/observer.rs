@@ -335,7 +335,9 @@ impl Observer {
             let (next, names, now) = last.ok_or_else(not_in_force)?;
             for (row, name) in page.iter().zip(names) {
                 let class = self.class(&direction.name, &name, row, now, second, points);
-                classes.push(ClassObservation { ceilings: reading::ceilings(&direction.config, &name), ..class });
+                let config = &direction.config;
+                let held_by = reading::held(config, &name, class.held_by, class.queue.packets);
+                classes.push(ClassObservation { ceilings: reading::ceilings(config, &name), held_by, ..class });
             }
             self.classes = page;
             from = next;

@@ -1,7 +1,7 @@
 //! The counts of the engine in the form of the protocol. Everything that the daemon reports of classes, flows and interfaces is
 //! made of them here.
 
-use tidegate_config::shaper::{Config, Root};
+use tidegate_config::shaper::{Borrow, Class, Config, Root};
 use tidegate_control::calls::{
     Ceilings, ClassObservation, ClassStatus, DropCount, Flow, FlowDrops, FlowObservation, FlowTableState, HeldBy,
     InterfaceStatus, Protocol, Queued, WaitTimes, Waits,
@@ -87,16 +87,26 @@ pub(super) fn class(
     }
 }
 
-/// The ceilings that the configuration sets for the class called `name`. A reservation has none.
+/// The ceilings that the configuration sets for the class called `name`. The rate of a class that does not borrow is one, unless the
+/// class has the whole line. A reservation has none.
 pub(super) fn ceilings(config: &Config, name: &str) -> Ceilings {
     let Root::Shaper(shaper) = &config.root else { return Ceilings::default() };
     let class = shaper.classes.iter().find(|class| class.name == name);
     let of = |ceiling: Option<fbq::Ceiling>| ceiling.map(|ceiling| ceiling.rate);
+    let own = |class: &Class| (class.borrow == Borrow::Never && class.rate < shaper.rate).then_some(class.rate);
     class.map_or_else(Ceilings::default, |class| Ceilings {
-        class: of(class.at_most.class),
+        class: own(class).or(of(class.at_most.class)),
         host: of(class.at_most.host),
         flow: of(class.at_most.flow),
     })
+}
+
+/// The ceiling that what is queued in the class called `name` waits for: where the data path knows none, the rate of a class that
+/// does not borrow.
+pub(super) fn held(config: &Config, name: &str, known: Option<HeldBy>, queued_packets: u64) -> Option<HeldBy> {
+    let Root::Shaper(shaper) = &config.root else { return known };
+    let is_bound = |class: &Class| class.name == name && class.borrow == Borrow::Never && class.rate < shaper.rate;
+    known.or_else(|| (queued_packets > 0 && shaper.classes.iter().any(is_bound)).then_some(HeldBy::Class))
 }
 
 /// The flow table of an engine.
@@ -141,7 +151,12 @@ pub(super) fn flow(row: &FlowRow, now: Instant, names: &[String], config: &Confi
         sent_bytes: record.sent.bytes,
         borrowed_bytes: row.view.map_or(Bytes::ZERO, |view| view.counts.borrowed.bytes),
         queue: Queued { packets: record.waits.packets, bytes: record.waits.bytes },
-        held_by: row.view.and_then(|view| view.held_by).map(held_by),
+        held_by: held(
+            config,
+            &name(record.through),
+            row.view.and_then(|view| view.held_by).map(held_by),
+            record.waits.packets,
+        ),
         wait: WaitTimes {
             p50: record.delays.quantile(0.5).min(record.longest),
             p90: record.delays.quantile(0.9).min(record.longest),
@@ -207,5 +222,31 @@ pub fn class_status(status: &EngineStatus) -> ClassStatus {
         advised_packets: counts.advised,
         wait_p50: counts.waited_at(0.5),
         wait_p99: counts.waited_at(0.99),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_config::{Diagnostics, Source, shaper};
+
+    use super::*;
+
+    /// What somebody is slowed down by, on purpose, is a ceiling, whichever of the two ways the file says it in.
+    #[test]
+    fn the_rate_of_a_class_that_does_not_borrow_is_a_ceiling() {
+        let text = "version = 1\n[shaper]\nrate = \"10mbit\"\n[[class]]\nname = \"slow\"\nrate = \"1mbit\"\nborrow = false\n\
+                    [[class]]\nname = \"rest\"\nrate = \"9mbit\"\ndefault = true\n";
+        let load = |text: &str| shaper::load(&Source::new("own.toml", text), &mut Diagnostics::new()).expect("valid");
+        let config = load(text);
+        assert_eq!(ceilings(&config, "slow").class, Some(tidegate_units::Rate::from_mbit(1)));
+        assert_eq!(ceilings(&config, "rest"), Ceilings::default());
+        assert_eq!(held(&config, "slow", None, 3), Some(HeldBy::Class));
+        assert_eq!(held(&config, "slow", Some(HeldBy::Host), 3), Some(HeldBy::Host));
+        // Without a queue nothing waits, and who may borrow waits for the line.
+        assert_eq!(held(&config, "slow", None, 0), None);
+        assert_eq!(held(&config, "rest", None, 3), None);
+        // A class that has the whole line waits for that.
+        let whole = load("version = 1\n[[class]]\nname = \"all\"\nrate = \"10mbit\"\nborrow = false\ndefault = true\n");
+        assert_eq!((ceilings(&whole, "all"), held(&whole, "all", None, 3)), (Ceilings::default(), None));
     }
 }

@@ -7,7 +7,7 @@ use tidegate_live::privileges::Privileges;
 use tidegate_units::Span;
 
 use super::observer::Health;
-use super::reading::{ceilings, class_status, held_by, interfaces};
+use super::reading::{ceilings, class_status, held, held_by, interfaces};
 use crate::directions::ShapedDirection;
 
 /// The age up to which a reply is reused: the data path is interrupted at most this often.
@@ -73,9 +73,10 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
     let views = direction.ask(|engine, _| engine.tree().classes()).unwrap_or_default();
     let classes = classes.iter().enumerate().map(|(n, status)| {
         let view = views.get(n);
+        let known = view.and_then(|view| view.held_by).map(held_by);
         ClassStatus {
             unpromised: view.map(|view| view.unpromised),
-            held_by: view.and_then(|view| view.held_by).map(held_by),
+            held_by: held(&direction.config, &status.name, known, status.counts.backlog.packets),
             ceilings: ceilings(&direction.config, &status.name),
             ..class_status(status)
         }

@@ -1,10 +1,11 @@
 //! Replacing the configuration of a running shaper.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tidegate_config::shaper::{Config, DataPath, Rule};
-use tidegate_config::values::{Times, WeekMinute};
+use tidegate_config::values::{Mac, Times, WeekMinute};
 use tidegate_engine::guard::lock;
 use tidegate_engine::{PreparedConfig, QuotaState, Setup, SwapKind, SwapReport, guarded};
 use tidegate_units::{Instant, Rate};
@@ -93,6 +94,10 @@ impl Shaping {
     /// The names in rules, with the addresses that they have in the data path.
     pub fn named(&self) -> &super::Addresses {
         &self.running.setup.names.named
+    }
+    /// The addresses that the table of neighbours had for the device of a rule, in the data path.
+    pub fn addresses_of(&self, device: &Mac) -> Vec<IpAddr> {
+        self.running.setup.names.macs.get(device).into_iter().flatten().copied().collect()
     }
     /// The rules with a quota, and how far they have used it up.
     pub fn quotas(&self) -> Vec<QuotaState> {
