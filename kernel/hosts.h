@@ -18,7 +18,7 @@ TWIN_INLINE void twin_fbq_unlist_host(struct twin_fbq *fbq, struct twin_fbq_host
 	host->waits = false;
 }
 
-/* What a host has saved that no longer waits for its ceiling is bounded as that of a host that begins to queue is. */
+/* The savings of a host that no longer waits for its ceiling are bounded as those of a host that begins to queue are. */
 TWIN_INLINE void twin_fbq_restart_host(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_fbq_host *host)
 {
 	if (host->waits)

@@ -26,7 +26,7 @@ const PATHS: [(&str, Parse); 6] = [
     ("/var/lib/dhcp/dhcpd.leases", dhcpd),
     ("/var/lib/dhcpd/dhcpd.leases", dhcpd),
 ];
-/// Those of OpenWrt, in a directory where everybody may make files.
+/// The files of OpenWrt, in a directory where everybody may make files.
 const PATHS_OF_OPENWRT: [(&str, Parse); 2] = [("/tmp/hosts/odhcpd", hosts), ("/tmp/dhcp.leases", dnsmasq)];
 
 type Parse = fn(&str) -> Vec<(IpAddr, String)>;

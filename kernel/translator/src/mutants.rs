@@ -18,6 +18,7 @@ const DECISIONS: [&str; 11] = [
     "kernel/fbq.h",
     "kernel/fbc.h",
     "kernel/shares.h",
+    "kernel/candidates.h",
     "kernel/hosts.h",
     "kernel/moves.h",
     "kernel/promises.h",

@@ -108,7 +108,7 @@ pub fn measured(curves: &[Measured], begin: f64) -> Vec<Measured> {
     curves
 }
 
-/// What the titles of plots of goodput begin with.
+/// The beginning of the titles of plots of goodput.
 const GOODPUT: &str = "Goodput of the flows that are watched";
 /// The number of points of a line of goodput, above which neighbouring bins are drawn as one.
 const POINTS: usize = 100;

@@ -231,7 +231,7 @@ mod tests {
 
     use super::*;
 
-    /// What somebody is slowed down by, on purpose, is a ceiling, whichever of the two ways the file says it in.
+    /// A rate that somebody is held to on purpose is a ceiling, whichever of the two ways the file says it in.
     #[test]
     fn the_rate_of_a_class_that_does_not_borrow_is_a_ceiling() {
         let text = "version = 1\n[shaper]\nrate = \"10mbit\"\n[[class]]\nname = \"slow\"\nrate = \"1mbit\"\nborrow = false\n\

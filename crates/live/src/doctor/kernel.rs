@@ -189,7 +189,7 @@ enum Search {
     Walk,
 }
 
-/// What the kernel of this release does: Linux 7.0 has the hash, and so have 6.12 from its 107th update and 6.18 from its 14th, which was
+/// The search of the kernel of this release: Linux 7.0 has the hash, and so have 6.12 from its 107th update and 6.18 from its 14th, which was
 /// repaired in the 25th. `None` for what is no release.
 fn search_of(release: &str) -> Option<Search> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
@@ -202,7 +202,7 @@ fn search_of(release: &str) -> Option<Search> {
     })
 }
 
-/// What a verdict costs while many packets wait.
+/// Examines the cost of a verdict while many packets wait.
 pub(super) fn verdicts(found: &mut Examination) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let release = release.trim();

@@ -1,7 +1,7 @@
 //! [`Answers`]: the addresses that passing answers of the Domain Name System had for the names that rules have.
 //!
 //! *Law*: an answer counts if its question has passed before, with the same number, name and ends, and came in by another interface.
-//! So nobody outside can bring in an address by an answer alone, as little as into a resolver.
+//! Nobody outside can therefore bring in an address by an answer alone, as little as into a resolver.
 //! *Units*: times to live in seconds. An address is known for at least [`LEAST`], so that connections outlive the short times of
 //! large sites, and at most for [`MOST`].
 //! *Notes*: only names that rules have are remembered, each with a bounded number of addresses; the one that ends first goes.

@@ -76,7 +76,7 @@ impl State {
         match name {
             Named::Device(device) => {
                 let leased = self.leases().names().iter().filter(|(_, name)| device.is(name));
-                // Those of IPv4 are the first ones.
+                // Addresses of IPv4 are the first ones.
                 leased.map(|(address, _)| *address).take(name.most()).collect()
             }
             Named::Answered(asked) => self.answers.addresses(asked, now),

@@ -13,7 +13,7 @@ const FIRM: f64 = 0.1;
 /// How many values are named in a line.
 const NAMED: usize = 5;
 
-/// What the comparison found.
+/// The result of the comparison.
 #[derive(Debug, Default)]
 pub struct Compared {
     /// A line for each value that is not as expected.
@@ -27,7 +27,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// What a reader has to know of the values that are not wrong.
+    /// Notes about the values that are not wrong.
     pub fn remarks(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.weak.is_empty() {
