@@ -436,11 +436,21 @@ fn edited(
         edit::Edit::Set { section, .. } | edit::Edit::Remove { section, .. } => section == "rule",
         edit::Edit::Add { .. } => false,
     };
-    if possible.len() == 2
-        && edits.iter().all(is_of_rule)
-        && let Ok(edited) = edited_in_both(directions, given, edits)
-    {
-        return Ok(edited);
+    if directions.len() == 2 && edits.iter().all(is_of_rule) {
+        let text = |at: usize| Document::parse(given.unwrap_or(&directions[at].config.text)).map_err(invalid);
+        if possible.len() == 2
+            && let Some(number) = text(0)?.differs_at(&text(1)?, edits)
+        {
+            return Err(invalid(format!("rule {number} is not the same rule in both directions")).help(
+                "choose one with --direction up or down; --direction both counts as `up` does, and changes a rule that both share",
+            ));
+        }
+        // The other direction may have a shared rule under another number.
+        if let Some(first) = possible.first()
+            && let Ok(both) = text(*first)?.edited_alike(&text(1 - first)?, edits)
+        {
+            return Ok([*first, 1 - first].into_iter().zip(both).collect());
+        }
     }
     match possible[..] {
         [at] => outcomes.swap_remove(at).map_err(invalid),

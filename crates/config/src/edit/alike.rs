@@ -27,6 +27,18 @@ impl Document {
         Ok([one, other])
     }
 
+    /// The number of the first rule that is edited by a number under which `other` has a different rule.
+    pub fn differs_at(&self, other: &Self, edits: &[Edit]) -> Option<String> {
+        let numbers = edits.iter().filter_map(|edit| match edit {
+            Edit::Set { section, name: Some(name), .. } | Edit::Remove { section, name } if section == "rule" => {
+                Some(name)
+            }
+            _ => None,
+        });
+        let differs = |name: &&String| matches!((self.rule(name), other.rule(name)), (Ok(one), Ok(two)) if one != two);
+        numbers.into_iter().find(differs).cloned()
+    }
+
     /// The number that rule `name` of this file has in `other`.
     fn shared(&self, other: &Self, name: &str) -> Result<String, String> {
         let number: usize = name.parse().map_err(|_| format!("rules are named by their number, not `{name}`"))?;

@@ -261,6 +261,9 @@ fn a_shared_rule_that_is_changed_in_both_directions_stays_shared() {
     // One that was added is the first in both, and counts.
     let [up_new, down_new] = up.edited_alike(&down, &[add, set("2")]).unwrap();
     assert!(up_new.text().matches("when = ").count() == 1 && down_new.text().matches("when = ").count() == 1);
+    // The first of each is another rule, and of the third there is one alone.
+    assert_eq!(up.differs_at(&down, &[set("1")]).as_deref(), Some("1"));
+    assert_eq!(up.differs_at(&down, &[set("3")]), None);
     // A rule of one direction is none of both.
     let other = down.edited_alike(&up, &[set("1")]).unwrap_err();
     assert!(other.contains("rule 1 is not the same in both directions"), "{other}");

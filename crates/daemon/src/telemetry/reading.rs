@@ -41,7 +41,7 @@ fn drops(counts: &ClassCounts) -> Vec<DropCount> {
     reasons.filter(|count| count.packets > 0).collect()
 }
 
-/// A class with its counts since the start, without [`ceilings`]. `quantiles` are those of the waits of the last second, `borrowing` is its rate of
+/// A class with its counts since the start, without its ceilings. `quantiles` are those of the waits of the last second, `borrowing` is its rate of
 /// borrowing in it.
 pub(super) fn class(
     name: &str,
@@ -201,7 +201,7 @@ pub(super) fn interfaces(direction: &ShapedDirection) -> Vec<InterfaceStatus> {
 }
 
 /// A class with its counts since the start, without the rate that is still unpromised and the ceiling that it waits for, which
-/// another call of the engine returns, and without [`ceilings`].
+/// another call of the engine returns, and without its ceilings.
 pub fn class_status(status: &EngineStatus) -> ClassStatus {
     let counts = &status.counts;
     ClassStatus {
@@ -238,7 +238,7 @@ mod tests {
                     [[class]]\nname = \"rest\"\nrate = \"9mbit\"\ndefault = true\n";
         let load = |text: &str| shaper::load(&Source::new("own.toml", text), &mut Diagnostics::new()).expect("valid");
         let config = load(text);
-        assert_eq!(ceilings(&config, "slow").class, Some(tidegate_units::Rate::from_mbit(1)));
+        assert_eq!(ceilings(&config, "slow").class, Some(Rate::from_mbit(1)));
         assert_eq!(ceilings(&config, "rest"), Ceilings::default());
         assert_eq!(held(&config, "slow", None, 3), Some(HeldBy::Class));
         assert_eq!(held(&config, "slow", Some(HeldBy::Host), 3), Some(HeldBy::Host));

@@ -68,6 +68,13 @@ pub fn one_file_shapes_both_ways() -> Ended {
     assert!(said.contains("up: ") && said.contains("down: "), "{said}");
     let whole = works(&["status", "--file"]);
     assert!(whole.contains("\n[[rule]]") && whole.matches("when = ").count() == 1, "{whole}");
+    // With another number in one direction it is still that rule; a number that means two rules is refused.
+    works(&["add", "rule", "rest", "port", "5005", "--direction", "down"]);
+    let (code, said) = call(&["set", "rule", "1", "weight", "3"]);
+    assert!(code == Some(2) && said.contains("rule 1 is not the same rule in both directions"), "{said}");
+    let said = works(&["set", "rule", "2", "weight", "3"]);
+    assert!(said.contains("up: ") && said.contains("down: "), "{said}");
+    works(&["remove", "rule", "1", "--direction", "down"]);
     works(&["set", "class", "rest", "rate", "9mbit", "--direction", "both"]);
 
     // The file again, for both at once, on trial, and taken back for both.
