@@ -105,15 +105,22 @@ impl<H: Copy + Send + 'static> Engine<H> {
         });
         own.chain(reserved).collect()
     }
+    /// The shaper's views of all classes, in their order; none without classes.
+    pub fn class_views(&self) -> Vec<ClassView> {
+        (0..).zip(self.tree.classes()).map(|(class, view)| self.with_ceiling(ClassId(class), view)).collect()
+    }
+    /// The view with the ceiling that the class waits for, which an offload has where there is one.
+    fn with_ceiling(&self, class: ClassId, view: ClassView) -> ClassView {
+        ClassView { held_by: view.held_by.or_else(|| self.admit.registry.offloaded_class_held(class)), ..view }
+    }
     /// Appends up to `most` classes, from number `from` on, to `rows`, and returns the number to continue from; `None` after
     /// the last class. Cost: a copy of 7 kB for each class; no allocation if `rows` has the capacity.
     pub fn class_rows(&mut self, now: Instant, from: u32, most: u32, rows: &mut Vec<ClassRow>) -> Option<u32> {
         let all = self.account.classes.names().len() as u32;
         let end = from.saturating_add(most).min(all);
         for class in from..end {
-            let held_by = self.admit.registry.offloaded_class_held(ClassId(class));
             let view = self.tree.shaper().and_then(|shaper| shaper.class(ClassId(class)));
-            let view = view.map(|view| ClassView { held_by: view.held_by.or(held_by), ..view });
+            let view = view.map(|view| self.with_ceiling(ClassId(class), view));
             let rate = self.tree.due_rate(ClassId(class));
             let counts = self.account.classes.at(class as usize);
             if self.account.detail != Detail::Off && counts.promise_is_due(now) {

@@ -70,7 +70,7 @@ fn privileges() -> Option<PrivilegeStatus> {
 /// Without classes while there is no data path; `trouble` has the reason.
 fn direction(direction: &ShapedDirection) -> DirectionStatus {
     let classes = direction.running().ok().and_then(|shaping| shaping.status().ok()).unwrap_or_default();
-    let views = direction.ask(|engine, _| engine.tree().classes()).unwrap_or_default();
+    let views = direction.ask(|engine, _| engine.class_views()).unwrap_or_default();
     let classes = classes.iter().enumerate().map(|(n, status)| {
         let view = views.get(n);
         let known = view.and_then(|view| view.held_by).map(held_by);

@@ -250,6 +250,7 @@ mod tests {
             engine.set_flows(Instant::ZERO, flows, &[], true, &mut Noted::default());
             let mut rows = Vec::new();
             engine.class_rows(Instant::ZERO, 0, 1, &mut rows);
+            assert_eq!(engine.class_views()[0].held_by, rows[0].view.and_then(|view| view.held_by));
             (rows[0].view.and_then(|view| view.held_by), engine.flow_row(6).and_then(|row| row.view?.held_by))
         };
         let host = Some(HeldBy::Host);
