@@ -68,7 +68,7 @@ impl Shaping {
     pub fn renew_rules(&mut self, rate: Option<Rate>) -> Result<bool, StartError> {
         let (config, before) = (&self.running.config, &self.running.setup.names);
         let (has_macs, has_names) = (has_macs(config), has_names(config));
-        self.options.known_names.end_unwanted();
+        self.options.known_names.forget_unwanted();
         if config.timed_rule().is_none() && !has_macs && !has_names {
             return Ok(false);
         }

@@ -55,12 +55,10 @@ impl KnownNames {
         Ok(names().map(|name| (name.clone(), state.addresses(&name, now))).collect())
     }
 
-    /// Looks at no packets any more once no rule has asked for long.
-    pub(super) fn end_unwanted(&self) {
-        let mut state = lock(&self.0);
-        if state.log.is_some() && !state.answers.forget_unwanted(Instant::now()) {
-            state.log = None;
-        }
+    /// Forgets names that no rule has had for long. The log stays open as long as the process: with its rules a hook would go, and with
+    /// any hook the kernel drops what waits in packet queues.
+    pub(super) fn forget_unwanted(&self) {
+        lock(&self.0).answers.forget_unwanted(Instant::now());
     }
 }
 
