@@ -234,13 +234,18 @@ mod tests {
         }
     }
 
-    /// A class is held by a ceiling while each of its flows with a queue is.
-    #[test]
-    fn a_class_is_held_while_all_its_flows_are() {
+    /// An engine with one class of 8 Mbit/s.
+    fn engine() -> Engine<u32> {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
         let config = shaper::load(&Source::new("offload.toml", text), &mut Diagnostics::new()).expect("valid");
         let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-        let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+        Engine::new(&config, &setup, Instant::ZERO).expect("valid")
+    }
+
+    /// A class is held by a ceiling while each of its flows with a queue is.
+    #[test]
+    fn a_class_is_held_while_all_its_flows_are() {
+        let mut engine = engine();
         let queued = |key, held_by| OffloadedFlow {
             held_by,
             backlog: Backlog { packets: 1, bytes: Bytes::new(100) },
@@ -263,10 +268,7 @@ mod tests {
 
     #[test]
     fn offloaded_flows_are_promised_and_watched() {
-        let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
-        let config = shaper::load(&Source::new("offload.toml", text), &mut Diagnostics::new()).expect("valid");
-        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
-        let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+        let mut engine = engine();
         let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
         let terms = Terms { minimum: Rate::from_mbit(3), ..Terms::default() };
         let promise = |engine: &mut Engine<u32>, number, flows| {
