@@ -170,7 +170,7 @@ impl ConfigStore {
             }
             (text, edits) => {
                 let edited = match both {
-                    true => edited_in_both(directions, text.as_deref(), edits),
+                    true => edited_in_both(directions, text.as_deref(), edits, 0),
                     false => edited(directions, text.as_deref(), edits, named),
                 };
                 let (mut all, mut warnings) = (Vec::new(), String::new());
@@ -398,18 +398,25 @@ fn placed(
     Ok(placed)
 }
 
-/// The texts of all directions after `edits` of each.
+/// The text of a direction: the `given` one, or else that in force.
+fn text_of(directions: &[ShapedDirection], given: Option<&str>, at: usize) -> Result<Document, String> {
+    Document::parse(given.unwrap_or(&directions[at].config.text))
+}
+
+/// The texts of all directions after `edits` of each. Numbers of rules are those of the direction `first`.
 fn edited_in_both(
     directions: &[ShapedDirection],
     given: Option<&str>,
     edits: &[edit::Edit],
+    first: usize,
 ) -> Result<Edited, Refusal> {
-    let text = |at: usize| Document::parse(given.unwrap_or(&directions[at].config.text));
-    let edited = match directions.len() {
-        1 => text(0).and_then(|one| Ok(vec![one.edited(edits)?])),
-        _ => text(0).and_then(|up| Ok(up.edited_alike(&text(1)?, edits)?.to_vec())),
-    };
-    Ok(edited.map_err(invalid)?.into_iter().enumerate().collect())
+    let base = text_of(directions, given, first).map_err(invalid)?;
+    if directions.len() == 1 {
+        return Ok(vec![(first, base.edited(edits).map_err(invalid)?)]);
+    }
+    let other = text_of(directions, given, 1 - first).map_err(invalid)?;
+    let both = base.edited_alike(&other, edits).map_err(invalid)?;
+    Ok([first, 1 - first].into_iter().zip(both).collect())
 }
 
 /// The directions whose text was edited, with the new texts.
@@ -423,10 +430,7 @@ fn edited(
     edits: &[edit::Edit],
     named: Option<&str>,
 ) -> Result<Edited, Refusal> {
-    let of = |at: usize| {
-        let base = Document::parse(given.unwrap_or(&directions[at].config.text))?;
-        base.edited(edits).map(|new| vec![(at, new)])
-    };
+    let of = |at: usize| -> Result<Edited, String> { Ok(vec![(at, text_of(directions, given, at)?.edited(edits)?)]) };
     if named.is_some() || directions.len() == 1 {
         return of(direction_named(directions, named)?).map_err(invalid);
     }
@@ -437,7 +441,7 @@ fn edited(
         edit::Edit::Add { .. } => false,
     };
     if directions.len() == 2 && edits.iter().all(is_of_rule) {
-        let text = |at: usize| Document::parse(given.unwrap_or(&directions[at].config.text)).map_err(invalid);
+        let text = |at: usize| text_of(directions, given, at).map_err(invalid);
         if possible.len() == 2
             && let Some(number) = text(0)?.differs_at(&text(1)?, edits)
         {
@@ -447,9 +451,9 @@ fn edited(
         }
         // The other direction may have a shared rule under another number.
         if let Some(first) = possible.first()
-            && let Ok(both) = text(*first)?.edited_alike(&text(1 - first)?, edits)
+            && let Ok(edited) = edited_in_both(directions, given, edits, *first)
         {
-            return Ok([*first, 1 - first].into_iter().zip(both).collect());
+            return Ok(edited);
         }
     }
     match possible[..] {

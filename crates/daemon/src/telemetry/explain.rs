@@ -62,8 +62,7 @@ fn choose(engine: &LiveEngine, request: &Explain, fields: &Fields) -> Chosen {
     let who = row.record.who;
     let now = engine.classify(&Fields { dscp: who.dscp, uid: who.uid, cgroup: who.cgroup, mark: who.mark, ..*fields });
     let (class, rule) = (row.record.class, row.record.rule);
-    let classification =
-        Classification { class, rule, flow: FlowKey { flow: row.key, ..engine.classify(fields).flow } };
+    let classification = Classification { class, rule, flow: FlowKey { flow: row.key, ..now.flow } };
     let differs = (now.class, now.rule) != (class, rule);
     Chosen { classification, row: Some(row), recorded: Some(who), now: differs.then_some(now) }
 }

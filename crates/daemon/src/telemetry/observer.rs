@@ -336,8 +336,8 @@ impl Observer {
             for (row, name) in page.iter().zip(names) {
                 let class = self.class(&direction.name, &name, row, now, second, points);
                 let config = &direction.config;
-                let held_by = reading::held(config, &name, class.held_by, class.queue.packets);
-                classes.push(ClassObservation { ceilings: reading::ceilings(config, &name), held_by, ..class });
+                let held_by = reading::held(config, row.class, class.held_by, class.queue.packets);
+                classes.push(ClassObservation { ceilings: reading::ceilings(config, row.class), held_by, ..class });
             }
             self.classes = page;
             from = next;

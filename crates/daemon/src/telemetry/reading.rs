@@ -6,7 +6,7 @@ use tidegate_control::calls::{
     Ceilings, ClassObservation, ClassStatus, DropCount, Flow, FlowDrops, FlowObservation, FlowTableState, HeldBy,
     InterfaceStatus, Protocol, Queued, WaitTimes, Waits,
 };
-use tidegate_core::{Backlog, DropReason, fbq};
+use tidegate_core::{Backlog, ClassId, DropReason, fbq};
 use tidegate_engine::{ClassCounts, ClassRow, ClassStatus as EngineStatus, FlowIdentity, FlowRow};
 use tidegate_live::shaping::{LiveEngine, ShapedInterface};
 use tidegate_units::{Bytes, Instant, Rate, Span};
@@ -87,26 +87,32 @@ pub(super) fn class(
     }
 }
 
-/// The ceilings that the configuration sets for the class called `name`. The rate of a class that does not borrow is one, unless the
-/// class has the whole line. A reservation has none.
-pub(super) fn ceilings(config: &Config, name: &str) -> Ceilings {
-    let Root::Shaper(shaper) = &config.root else { return Ceilings::default() };
-    let class = shaper.classes.iter().find(|class| class.name == name);
+/// A class of the configuration. A reservation is none.
+fn configured(config: &Config, class: ClassId) -> Option<&Class> {
+    let Root::Shaper(shaper) = &config.root else { return None };
+    shaper.classes.get(class.0 as usize)
+}
+
+/// The rate of a class that does not borrow, which is a ceiling unless the class has the whole line.
+fn own_ceiling(config: &Config, class: &Class) -> Option<Rate> {
+    let is_part = config.limit().is_none_or(|line| class.rate < line);
+    (class.borrow == Borrow::Never && is_part).then_some(class.rate)
+}
+
+/// The ceilings that the configuration sets for a class.
+pub(super) fn ceilings(config: &Config, class: ClassId) -> Ceilings {
     let of = |ceiling: Option<fbq::Ceiling>| ceiling.map(|ceiling| ceiling.rate);
-    let own = |class: &Class| (class.borrow == Borrow::Never && class.rate < shaper.rate).then_some(class.rate);
-    class.map_or_else(Ceilings::default, |class| Ceilings {
-        class: own(class).or(of(class.at_most.class)),
+    configured(config, class).map_or_else(Ceilings::default, |class| Ceilings {
+        class: own_ceiling(config, class).or(of(class.at_most.class)),
         host: of(class.at_most.host),
         flow: of(class.at_most.flow),
     })
 }
 
-/// The ceiling that what is queued in the class called `name` waits for: where the data path knows none, the rate of a class that
-/// does not borrow.
-pub(super) fn held(config: &Config, name: &str, known: Option<HeldBy>, queued_packets: u64) -> Option<HeldBy> {
-    let Root::Shaper(shaper) = &config.root else { return known };
-    let is_bound = |class: &Class| class.name == name && class.borrow == Borrow::Never && class.rate < shaper.rate;
-    known.or_else(|| (queued_packets > 0 && shaper.classes.iter().any(is_bound)).then_some(HeldBy::Class))
+/// The ceiling that what is queued in a class waits for: where the data path knows none, the rate of a class that does not borrow.
+pub(super) fn held(config: &Config, class: ClassId, known: Option<HeldBy>, queued_packets: u64) -> Option<HeldBy> {
+    let own = || configured(config, class).and_then(|class| own_ceiling(config, class));
+    known.or_else(|| (queued_packets > 0 && own().is_some()).then_some(HeldBy::Class))
 }
 
 /// The flow table of an engine.
@@ -127,7 +133,7 @@ pub(super) fn table(engine: &LiveEngine) -> FlowTableState {
 /// A flow in the form of the protocol.
 pub(super) fn flow(row: &FlowRow, now: Instant, names: &[String], config: &Config) -> FlowObservation {
     let record = &row.record;
-    let name = |class: tidegate_core::ClassId| names.get(class.0 as usize).cloned().unwrap_or_default();
+    let name = |class: ClassId| names.get(class.0 as usize).cloned().unwrap_or_default();
     let drops = DropReason::ALL.iter().map(|reason| {
         let packets = u64::from(record.dropped[*reason as usize]);
         FlowDrops { reason: reason.name().into(), packets }
@@ -153,7 +159,7 @@ pub(super) fn flow(row: &FlowRow, now: Instant, names: &[String], config: &Confi
         queue: Queued { packets: record.waits.packets, bytes: record.waits.bytes },
         held_by: held(
             config,
-            &name(record.through),
+            record.through,
             row.view.and_then(|view| view.held_by).map(held_by),
             record.waits.packets,
         ),
@@ -238,15 +244,15 @@ mod tests {
                     [[class]]\nname = \"rest\"\nrate = \"9mbit\"\ndefault = true\n";
         let load = |text: &str| shaper::load(&Source::new("own.toml", text), &mut Diagnostics::new()).expect("valid");
         let config = load(text);
-        assert_eq!(ceilings(&config, "slow").class, Some(Rate::from_mbit(1)));
-        assert_eq!(ceilings(&config, "rest"), Ceilings::default());
-        assert_eq!(held(&config, "slow", None, 3), Some(HeldBy::Class));
-        assert_eq!(held(&config, "slow", Some(HeldBy::Host), 3), Some(HeldBy::Host));
+        assert_eq!(ceilings(&config, ClassId(0)).class, Some(Rate::from_mbit(1)));
+        assert_eq!(ceilings(&config, ClassId(1)), Ceilings::default());
+        assert_eq!(held(&config, ClassId(0), None, 3), Some(HeldBy::Class));
+        assert_eq!(held(&config, ClassId(0), Some(HeldBy::Host), 3), Some(HeldBy::Host));
         // Without a queue nothing waits, and who may borrow waits for the line.
-        assert_eq!(held(&config, "slow", None, 0), None);
-        assert_eq!(held(&config, "rest", None, 3), None);
+        assert_eq!(held(&config, ClassId(0), None, 0), None);
+        assert_eq!(held(&config, ClassId(1), None, 3), None);
         // A class that has the whole line waits for that.
         let whole = load("version = 1\n[[class]]\nname = \"all\"\nrate = \"10mbit\"\nborrow = false\ndefault = true\n");
-        assert_eq!((ceilings(&whole, "all"), held(&whole, "all", None, 3)), (Ceilings::default(), None));
+        assert_eq!((ceilings(&whole, ClassId(0)), held(&whole, ClassId(0), None, 3)), (Ceilings::default(), None));
     }
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_control::calls::{ClassStatus, ControlStatus, DirectionStatus, PrivilegeStatus, Status};
+use tidegate_core::ClassId;
 use tidegate_live::privileges::Privileges;
 use tidegate_units::Span;
 
@@ -73,11 +74,11 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
     let views = direction.ask(|engine, _| engine.class_views()).unwrap_or_default();
     let classes = classes.iter().enumerate().map(|(n, status)| {
         let view = views.get(n);
-        let known = view.and_then(|view| view.held_by).map(held_by);
+        let (class, known) = (ClassId(n as u32), view.and_then(|view| view.held_by).map(held_by));
         ClassStatus {
             unpromised: view.map(|view| view.unpromised),
-            held_by: held(&direction.config, &status.name, known, status.counts.backlog.packets),
-            ceilings: ceilings(&direction.config, &status.name),
+            held_by: held(&direction.config, class, known, status.counts.backlog.packets),
+            ceilings: ceilings(&direction.config, class),
             ..class_status(status)
         }
     });
