@@ -69,9 +69,7 @@ pub fn a_device_is_known_by_the_name_in_its_lease() -> Ended {
     assert!(shown.contains(&format!("rule 1, host-name anna-laptop has {own} now")), "{shown}");
     let arrivals = traffic.stop();
     assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
-    running.signal(libc::SIGTERM);
-    let (ended, _, said) = running.end();
-    assert!(ended.success(), "{said}");
+    running.stops();
     Ended::Passed
 }
 
@@ -127,9 +125,7 @@ pub fn a_host_is_known_by_the_answer_that_named_it() -> Ended {
     assert!(tables().contains("tidegate-log"), "{}", tables());
     let arrivals = traffic.stop();
     assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
-    running.signal(libc::SIGTERM);
-    let (ended, _, said) = running.end();
-    assert!(ended.success(), "{said}");
+    running.stops();
     assert!(!tables().contains("tidegate"), "{}", tables());
     Ended::Passed
 }
@@ -185,8 +181,6 @@ pub fn the_answer_to_a_host_behind_a_gateway_is_seen() -> Ended {
     std::thread::sleep(Duration::from_millis(200));
     let named = packets(&pair, &at, "named") - before;
     assert!(named >= 50, "{named}");
-    running.signal(libc::SIGTERM);
-    let (ended, _, said) = running.end();
-    assert!(ended.success(), "{said}");
+    running.stops();
     Ended::Passed
 }

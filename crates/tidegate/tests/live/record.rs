@@ -344,8 +344,7 @@ pub fn a_flow_is_explained_as_it_was_recorded() -> Ended {
     succeeds(&pair, &["remove", "rule", "1", at[0], at[1]]);
     let said = ask(&["--source-port", &marked, "--protocol", "udp"]);
     assert!(said.contains("class rest: there are no rules"), "{said}");
-    running.signal(libc::SIGTERM);
-    assert!(running.end().0.success());
+    running.stops();
     Ended::Passed
 }
 

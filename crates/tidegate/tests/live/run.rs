@@ -236,8 +236,7 @@ pub fn a_qdisc_that_shapes_below_is_announced() -> Ended {
     let set = set.args(["set", "class", "gold", "rate", "4mbit", "--control"]).arg(&control).output().unwrap();
     let said = String::from_utf8(set.stderr).unwrap();
     assert!(said.contains(&warning) && said.find(&warning) < said.find("in force,"), "{said}");
-    running.signal(libc::SIGTERM);
-    assert!(running.end().0.success());
+    running.stops();
     Ended::Passed
 }
 
@@ -256,9 +255,8 @@ pub fn the_history_of_one_run_is_that_of_the_next() -> Ended {
         passes(&pair);
         // A second of observations.
         thread::sleep(Duration::from_millis(2_500));
-        running.signal(libc::SIGTERM);
-        let (status, _, said) = running.end();
-        assert!(status.success() && !said.contains("the history in"), "{said}");
+        let said = running.stops();
+        assert!(!said.contains("the history in"), "{said}");
         sizes.push(size());
     }
     // The heading alone has 19 bytes, a minute of two classes more than 100. The next run rewrites what it has read.
@@ -274,9 +272,7 @@ pub fn signals_that_ask_for_reports_do_not_end_it() -> Ended {
         running.signal(signal);
     }
     passes(&pair);
-    running.signal(libc::SIGTERM);
-    let (status, _, said) = running.end();
-    assert!(status.success(), "{said}");
+    running.stops();
     Ended::Passed
 }
 

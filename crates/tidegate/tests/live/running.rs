@@ -85,6 +85,14 @@ impl Running {
         (status, out, std::mem::take(&mut self.said))
     }
 
+    /// Has it end in order; returns its messages.
+    pub fn stops(self) -> String {
+        self.signal(libc::SIGTERM);
+        let (status, _, said) = self.end();
+        assert!(status.success(), "{status}: {said}");
+        said
+    }
+
     /// Waits for its end by itself with this exit code and without output; returns its messages.
     pub fn fails(self, code: i32) -> String {
         let (status, out, said) = self.end();

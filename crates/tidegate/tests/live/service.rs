@@ -93,8 +93,7 @@ pub fn a_fault_is_told_to_the_service_manager() -> Ended {
     told(&manager, &format!("STATUS=shaping {DEVICE}"));
     running.says("is in force again");
     traffic.stop();
-    running.signal(libc::SIGTERM);
-    assert!(running.end().0.success());
+    running.stops();
     Ended::Passed
 }
 
@@ -121,8 +120,7 @@ pub fn a_reload_applies_the_file_and_a_wrong_one_changes_nothing() -> Ended {
     running.signal(libc::SIGHUP);
     running.says("line 2, byte 17 of the file, is not UTF-8");
     assert_eq!(rate(), 3_000_000);
-    running.signal(libc::SIGTERM);
-    assert!(running.end().0.success());
+    running.stops();
     Ended::Passed
 }
 
@@ -296,8 +294,7 @@ pub fn doctor_finds_other_rules_and_other_instances() -> Ended {
     let mut running = Running::start(command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE]));
     running.says("is in force");
     finds(&doctor(&pair, &["--interface", DEVICE]).0, "instance", "note", "another tidegate");
-    running.signal(libc::SIGTERM);
-    assert!(running.end().0.success());
+    running.stops();
     Ended::Passed
 }
 

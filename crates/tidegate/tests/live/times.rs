@@ -115,8 +115,7 @@ pub fn a_quota_is_used_up_outlives_a_crash_and_begins_anew() -> Ended {
     assert!(explained.contains("no  quota is used up") && explained.contains("class rest"), "{explained}");
     let arrivals = traffic.stop();
     assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
-    running.signal(libc::SIGTERM);
-    assert!(running.end().0.success());
+    running.stops();
 
     let mut running = start(zone_before_midnight(day, 1_200));
     assert_eq!(used(), first, "kept over a restart");
@@ -141,7 +140,6 @@ pub fn a_quota_is_used_up_outlives_a_crash_and_begins_anew() -> Ended {
     assert_eq!(used(), first, "kept over a crash");
     running.says("rule 1 (allowance) has used 0 B");
     assert_eq!(used(), 0);
-    running.signal(libc::SIGTERM);
-    assert!(running.end().0.success());
+    running.stops();
     Ended::Passed
 }
