@@ -42,9 +42,55 @@ static __always_inline bool take_options(struct twin_options *written)
 	       (fresh.kind != TWIN_MERED || (has_twin_tables && fresh.records >= TWIN_SLOTS));
 }
 
+/* Takes all packets of a class with one queue that are behind the first. Returns the slot of the first; the others are next to it. */
+__noinline u32 twin_take_all_behind(u32 q)
+{
+	struct twin_fbq_class *class = twin_fbq_class_of(&fbq, q);
+	u32 first = class->behind_head;
+
+	state.held.backlog.packets -= class->behind.packets;
+	state.held.backlog.bytes -= class->behind.bytes;
+	class->behind = (qdisc_backlog){0};
+	class->behind_head = class->behind_tail = TWIN_NONE;
+	return first;
+}
+
+/* All packets that wait. Those of a class with one queue in their order: its flow has the first of them. */
 __noinline u32 twin_gather(void)
 {
-	return twin_take_all(&state.held);
+	u32 first = twin_take_all(&state.held), last = first;
+
+	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+		if (last == TWIN_NONE || twin_packet_of(&state.held, last)->next == TWIN_NONE)
+			break;
+		last = twin_packet_of(&state.held, last)->next;
+	}
+	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
+		u32 tail = twin_fbq_class_of(&fbq, q)->behind_tail, head;
+
+		if (twin_fbq_class_of(&fbq, q)->behind.packets == 0)
+			continue;
+		head = twin_take_all_behind(q);
+		if (last == TWIN_NONE)
+			first = head;
+		else
+			twin_packet_of(&state.held, last)->next = head;
+		last = tail;
+	}
+	return first;
+}
+
+/* Queues a packet anew, which has a class. */
+static __always_inline void queue_again(u32 slot)
+{
+	u32 q = twin_packet_of(&state.held, slot)->class;
+
+	if (twin_fbq_has_one_queue(&classes, q) && twin_fbq_class_of(&fbq, q)->staged) {
+		twin_fbq_put_behind(&fbq, &state.held, slot);
+		return;
+	}
+	twin_fbq_note_again(&classes, &fbq, &state.held, slot);
+	twin_fbq_requeue(&classes, &fbq, &state.held, twin_fbq_arrive_again(&classes, &fbq, &state.held), slot);
 }
 
 /* The key of the flow that a packet has by the rules in force; class_of has the rest. */
@@ -204,6 +250,8 @@ __noinline u32 twin_take_queue(u32 number)
 	queue->head = queue->tail = TWIN_NONE;
 	flow->idle_since = fbq.now;
 	twin_list_append(&state.held, &fbq.idle, number);
+	if (twin_fbq_has_one_queue(&classes, flow->home))
+		twin_fbq_class_of(&fbq, flow->home)->staged = false;
 	twin_fbq_join(&classes, &fbq, &state.held, number, flow->class);
 	return first;
 }
@@ -230,11 +278,9 @@ __noinline u32 twin_follow_rules_of(u32 slot)
 	return 0;
 }
 
-/* Whether a packet of a queue is of another flow by the rules in force. */
-__noinline u32 twin_is_of_another(u32 number)
+/* Whether a packet from this one on is of another flow by the rules in force. */
+__noinline u32 twin_is_of_another(u32 slot)
 {
-	u32 slot = twin_queue_of(&state.held, number)->head;
-
 	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 		if (slot == TWIN_NONE)
 			break;
@@ -243,6 +289,24 @@ __noinline u32 twin_is_of_another(u32 number)
 		slot = twin_packet_of(&state.held, slot)->next;
 	}
 	return false;
+}
+
+/* Queues packets anew from this one on, by the rules in force. */
+__noinline int twin_queue_by_rules(u32 slot)
+{
+	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+		u32 next;
+
+		if (slot == TWIN_NONE)
+			break;
+		next = twin_packet_of(&state.held, slot)->next;
+		twin_follow_rules_of(slot);
+		queue_again(slot);
+		slot = next;
+		/* Each may end another flow. */
+		twin_fbq_settle(&classes, &fbq);
+	}
+	return 0;
 }
 
 /*
@@ -254,25 +318,17 @@ __noinline int twin_follow_rules(void)
 	rules_are_other = false;
 	fbq.now = state.latest;
 	TWIN_FOR(u32, number, 0, TWIN_QUEUES) {
-		u32 slot, next;
-
 		if (number >= state.held.used_queues)
 			break;
-		if (twin_queue_of(&state.held, number)->backlog.packets == 0 || !twin_is_of_another(number))
-			continue;
-		slot = twin_take_queue(number);
-		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
-			if (slot == TWIN_NONE)
-				break;
-			next = twin_packet_of(&state.held, slot)->next;
-			twin_follow_rules_of(slot);
-			twin_fbq_note_again(&fbq, &state.held, slot);
-			twin_fbq_requeue(&classes, &fbq, &state.held,
-					 twin_fbq_arrive(&classes, &fbq, &state.held, TWIN_QUEUES), slot);
-			slot = next;
-			/* Each may end another flow. */
-			twin_fbq_settle(&classes, &fbq);
-		}
+		if (twin_queue_of(&state.held, number)->backlog.packets != 0 &&
+		    twin_is_of_another(twin_queue_of(&state.held, number)->head))
+			twin_queue_by_rules(twin_take_queue(number));
+	}
+	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
+		struct twin_fbq_class *class = twin_fbq_class_of(&fbq, q);
+
+		if (class->behind.packets != 0 && (!class->staged || twin_is_of_another(class->behind_head)))
+			twin_queue_by_rules(twin_take_all_behind(q));
 	}
 	return 0;
 }
@@ -317,8 +373,7 @@ __noinline int twin_follow(u64 now)
 			next = twin_packet_of(&state.held, first)->next;
 			twin_move(first);
 			if (in_force.kind == TWIN_FBQ) {
-				twin_fbq_note_again(&fbq, &state.held, first);
-				twin_fbq_requeue(&classes, &fbq, &state.held, twin_fbq_arrive_again(&classes, &fbq, &state.held), first);
+				queue_again(first);
 			} else {
 				twin_requeue(first);
 			}

@@ -334,9 +334,9 @@ __noinline u32 twin_take_classified(u64 now, u64 size, u64 key, u64 class, u64 a
 }
 
 /* The rest of that for a packet that is not alone. */
-__noinline u32 twin_queue_classified(u32 number, u64 size, u64 always)
+__noinline u32 twin_queue_classified(u32 number, u64 size)
 {
-	return twin_fbq_enqueue(&classes, &fbq, &state.held, number, state.arrived - 1, size, always != 0);
+	return twin_fbq_enqueue(&classes, &fbq, &state.held, number, state.arrived - 1, size);
 }
 
 /* The end of a call about packets that have classes. */
@@ -487,10 +487,8 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	if (options->kind == TWIN_FBQ) {
 		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | class_of.class, is_over(link, now));
 		if (number == TWIN_FBQ_NOTHING) {
-			bool over = is_over(link, now);
-
-			number = twin_fbq_arrive(&classes, &fbq, &state.held, over ? TWIN_QUEUES : classes.flows);
-			number = twin_queue_classified(number, size, over);
+			number = twin_fbq_arrive(&classes, &fbq, &state.held, is_over(link, now) ? TWIN_QUEUES : classes.flows);
+			number = twin_queue_classified(number, size);
 			twin_finish_classified();
 		}
 	} else
@@ -566,11 +564,20 @@ static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *opti
 	RECORD(call.result = packet->number + 1;)
 	if (action == TWIN_MARK)
 		owe_mark(twin_owing_queue(options, packet->key), state.latest);
-	count_sent(counters, packet->size, saturating_sub_u64(state.latest, packet->at));
+	count_sent(counters, packet->size, saturating_sub_u64(state.latest, packet->came));
 	if (link->from_network)
 		counters->overhead_bytes += segments_of(skb) * min_u64(link->overhead, U32_MAX);
 	*sent = skb;
 	return false;
+}
+
+/* The next packet of a class with one queue follows the one that has left. */
+static __always_inline void stage(void)
+{
+	u32 slot = twin_fbq_take_behind(&classes, &fbq, &state.held), number = twin_fbq_arrive(&classes, &fbq, &state.held, classes.flows);
+
+	twin_fbq_requeue(&classes, &fbq, &state.held, number, slot);
+	twin_finish_classified();
 }
 
 SEC("struct_ops/twin_dequeue")
@@ -598,6 +605,8 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 				break;
 		}
 	}
+	if (fbq.departed != 0)
+		stage();
 	RECORD(twin_record(options, DEQUEUE, now);)
 	if (skb) {
 		bpf_qdisc_bstats_update(sch, skb);

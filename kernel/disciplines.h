@@ -421,7 +421,7 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 		return TWIN_NONE;
 	packet = twin_packet_of(&state->held, slot);
 	packet->size = size;
-	packet->at = state->latest;
+	packet->came = packet->at = state->latest;
 	packet->number = arrived;
 	packet->capable = capable;
 	packet->key = key;

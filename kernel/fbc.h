@@ -5,6 +5,9 @@
  * A packet that is alone: nothing else waits when it arrives, and it may leave at once. Mostly it does with the next call, and what
  * its arrival and its departure change in queues, orders and candidates is then as before. It is put there only when something else
  * happens first.
+ *
+ * A class with one queue (crates/core/src/qdisc/nested.rs): its packets are of one flow, which has the first of them. The others
+ * wait behind it, and once it has left the next is put into the flow, by the same call.
  */
 #ifndef TWIN_FBC_H
 #define TWIN_FBC_H
@@ -78,7 +81,10 @@ TWIN_INLINE void twin_fbq_put(const struct twin_fbq_options *options, struct twi
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	bool first = twin_queue_of(held, number)->backlog.packets == 0;
+	u32 q = twin_packet_of(held, slot)->class;
 
+	if (twin_fbq_has_one_queue(options, q))
+		twin_fbq_class_of(fbq, q)->staged = true;
 	if (class->backlog.packets == 0)
 		class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);
 	twin_push(held, number, slot);
@@ -109,22 +115,103 @@ TWIN_GLOBAL u32 twin_fbq_queue_alone(const struct twin_fbq_options *options TWIN
 	return 0;
 }
 
-/* Notes a packet in its slot. */
-TWIN_INLINE void twin_fbq_note(struct twin_packet *packet, u64 now, u64 arrived, u64 size, u64 key, u32 q, u32 profile)
+/* Notes the packet that arrives in its slot. */
+TWIN_INLINE void twin_fbq_note(const struct twin_fbq *fbq, struct twin_packet *packet, u64 arrived, u64 size)
 {
 	packet->size = size;
-	packet->at = now;
+	packet->came = packet->at = fbq->now;
 	packet->number = arrived;
-	packet->key = key;
-	packet->class = q;
-	packet->profile = profile;
+	packet->key = fbq->packet.key;
+	packet->class = fbq->packet.class;
+	packet->profile = fbq->packet.profile;
+}
+
+/* Of the packet that arrives the flow, and the profile of that. */
+TWIN_INLINE void twin_fbq_find_flow(const struct twin_fbq_options *options, struct twin_fbq *fbq)
+{
+	bool one = twin_fbq_has_one_queue(options, fbq->packet.class);
+
+	fbq->packet.flow = one ? U64_MAX - fbq->packet.class : fbq->packet.key;
+	fbq->packet.flow_profile = one ? TWIN_FBQ_NO_PROFILE : fbq->packet.profile;
+}
+
+/* Notes a packet that is queued anew for twin_fbq_arrive. */
+TWIN_INLINE void twin_fbq_note_again(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 slot)
+{
+	struct twin_packet *packet = twin_packet_of(held, slot);
+
+	fbq->packet.key = packet->key;
+	fbq->packet.class = packet->class;
+	fbq->packet.profile = packet->profile;
+	twin_fbq_find_flow(options, fbq);
+}
+
+/* Puts a packet behind those of a class with one queue. */
+TWIN_INLINE void twin_fbq_put_behind(struct twin_fbq *fbq, struct twin_held *held, u32 slot)
+{
+	struct twin_packet *packet = twin_packet_of(held, slot);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, packet->class);
+
+	packet->next = TWIN_NONE;
+	if (class->behind_tail == TWIN_NONE)
+		class->behind_head = slot;
+	else
+		twin_packet_of(held, class->behind_tail)->next = slot;
+	class->behind_tail = slot;
+	qdisc_backlog_add(&class->behind, packet->size);
+	qdisc_backlog_add(&held->backlog, packet->size);
+}
+
+/*
+ * The slot of the packet that arrives where its class has one queue, and it waits behind others; TWIN_NONE where it is dropped, and
+ * TWIN_FBQ_NOTHING where it is the first.
+ */
+TWIN_GLOBAL u32 twin_fbq_arrive_behind(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				       struct twin_held *held TWIN_GIVEN, u64 arrived, u64 size)
+{
+	u32 q = fbq->packet.class, slot;
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+	const struct twin_fbq_class_options *params = twin_fbq_params(options, q);
+
+	fbq->refusal = QDISC_DROP_REASON_QUEUE_LIMIT;
+	if (!fbq->always && (class->behind.packets >= params->fifo_packets ||
+			     saturating_add_u64(class->behind.bytes, size) > params->fifo_bytes))
+		return TWIN_NONE;
+	if (!class->staged)
+		return TWIN_FBQ_NOTHING;
+	slot = twin_take_slot(held);
+	if (slot == TWIN_NONE)
+		return TWIN_NONE;
+	twin_fbq_note(fbq, twin_packet_of(held, slot), arrived, size);
+	twin_fbq_put_behind(fbq, held, slot);
+	return slot;
+}
+
+/* Takes the first of those behind out of class fbq->departed - 1, for twin_fbq_arrive. Returns its slot. */
+TWIN_GLOBAL u32 twin_fbq_take_behind(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				     struct twin_held *held TWIN_GIVEN)
+{
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, fbq->departed - 1);
+	u32 slot = class->behind_head;
+	struct twin_packet *packet = twin_packet_of(held, slot);
+
+	fbq->departed = 0;
+	class->behind_head = packet->next;
+	if (class->behind_head == TWIN_NONE)
+		class->behind_tail = TWIN_NONE;
+	qdisc_backlog_remove(&class->behind, packet->size);
+	qdisc_backlog_remove(&held->backlog, packet->size);
+	packet->at = fbq->now;
+	twin_fbq_note_again(options, fbq, held, slot);
+	return slot;
 }
 
 /* The slot of a packet that arrives, if it is alone and its arrival changes nothing else; otherwise TWIN_NONE. */
 TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				       u64 now, u64 arrived, u64 size, u64 key, u32 q, u32 profile)
+				       u64 arrived, u64 size)
 {
-	u32 number = held->chains[twin_chain_of(key)], next = twin_fbq_next_visited(options, fbq), slot;
+	u64 now = fbq->now, key = fbq->packet.flow;
+	u32 number = held->chains[twin_chain_of(key)], next = twin_fbq_next_visited(options, fbq), slot, q = fbq->packet.class;
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	u64 limit = twin_fbq_params(options, q)->limit;
@@ -134,7 +221,7 @@ TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, s
 		return TWIN_NONE;
 	/* Of a flow that is known, and as it is. */
 	if (number == TWIN_NONE || twin_queue_of(held, number)->key != key || flow->conditions != options->conditions ||
-	    flow->class != q || flow->home != q || flow->profile != profile || flow->granted)
+	    flow->class != q || flow->home != q || flow->profile != fbq->packet.flow_profile || flow->granted)
 		return TWIN_NONE;
 	if (twin_fbq_is_restless(class) || twin_fbq_is_restless(twin_fbq_class_of(fbq, next)) || twin_fbq_is_over(options, fbq))
 		return TWIN_NONE;
@@ -152,7 +239,7 @@ TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, s
 	slot = twin_take_slot(held);
 	if (slot == TWIN_NONE)
 		return TWIN_NONE;
-	twin_fbq_note(twin_packet_of(held, slot), now, arrived, size, key, q, profile);
+	twin_fbq_note(fbq, twin_packet_of(held, slot), arrived, size);
 	fbq->cursor = next;
 	fbq->alone = number + 1;
 	fbq->alone_slot = slot;
@@ -177,20 +264,28 @@ TWIN_INLINE u32 twin_fbq_receive(const struct twin_fbq_options *options, struct 
 	fbq->refusal = QDISC_DROP_REASON_NO_CLASS;
 	if (q >= options->classes)
 		return TWIN_NONE;
-	if (!always && held->backlog.packets == 0) {
-		slot = twin_fbq_enqueue_alone(options, fbq, held, now, arrived, size, key, q, profile);
-		if (slot != TWIN_NONE)
-			return slot;
-	}
 	fbq->packet.key = key;
 	fbq->packet.class = q;
 	fbq->packet.profile = profile;
+	fbq->always = always;
+	twin_fbq_find_flow(options, fbq);
+	if (twin_fbq_has_one_queue(options, q)) {
+		slot = twin_fbq_arrive_behind(options, fbq, held, arrived, size);
+		if (slot != TWIN_FBQ_NOTHING)
+			return slot;
+		fbq->always = true;
+	}
+	if (!always && held->backlog.packets == 0) {
+		slot = twin_fbq_enqueue_alone(options, fbq, held, arrived, size);
+		if (slot != TWIN_NONE)
+			return slot;
+	}
 	return TWIN_FBQ_NOTHING;
 }
 
 /* The rest of the same for a packet of the flow `number`, which twin_fbq_arrive has returned. */
 TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				 u32 number, u64 arrived, u64 size, bool always)
+				 u32 number, u64 arrived, u64 size)
 {
 	qdisc_drop_reason why = QDISC_DROP_REASON_QUEUE_LIMIT;
 	u32 slot = TWIN_NONE;
@@ -198,7 +293,7 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 	fbq->refusal = QDISC_DROP_REASON_FLOW_LIMIT;
 	if (number == TWIN_NONE)
 		return TWIN_NONE;
-	if (always || !twin_fbq_refuses(options, fbq, held, number, size, &why)) {
+	if (fbq->always || !twin_fbq_refuses(options, fbq, held, number, size, &why)) {
 		slot = twin_take_slot(held);
 		why = QDISC_DROP_REASON_QUEUE_LIMIT;
 	}
@@ -206,8 +301,7 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 	if (slot == TWIN_NONE) {
 		qdisc_backlog_add(&twin_fbq_flow_of(fbq, number)->dropped, size);
 	} else {
-		twin_fbq_note(twin_packet_of(held, slot), fbq->now, arrived, size, fbq->packet.key, fbq->packet.class,
-			      fbq->packet.profile);
+		twin_fbq_note(fbq, twin_packet_of(held, slot), arrived, size);
 		twin_fbq_put(options, fbq, held, number, slot);
 	}
 	fbq->touched = twin_fbq_flow_of(fbq, number)->class;
@@ -215,22 +309,13 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 	return slot;
 }
 
-/* Notes a packet that is queued anew, after another beginning, for twin_fbq_arrive. */
-TWIN_INLINE void twin_fbq_note_again(struct twin_fbq *fbq, struct twin_held *held, u32 slot)
-{
-	struct twin_packet *packet = twin_packet_of(held, slot);
-
-	fbq->packet.key = packet->key;
-	fbq->packet.class = packet->class;
-	fbq->packet.profile = packet->profile;
-}
-
-/* Queues it in the flow that that has returned. */
+/* Queues it in the flow that that has returned. In the end twin_fbq_finish may be called. */
 TWIN_GLOBAL u32 twin_fbq_requeue(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 				 struct twin_held *held TWIN_GIVEN, u32 number, u32 slot)
 {
 	twin_fbq_put(options, fbq, held, number, slot);
-	twin_fbq_choose(options, fbq, held, twin_fbq_flow_of(fbq, number)->class, fbq->now);
+	fbq->touched = twin_fbq_flow_of(fbq, number)->class;
+	twin_fbq_choose(options, fbq, held, fbq->touched, fbq->now);
 	return 0;
 }
 
@@ -328,6 +413,18 @@ TWIN_INLINE u64 twin_fbq_charged_at(const struct twin_fbq_options *options, u64 
 	return max_u64(time, saturating_sub_u64(now, options->catch_up));
 }
 
+/* A packet of a class has left the flow of the class, if that has one queue. */
+TWIN_INLINE void twin_fbq_leaves(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 q)
+{
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+
+	if (!twin_fbq_has_one_queue(options, q))
+		return;
+	class->staged = false;
+	if (class->behind.packets != 0)
+		fbq->departed = q + 1;
+}
+
 TWIN_INLINE void twin_fbq_charge_ceiling(const struct twin_fbq_options *options, struct twin_fbq_class *class, u32 q, u64 then,
 					 u64 size)
 {
@@ -388,7 +485,10 @@ TWIN_INLINE void twin_fbq_charge(const struct twin_fbq_options *options, struct 
 		fbq_charge_minimum(&twin_fbq_special_of(fbq, number)->guarantee, then, size);
 }
 
-/* The slot of the packet that leaves now, or TWIN_NONE. always: there is one if any is queued. In the end twin_fbq_finish is to be called. */
+/*
+ * The slot of the packet that leaves now, or TWIN_NONE. always: there is one if any is queued. In the end twin_fbq_finish is to be
+ * called, and where fbq->departed is not 0 then twin_fbq_take_behind, twin_fbq_arrive, twin_fbq_requeue and twin_fbq_finish.
+ */
 TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				 u64 now, bool always)
 {
@@ -465,6 +565,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	}
 	twin_fbq_rechoose(options, fbq, held, q, then, true);
 	fbq->touched = TWIN_NONE;
+	twin_fbq_leaves(options, fbq, packet->class);
 	return slot;
 }
 

@@ -21,6 +21,8 @@
 #define TWIN_FBQ_RELEASES 2
 /* Flows that end in one call, at most. */
 #define TWIN_FBQ_ENDED 4
+/* The profile of the flow of a class with one queue: that of no rule. */
+#define TWIN_FBQ_NO_PROFILE 0xffff
 
 /* Sizes in bytes, times in nanoseconds, rates in bit/s. */
 struct twin_fbq_class_options {
@@ -43,6 +45,9 @@ struct twin_fbq_class_options {
 	u64 most_burst;
 	u64 host_most;
 	u64 host_most_burst;
+	/* What waits in its one queue at most; 0 packets where it has a queue for each flow. See fbc.h. */
+	u64 fifo_packets;
+	u64 fifo_bytes;
 };
 
 struct twin_fbq_profile {
@@ -225,6 +230,10 @@ struct twin_fbq_class {
 	u32 hosts, free_host, waiting_hosts;
 	/* The latest time as of which a flow was selected. */
 	u64 host_time;
+	/* Where it has one queue: whether the first packet is in its flow, and the others. */
+	bool staged;
+	u32 behind_head, behind_tail;
+	qdisc_backlog behind;
 };
 
 /* An entry of a flow that was displaced. */
@@ -247,11 +256,15 @@ struct twin_fbq {
 	qdisc_drop_reason refusal;
 	/* Of a call, to its end: the class of the flow whose packet has arrived, or TWIN_NONE; see fbc.h. */
 	u32 touched;
-	/* Of the packet that arrives. */
+	/* Of the packet that arrives; the flow that it is queued in, and the profile of this, are others where its class has one queue. */
 	struct {
-		u64 key;
-		u32 class, profile;
+		u64 key, flow;
+		u32 class, profile, flow_profile;
 	} packet;
+	/* Whether that is not dropped by limits of its class. */
+	bool always;
+	/* The class with one queue whose first packet has left, plus 1; 0 for none. */
+	u32 departed;
 	/* The flow of the packet that is alone, plus 1, and its slot; 0 for none: see fbc.h. */
 	u32 alone, alone_slot;
 	/* Of the promises of flows that ended in this call, their places, plus 1. */
@@ -322,6 +335,12 @@ TWIN_INLINE const struct twin_fbq_class_options *twin_fbq_params(const struct tw
 	return &options->class[twin_index(class, TWIN_FBQ_CLASSES)];
 }
 
+/* Whether all packets of a class wait in one queue. */
+TWIN_INLINE bool twin_fbq_has_one_queue(const struct twin_fbq_options *options, u32 class)
+{
+	return twin_fbq_params(options, class)->fifo_packets != 0;
+}
+
 TWIN_INLINE struct twin_filling *twin_filling_of(struct twin_fbq_class *class, u32 k)
 {
 	return &class->fillings[twin_index(k, 4)];
@@ -334,7 +353,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 	fbq->borrow_now = 0;
 	fbq->root = bucket_token_bucket_full(options->rate, options->burst, 0);
 	fbq->upcoming = fbq->entitled = fbq->preferred = fbq->borrowers = fbq->ceilings = TWIN_NONE;
-	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = 0;
+	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = fbq->departed = 0;
 	fbq->used_specials = fbq->used_hosts = fbq->used_away = 0;
 	fbq->free_special = fbq->free_away = fbq->carried_by = TWIN_NONE;
 	fbq->idle = none;
@@ -350,6 +369,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 			filling->at_minimum = filling->above = TWIN_NONE;
 		}
 		class->preferred = class->thresholds = class->free_host = class->waiting_hosts = TWIN_NONE;
+		class->behind_head = class->behind_tail = TWIN_NONE;
 		class->away = none;
 		if (q < options->classes)
 			fbq->best_priority = min_u64(fbq->best_priority, params->priority);

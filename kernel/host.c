@@ -160,8 +160,7 @@ static void enqueue(const u64 *record, struct decision *decision)
 					record[4], (u32)record[3], (u32)record[5], false);
 		if (slot == TWIN_FBQ_NOTHING)
 			slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held,
-						twin_fbq_arrive(&fbq_options, &fbq, &state.held, fbq_options.flows), arrived, record[2],
-						false);
+						twin_fbq_arrive(&fbq_options, &fbq, &state.held, fbq_options.flows), arrived, record[2]);
 		twin_fbq_finish(&fbq_options, &fbq, &state.held);
 	} else {
 		slot = twin_accept(&options, &state, tables(), record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);
@@ -185,6 +184,12 @@ static void dequeue(u64 now, struct decision *decision)
 		if (slot != TWIN_NONE)
 			decision->result = twin_packet_of(&state.held, slot)->number + 1;
 		twin_fbq_finish(&fbq_options, &fbq, &state.held);
+		if (fbq.departed != 0) {
+			slot = twin_fbq_take_behind(&fbq_options, &fbq, &state.held);
+			twin_fbq_requeue(&fbq_options, &fbq, &state.held,
+					 twin_fbq_arrive(&fbq_options, &fbq, &state.held, fbq_options.flows), slot);
+			twin_fbq_finish(&fbq_options, &fbq, &state.held);
+		}
 		return;
 	}
 	if (twin_rests(&options, &state)) {

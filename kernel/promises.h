@@ -177,7 +177,7 @@ TWIN_GLOBAL u32 twin_fbq_ask_again(const struct twin_fbq_options *options TWIN_G
 TWIN_INLINE void twin_fbq_look_again(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
-	u32 promise = twin_know_flow(number);
+	u32 promise = twin_fbq_has_one_queue(options, fbq->packet.class) ? 0 : twin_know_flow(number);
 
 	flow->conditions = options->conditions;
 	if (promise != 0 && twin_fbq_promise_of(options, promise - 1)->number == 0)
@@ -285,17 +285,17 @@ TWIN_GLOBAL u32 twin_fbq_make_flow(const struct twin_fbq_options *options TWIN_G
 	u32 number, q = fbq->packet.class;
 	struct twin_fbq_flow *flow;
 
-	number = twin_flow(held, fbq->packet.key);
+	number = twin_flow(held, fbq->packet.flow);
 	if (number == TWIN_NONE)
 		return TWIN_NONE;
 	flow = twin_fbq_flow_of(fbq, number);
 	*flow = (struct twin_fbq_flow){ .idle_since = fbq->now, .present = true, .class = q, .home = q, .host = TWIN_NONE };
 	if (options->fair_by != 0)
-		flow->host_key = twin_know_host(options->fair_by);
+		flow->host_key = twin_fbq_has_one_queue(options, q) ? fbq->packet.flow : twin_know_host(options->fair_by);
 	fbq->flow_count++;
 	twin_list_append(held, &fbq->idle, number);
 	twin_fbq_look_again(options, fbq, number);
-	twin_fbq_set_profile(options, fbq, number, fbq->packet.profile);
+	twin_fbq_set_profile(options, fbq, number, fbq->packet.flow_profile);
 	return number;
 }
 
@@ -303,7 +303,7 @@ TWIN_GLOBAL u32 twin_fbq_make_flow(const struct twin_fbq_options *options TWIN_G
 TWIN_INLINE u32 twin_fbq_flow(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u64 most,
 			      bool reviews)
 {
-	u32 number = twin_find(held, fbq->packet.key);
+	u32 number = twin_find(held, fbq->packet.flow);
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 
 	if (number == TWIN_NONE) {
@@ -323,11 +323,11 @@ TWIN_INLINE u32 twin_fbq_flow(const struct twin_fbq_options *options, struct twi
 		flow->home = fbq->packet.class;
 		twin_fbq_transfer(options, fbq, held, number, flow->home);
 	}
-	if (flow->profile != fbq->packet.profile) {
+	if (flow->profile != fbq->packet.flow_profile) {
 		u32 q = flow->class;
 
 		twin_fbq_part(options, fbq, held, number);
-		twin_fbq_set_profile(options, fbq, number, fbq->packet.profile);
+		twin_fbq_set_profile(options, fbq, number, fbq->packet.flow_profile);
 		twin_fbq_join(options, fbq, held, number, q);
 	}
 	return number;

@@ -27,8 +27,8 @@
 
 struct twin_packet {
 	u64 size;
-	/* When it was queued. */
-	u64 at;
+	/* When it arrived, and when it was queued in its flow. */
+	u64 came, at;
 	/* How many arrived before it. */
 	u64 number;
 	/* That of its flow. */

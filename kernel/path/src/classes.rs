@@ -1,7 +1,9 @@
 //! [`Classes`]: the classes of a configuration as numbers for the program.
 
+use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Advice, Class, Config, EcnFeedback, Shaper};
 use tidegate_core::fbq::{Borrow, Ceiling, Displace, FairBy, Spare};
+use tidegate_core::fifo::Limit;
 use tidegate_core::{Bytes, Span};
 
 use super::options::fbq_class_options::{ACCOUNT, RATE, WORDS as CLASS};
@@ -74,6 +76,7 @@ impl Classes {
         ];
         for class in shaper.classes.iter().take(CLASSES) {
             let params = class.params();
+            let fifo = fifo(class);
             let ceiling = |of: Option<Ceiling>| of.map_or([0; 2], |of| [of.rate.as_bps(), of.burst.as_u64()]);
             let ([most, most_burst], [host_most, host_most_burst]) =
                 (ceiling(params.at_most.class), ceiling(params.at_most.host));
@@ -92,6 +95,8 @@ impl Classes {
                 most_burst,
                 host_most,
                 host_most_burst,
+                fifo.map_or(0, |limit| limit.packets),
+                fifo.map_or(0, |limit| limit.bytes.as_u64().max(largest)),
             ]);
         }
         numbers.resize(HEAD + CLASSES * CLASS, 0);
@@ -134,11 +139,19 @@ pub(super) fn displacement(displace: Option<Displace>) -> [u64; 2] {
     displace.map_or([0; 2], |displace| [displace.below.as_bps(), u64::from(displace.to) + 1])
 }
 
+/// The limit of the one queue of a class that has one.
+fn fifo(class: &Class) -> Option<Limit> {
+    match class.queue.as_ref()? {
+        Discipline::Fifo(fifo) => Some(fifo.limit()),
+        _ => None,
+    }
+}
+
 /// Reports settings of a class that the program does not support to `lack`.
 fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     let name = &class.name;
-    if let Some(queue) = &class.queue {
-        lack(format!("kind = \"{}\" in class `{name}` (a queue for each flow is possible)", queue.kind()));
+    if let Some(queue) = class.queue.as_ref().filter(|_| fifo(class).is_none()) {
+        lack(format!("kind = \"{}\" in class `{name}` (`fifo`, or a queue for each flow, is possible)", queue.kind()));
     }
     if let Some(feedback) = &class.feedback {
         let ecn = if feedback.ecn == EcnFeedback::Mark { " by code point" } else { "" };

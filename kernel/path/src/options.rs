@@ -224,8 +224,10 @@ pub mod fbq_class_options {
     pub const MOST_BURST: usize = 11;
     pub const HOST_MOST: usize = 12;
     pub const HOST_MOST_BURST: usize = 13;
+    pub const FIFO_PACKETS: usize = 14;
+    pub const FIFO_BYTES: usize = 15;
     /// The words of the struct.
-    pub const WORDS: usize = 14;
+    pub const WORDS: usize = 16;
 }
 
 /// Words of `struct twin_fbq_profile` of kernel/fbq.h.

@@ -247,11 +247,7 @@ fn own(section: &Outside, kind: &str, place: &str, seed: u64, lack: &mut dyn FnM
 fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
     let none = Options::default();
     let (options, signal) = match discipline {
-        Discipline::Fifo(fifo) => {
-            let packets = fifo.packets.map_or(u64::MAX, |packets| packets.value);
-            let limit = Limit { packets, bytes: fifo.limit.value };
-            (Options { kind: FIFO, ..none }.within(limit), Signal::Drop)
-        }
+        Discipline::Fifo(fifo) => (Options { kind: FIFO, ..none }.within(fifo.limit()), Signal::Drop),
         Discipline::CoDel(section) => controlled(CODEL, &section.params()),
         Discipline::Red(section) => {
             let options = Options { random: Stream::named(seed, STREAM).parts(), ..early(&section.params()) };

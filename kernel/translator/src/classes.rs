@@ -3,9 +3,12 @@
 use tidegate_core::fbq::{
     Borrow, Ceiling, Ceilings, ClassParams, Displace, FairBy, Fbc, FbcParams, Profile, Spare, WEIGHT_ONE,
 };
+use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::nested::Nested;
 use tidegate_core::random::Stream;
-use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
+use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
 use tidegate_kernel::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
+use tidegate_kernel::options::fbq_class_options::{FIFO_BYTES, FIFO_PACKETS};
 use tidegate_kernel::options::{fbq_class_options, fbq_options, fbq_profile, fbq_promise};
 
 use super::equal::spread;
@@ -42,7 +45,9 @@ impl Classes {
         // In half of the others some classes are strict, which fit no hosts.
         let strict = if fair_by == 0 && random.below(2) == 0 { 2 } else { 1 };
         let class = |random: &mut Stream| {
-            let limit = spread(random, 100, 2_000_000);
+            // As in a file, a class with one queue has room for each of its packets.
+            let fifo = if random.below(4) == 0 { spread(random, 1, 200) } else { 0 };
+            let limit = if fifo == 0 { spread(random, 100, 2_000_000) } else { 2_000_000 };
             let strict = random.below(strict);
             let own = if random.below(10) == 0 { 0 } else { each / (1 + random.below(3)) };
             let most = random.below(2) * spread(random, own.max(1), rate.max(own).max(1).saturating_mul(2));
@@ -61,6 +66,8 @@ impl Classes {
                 random.below(10).min(1) * spread(random, 1, 200_000),
                 if fair_by == 0 { 0 } else { random.below(2) * spread(random, 1, rate.max(1)) },
                 random.below(10).min(1) * spread(random, 1, 200_000),
+                fifo,
+                spread(random, 100, 1_000_000),
             ]
         };
         let profile = |random: &mut Stream| {
@@ -134,7 +141,7 @@ impl Classes {
     ///
     /// # Errors
     /// As [`Fbc::new`].
-    pub fn discipline<P: Packet>(&self) -> Result<Fbc<P>, String> {
+    pub fn discipline<P: Packet + 'static>(&self) -> Result<Nested<P>, String> {
         let params = FbcParams {
             burst: Bytes::new(self.burst),
             idle_timeout: Span::from_nanos(self.idle_timeout),
@@ -158,6 +165,7 @@ impl Classes {
             most_burst,
             host_most,
             host_burst,
+            ..,
         ]: &[u64; CLASS]| {
             let ceiling =
                 |rate, burst| (rate != 0).then_some(Ceiling { rate: Rate::from_bps(rate), burst: Bytes::new(burst) });
@@ -185,7 +193,17 @@ impl Classes {
             ..Profile::default()
         };
         let (classes, profiles) = (self.classes.iter().map(class), self.profiles.iter().map(profile));
-        Fbc::new(params, classes.collect(), profiles.collect(), Instant::ZERO).map_err(|error| error.to_string())
+        let fbc = Fbc::new(params, classes.collect(), profiles.collect(), Instant::ZERO);
+        let queues = (0..self.count()).map(|class| {
+            let limit = Limit { packets: self.fifo(class)?, bytes: Bytes::new(self.classes[class as usize][FIFO_BYTES]) };
+            Some(Box::new(Fifo::new(limit)) as Box<dyn Qdisc<P>>)
+        });
+        Ok(Nested::new(fbc.map_err(|error| error.to_string())?, queues.collect()))
+    }
+    /// The most packets in the queue of a class that has one.
+    pub fn fifo(&self, class: u64) -> Option<u64> {
+        let class = self.classes.get(usize::try_from(class).ok()?)?;
+        Some(class[FIFO_PACKETS]).filter(|packets| *packets != 0)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use tidegate_core::fbq::{Fbc, Slots, Terms};
 use tidegate_core::random::Stream;
+use tidegate_core::qdisc::DropReason;
 use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate};
 
 use super::classes::displace;
@@ -59,13 +60,13 @@ impl Promises {
     }
 
     /// Before a packet that meets the conditions of the promise of this number minus 1 is enqueued.
-    pub fn arrives<P: Packet>(
+    pub fn arrives<P: Packet, Q: Packet>(
         &mut self,
-        fbc: &mut Fbc<P>,
+        fbc: &mut Fbc<Q>,
         now: Instant,
         packet: &P,
         number: u64,
-        out: &mut dyn Outlet<P>,
+        ended: &mut Vec<u64>,
     ) {
         let (flow, class, key) = (packet.flow(), packet.class(), packet.flow().flow);
         if fbc.class(class).is_none() {
@@ -87,7 +88,7 @@ impl Promises {
             if fbc.takes_flows()
                 && let Some(terms) = self.begin(found, fbc)
             {
-                fbc.expect(now, flow, class, packet.profile(), terms, out);
+                fbc.expect(now, flow, class, packet.profile(), terms, &mut Endings(ended));
             }
         }
     }
@@ -132,6 +133,16 @@ impl Promises {
             slots.held += 1;
         }
         self.places.insert(place, Promise { number, class, terms: Terms { minimum, ..self.terms }, slots });
+    }
+}
+
+/// Notes the flows that end.
+struct Endings<'a>(&'a mut Vec<u64>);
+
+impl<P> Outlet<P> for Endings<'_> {
+    fn dropped(&mut self, _packet: P, _reason: DropReason) {}
+    fn event(&mut self, event: Event) {
+        note_ended(event, self.0);
     }
 }
 

@@ -7,11 +7,11 @@ use tidegate_core::ared::Ared;
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::elephants::{FlowBy, Measure, PairRule};
-use tidegate_core::fbq::Fbc;
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::flow_table;
 use tidegate_core::fq_codel::{self, FqCodel};
 use tidegate_core::mered::{self, Mered};
+use tidegate_core::nested::Nested;
 use tidegate_core::pie::{self, Pie};
 use tidegate_core::probability::Probability;
 use tidegate_core::qdisc::{DropReason, Event, Outlet};
@@ -185,7 +185,7 @@ impl Packet for Numbered {
 
 enum Queue {
     Tbf(Tbf<Numbered>),
-    Fbq(Box<Fbc<Numbered>>, Promises),
+    Fbq(Box<Nested<Numbered>>, Promises),
     Other(Box<dyn Qdisc<Numbered>>),
 }
 
@@ -265,8 +265,10 @@ impl Reference {
                 let promise = pair >> 32;
                 let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, class, profile };
                 self.next += 1;
-                if let Queue::Fbq(queue, promises) = &mut self.queue {
-                    promises.arrives(queue, now, &packet, promise, &mut outcome);
+                if let Queue::Fbq(queue, promises) = &mut self.queue
+                    && !queue.has_own(class)
+                {
+                    promises.arrives(queue.fbc_mut(), now, &packet, promise, &mut outcome.ended);
                 }
                 self.queue().enqueue(now, packet, &mut outcome);
                 result = u64::from(!outcome.refused);
@@ -283,17 +285,17 @@ impl Reference {
             }
             PROMISE => {
                 if let Queue::Fbq(queue, promises) = &mut self.queue {
-                    promises.change(queue, operation);
+                    promises.change(queue.fbc_mut(), operation);
                 }
             }
             _ => match &mut self.queue {
                 Queue::Tbf(queue) => queue.set_rate(now, Rate::from_bps(first)),
-                Queue::Fbq(queue, _) => set_rate(queue, now, capable, first),
+                Queue::Fbq(queue, _) => set_rate(queue.fbc_mut(), now, capable, first),
                 Queue::Other(_) => {}
             },
         }
         if let Queue::Fbq(queue, promises) = &mut self.queue {
-            promises.ended(queue, &outcome.ended);
+            promises.ended(queue.fbc_mut(), &outcome.ended);
         }
         let queue = self.queue();
         let deadline = match queue.deadline(now) {

@@ -22,6 +22,11 @@ impl Fifo {
     pub(super) fn plain() -> Self {
         Self { limit: Spanned { value: Bytes::new(1_000_000), place: Place::default() }, packets: None }
     }
+
+    /// The most that is queued.
+    pub fn limit(&self) -> Limit {
+        Limit { packets: self.packets.map_or(u64::MAX, |packets| packets.value), bytes: self.limit.value }
+    }
 }
 
 impl Section for Fifo {
@@ -43,7 +48,6 @@ impl Section for Fifo {
     }
 
     fn build<P: Packet + 'static>(&self, _site: &Site) -> Box<dyn Qdisc<P>> {
-        let packets = self.packets.map_or(u64::MAX, |packets| packets.value);
-        Box::new(fifo::Fifo::new(Limit { packets, bytes: self.limit.value }))
+        Box::new(fifo::Fifo::new(self.limit()))
     }
 }

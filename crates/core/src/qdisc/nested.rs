@@ -47,7 +47,7 @@ impl<P: Packet> Packet for Staged<P> {
         self.packet.leaves_by(class);
     }
     fn profile(&self) -> u32 {
-        self.packet.profile()
+        if self.nested { NO_PROFILE } else { self.packet.profile() }
     }
     fn dscp(&self) -> Dscp {
         self.packet.dscp()
@@ -77,6 +77,9 @@ impl<P: Packet> Packet for Staged<P> {
         self.packet.remaining()
     }
 }
+
+/// The profile of the single flow of a class with a discipline: that of no rule, whatever the rules of its packets.
+const NO_PROFILE: u32 = u32::MAX;
 
 /// Unwraps the packets that the shaper drops.
 struct Unwrap<'a, P>(&'a mut dyn Outlet<P>);
