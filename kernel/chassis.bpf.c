@@ -395,6 +395,29 @@ __noinline u64 twin_due(struct twin_options *options, u64 now)
 	return at != TWIN_IDLE && at <= max_u64(state.latest, now) ? TWIN_NOW : at;
 }
 
+/* What the owners of flows are told of their queues: a ring, from which the user reads what is new. */
+#define TOLD 1024
+struct twin_told {
+	/* The key of the flow, the bytes in its queue, and whether they are above the upper threshold. */
+	u64 flow, bytes, above;
+} told[TOLD];
+u64 told_count;
+
+/* Tells that the queue of a flow has crossed a threshold of feedback in this call. */
+__noinline int twin_tell(void)
+{
+	struct twin_told *next = &told[twin_index(told_count, TOLD)];
+	u32 number = fbq.crossed - 1;
+
+	fbq.crossed = 0;
+	next->flow = twin_queue_of(&state.held, number)->key;
+	next->bytes = twin_queue_of(&state.held, number)->backlog.bytes;
+	next->above = twin_fbq_flow_of(&fbq, number)->above;
+	__sync_fetch_and_add(&told_count, 1);
+	RECORD(call.result |= next->above ? 1ull << 63 : 1ull << 62;)
+	return 0;
+}
+
 #ifdef TWIN_CALLS
 /* Begins that of an arrival. Not a part of it, since the stack of the kernel is small. */
 __noinline int twin_record_arrival(u64 size)
@@ -508,6 +531,8 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	sch->qstats.backlog += size;
 	count_queued(counters, size);
 	RECORD(call.result = 1;)
+	if (fbq.crossed != 0)
+		twin_tell();
 	if (twin_exceeds(options, &state)) {
 		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 			struct twin_packet *packet;
@@ -605,6 +630,8 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 				break;
 		}
 	}
+	if (fbq.crossed != 0)
+		twin_tell();
 	if (fbq.departed != 0)
 		stage();
 	RECORD(twin_record(options, DEQUEUE, now);)

@@ -53,6 +53,19 @@ TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct
 	return !(may || within);
 }
 
+/* Notes that the queue of a flow has crossed a threshold of feedback; the chassis tells it. */
+TWIN_INLINE void twin_fbq_feed_back(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 number)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	const struct twin_fbq_class_options *params = twin_fbq_params(options, flow->class);
+	u64 bytes = twin_queue_of(held, number)->backlog.bytes;
+
+	if (params->feedback_above == 0 || (flow->above ? bytes > params->feedback_below : bytes < params->feedback_above))
+		return;
+	flow->above = !flow->above;
+	fbq->crossed = number + 1;
+}
+
 /* A flow begins to queue whose bucket was empty before fbq->served, the virtual time. */
 TWIN_GLOBAL u32 twin_fbq_start_behind(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN, u32 number)
 {
@@ -225,6 +238,9 @@ TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, s
 		return TWIN_NONE;
 	if (twin_fbq_is_restless(class) || twin_fbq_is_restless(twin_fbq_class_of(fbq, next)) || twin_fbq_is_over(options, fbq))
 		return TWIN_NONE;
+	/* It crosses no threshold of feedback: where there is none, 0 - 1 is the largest number. */
+	if (flow->above || size >= twin_fbq_params(options, q)->feedback_above - 1)
+		return TWIN_NONE;
 	/* Even where some of the buffer is kept, there is room. */
 	if (size > limit - fbq_kept(limit, 0, U64_MAX))
 		return TWIN_NONE;
@@ -260,6 +276,7 @@ TWIN_INLINE u32 twin_fbq_receive(const struct twin_fbq_options *options, struct 
 	if (fbq->alone != 0)
 		twin_fbq_queue_alone(options, fbq, held);
 	fbq->now = now;
+	fbq->crossed = 0;
 	fbq->touched = TWIN_FBQ_NOTHING;
 	fbq->refusal = QDISC_DROP_REASON_NO_CLASS;
 	if (q >= options->classes)
@@ -303,6 +320,7 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 	} else {
 		twin_fbq_note(fbq, twin_packet_of(held, slot), arrived, size);
 		twin_fbq_put(options, fbq, held, number, slot);
+		twin_fbq_feed_back(options, fbq, held, number);
 	}
 	fbq->touched = twin_fbq_flow_of(fbq, number)->class;
 	twin_fbq_choose(options, fbq, held, fbq->touched, fbq->now);
@@ -500,6 +518,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	bool borrowed;
 	u64 then;
 
+	fbq->crossed = 0;
 	if (fbq->alone != 0)
 		return twin_fbq_dequeue_alone(options, fbq, held, now);
 	fbq->touched = TWIN_FBQ_NOTHING;
@@ -565,6 +584,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	}
 	twin_fbq_rechoose(options, fbq, held, q, then, true);
 	fbq->touched = TWIN_NONE;
+	twin_fbq_feed_back(options, fbq, held, number);
 	twin_fbq_leaves(options, fbq, packet->class);
 	return slot;
 }

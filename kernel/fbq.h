@@ -48,6 +48,10 @@ struct twin_fbq_class_options {
 	/* What waits in its one queue at most; 0 packets where it has a queue for each flow. See fbc.h. */
 	u64 fifo_packets;
 	u64 fifo_bytes;
+	/* The queues of a flow at which its owner is told, rising and falling; 0 for neither. 1 where what arrives above is marked. */
+	u64 feedback_above;
+	u64 feedback_below;
+	u64 feedback_marks;
 };
 
 struct twin_fbq_profile {
@@ -136,6 +140,8 @@ struct twin_fbq_flow {
 	/* Its place among those with more than a weight, plus 1. */
 	u32 special;
 	bool present, granted, waits;
+	/* Its queue has risen to the upper threshold of feedback, and not fallen to the lower one since. */
+	bool above;
 };
 
 /* What only few flows have: a minimum, a preference, a threshold of displacement. */
@@ -263,6 +269,8 @@ struct twin_fbq {
 	} packet;
 	/* Whether that is not dropped by limits of its class. */
 	bool always;
+	/* Of a call: the flow whose queue has crossed a threshold of feedback, plus 1; 0 for none. */
+	u32 crossed;
 	/* The class with one queue whose first packet has left, plus 1; 0 for none. */
 	u32 departed;
 	/* The flow of the packet that is alone, plus 1, and its slot; 0 for none: see fbc.h. */
@@ -353,7 +361,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 	fbq->borrow_now = 0;
 	fbq->root = bucket_token_bucket_full(options->rate, options->burst, 0);
 	fbq->upcoming = fbq->entitled = fbq->preferred = fbq->borrowers = fbq->ceilings = TWIN_NONE;
-	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = fbq->departed = 0;
+	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = fbq->departed = fbq->crossed = 0;
 	fbq->used_specials = fbq->used_hosts = fbq->used_away = 0;
 	fbq->free_special = fbq->free_away = fbq->carried_by = TWIN_NONE;
 	fbq->idle = none;

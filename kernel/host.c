@@ -145,6 +145,14 @@ static void dropped(struct decision *decision, u64 number)
 	decision->which += number + 1;
 }
 
+/* The flow whose queue has crossed a threshold in the call: the upper two bits. */
+static u64 crossed(void)
+{
+	if (options.kind != TWIN_FBQ || fbq.crossed == 0)
+		return 0;
+	return twin_fbq_flow_of(&fbq, fbq.crossed - 1)->above ? 1ull << 63 : 1ull << 62;
+}
+
 static void enqueue(const u64 *record, struct decision *decision)
 {
 	u64 arrived = state.arrived;
@@ -170,7 +178,7 @@ static void enqueue(const u64 *record, struct decision *decision)
 		dropped(decision, arrived);
 		return;
 	}
-	decision->result = 1;
+	decision->result = 1 | crossed();
 	decision->drops = mark;
 	while ((slot = twin_overflow(&options, &state)) != TWIN_NONE)
 		dropped(decision, twin_packet_of(&state.held, slot)->number);
@@ -182,7 +190,7 @@ static void dequeue(u64 now, struct decision *decision)
 		u32 slot = twin_fbq_dequeue(&fbq_options, &fbq, &state.held, twin_now(&state, now), false);
 
 		if (slot != TWIN_NONE)
-			decision->result = twin_packet_of(&state.held, slot)->number + 1;
+			decision->result = (twin_packet_of(&state.held, slot)->number + 1) | crossed();
 		twin_fbq_finish(&fbq_options, &fbq, &state.held);
 		if (fbq.departed != 0) {
 			slot = twin_fbq_take_behind(&fbq_options, &fbq, &state.held);

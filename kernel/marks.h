@@ -6,7 +6,7 @@
  * chassis.bpf.c.
  *
  * A mark that the discipline decides on, when a packet arrives or leaves, is owed by the queue of that packet. The next packet that
- * arrives for this queue, and can carry the mark, gets it. See the chapter *In the kernel* of the book for the effect.
+ * arrives for this queue, and can carry the mark, gets it. What feedback marks is known when it arrives. See the chapter *In the kernel* of the book for the effect.
  */
 #ifndef TWIN_MARKS_H
 #define TWIN_MARKS_H
@@ -55,6 +55,18 @@ static __always_inline bool twin_needs_class(const struct twin_options *options)
 static __always_inline u32 twin_owing_queue(const struct twin_options *options, u64 key)
 {
 	return options->kind == TWIN_FQ_CODEL ? round_spread(key, options->queues) : 0;
+}
+
+/*
+ * Whether a packet that arrives for the queue of a flow is marked by the feedback of its class. It looks at the flow without the lock
+ * of the queue, and may see it as it was before the last call, or for one packet another in its place.
+ */
+static __noinline u32 is_above(u64 key)
+{
+	u32 number = twin_find(&state.held, key);
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(&fbq, number);
+
+	return number != TWIN_NONE && flow->above && twin_fbq_params(&classes, flow->class)->feedback_marks == 1;
 }
 
 static __always_inline struct twin_owed *owed_by(u32 queue)
@@ -131,7 +143,8 @@ static __noinline int mark_packet(struct __sk_buff *context, struct sk_buff *skb
 		after = (dscp - 1) << 2 | (service & 3);
 	if (after != service)
 		__sync_fetch_and_add(&counters->remarked_packets, 1);
-	if (capable && in_force.marks && take_owed(twin_owing_queue(&in_force, of->flow))) {
+	if (capable && in_force.marks &&
+	    (in_force.kind == TWIN_FBQ ? is_above(of->flow) : take_owed(twin_owing_queue(&in_force, of->flow)))) {
 		if ((service & 3) != TWIN_CONGESTED)
 			__sync_fetch_and_add(&counters->marked_packets, 1);
 		after |= TWIN_CONGESTED;

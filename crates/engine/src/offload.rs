@@ -7,7 +7,7 @@ mod totals;
 
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::{FlowCounts, FlowView, HeldBy};
-use tidegate_core::qdisc::Backlog;
+use tidegate_core::qdisc::{Backlog, Event};
 use tidegate_core::{ClassId, Instant, Rate, Span};
 
 use crate::engine::Engine;
@@ -38,6 +38,8 @@ pub struct OffloadedFlows {
     pub held: Vec<(u64, u32)>,
     /// Whether the configuration has been the same since the last reading.
     pub continues: bool,
+    /// The events of queues that have crossed thresholds of feedback since the last reading.
+    pub crossed: Vec<Event>,
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
@@ -46,8 +48,9 @@ impl<H: Copy + Send + 'static> Engine<H> {
     pub fn mirror(&mut self, now: Instant, offload: &mut dyn Offload, out: &mut impl Sink<H>) {
         let (classes, all) = offload.totals(self.class_names());
         self.set_totals(now, &classes, &all);
-        let OffloadedFlows { flows, held, continues } = offload.flows();
+        let OffloadedFlows { flows, held, continues, crossed } = offload.flows();
         self.set_flows(now, &flows, &held, continues, out);
+        self.pass_on(now, crossed, out);
     }
 
     /// Hands promises that have changed to `offload`; returns whether they had. The next [`mirror`](Self::mirror) shows their

@@ -1,8 +1,8 @@
 //! [`Classes`]: the classes of a configuration as numbers for the program.
 
 use tidegate_config::discipline::Discipline;
-use tidegate_config::shaper::{Advice, Class, Config, EcnFeedback, Shaper};
-use tidegate_core::fbq::{Borrow, Ceiling, Displace, FairBy, Spare};
+use tidegate_config::shaper::{Advice, Class, Config, Shaper};
+use tidegate_core::fbq::{Borrow, Ceiling, Displace, FairBy, Marking, Spare};
 use tidegate_core::fifo::Limit;
 use tidegate_core::{Bytes, Span};
 
@@ -98,6 +98,10 @@ impl Classes {
                 fifo.map_or(0, |limit| limit.packets),
                 fifo.map_or(0, |limit| limit.bytes.as_u64().max(largest)),
             ]);
+            numbers.extend(params.feedback.map_or([0; 3], |feedback| {
+                let marks = u64::from(feedback.mark == Marking::EcnCapable);
+                [feedback.above.as_u64().max(1), feedback.below.as_u64(), marks]
+            }));
         }
         numbers.resize(HEAD + CLASSES * CLASS, 0);
         numbers.extend(profiles.iter().take(PROFILES).flat_map(|profile| {
@@ -153,10 +157,6 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     if let Some(queue) = class.queue.as_ref().filter(|_| fifo(class).is_none()) {
         lack(format!("kind = \"{}\" in class `{name}` (`fifo`, or a queue for each flow, is possible)", queue.kind()));
     }
-    if let Some(feedback) = &class.feedback {
-        let ecn = if feedback.ecn == EcnFeedback::Mark { " by code point" } else { "" };
-        lack(format!("`feedback`{ecn} of class `{name}`"));
-    }
     if class.l4s_step.is_some() {
         lack(format!("`l4s-step` of class `{name}`"));
     }
@@ -174,7 +174,7 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::fbq_class_options::{BORROWS, INCREMENT, MOST, STRICT};
+    use super::super::options::fbq_class_options::{BORROWS, FIFO_PACKETS, INCREMENT, MOST, STRICT};
     use super::super::options::fbq_options::FAIR_BY;
     use super::super::plan::Plan;
     use super::super::plan::tests::plan;
@@ -244,6 +244,22 @@ mod tests {
         assert_eq!((most, host_most), (5_000_000, 1_000_000));
         assert!((1..81_920).contains(&burst) && (1..81_920).contains(&host_burst), "{burst}, {host_burst}");
         assert_eq!(numbers[HEAD + CLASS + MOST..HEAD + CLASS + MOST + 4], [0; 4]);
+    }
+
+    /// The one queue of a class, which has room for a superpacket at least, and feedback are numbers of the program; whoever marks needs
+    /// the program at tc.
+    #[test]
+    fn one_queue_and_feedback_are_those_of_the_file() {
+        let text = "[interface]\ndata-path = \"kernel\"\n\
+             [[class]]\nname = \"a\"\nrate = \"2mbit\"\nqueue = { kind = \"fifo\", limit = \"50kB\", packets = 9 }\n\
+             [[class]]\nname = \"b\"\nrate = \"1mbit\"\ndefault = true\nflow-limit = \"100kB\"\n\
+             feedback = { above = \"50%\", below = \"10%\", ecn = true }\n";
+        let found = plan(text).unwrap();
+        assert!(found.marks());
+        let numbers = numbers(&found, &[]);
+        let of = |class: usize| &numbers[HEAD + class * CLASS + FIFO_PACKETS..HEAD + (class + 1) * CLASS];
+        assert_eq!((of(0), of(1)), (&[9, 81_920, 0, 0, 0][..], &[0, 0, 50_000, 10_000, 1][..]));
+        assert!(!plan(&text.replace("ecn = true", "ecn = false")).unwrap().marks());
     }
 
     /// Rates change in place; anything else is another structure.

@@ -29,11 +29,14 @@ pub(crate) struct Counters {
     waits: Vec<[u64; BUCKETS]>,
     /// The number of the change that was in force when flows were read.
     change: u64,
+    /// How many events of feedback there were then.
+    told: u64,
 }
 
 impl Counters {
     pub fn new(discipline: Arc<Discipline>) -> Self {
-        Self { discipline, waits: vec![[0; BUCKETS]; FBQ_CLASSES as usize], change: 0 }
+        let told = discipline.flows.told();
+        Self { discipline, waits: vec![[0; BUCKETS]; FBQ_CLASSES as usize], change: 0, told }
     }
 
     fn counter(&self, account: usize, at: usize) -> u64 {
@@ -93,9 +96,11 @@ impl Offload for Counters {
     fn flows(&mut self) -> OffloadedFlows {
         // A change that comes into force during the reading may have come before or after what is read.
         let change = self.discipline.flows.in_force().0;
+        let told = self.discipline.flows.told();
         let (flows, held) = self.discipline.flows.all();
         let continues = self.discipline.flows.in_force().0 == std::mem::replace(&mut self.change, change);
-        OffloadedFlows { flows, held, continues }
+        let crossed = self.discipline.flows.crossed(std::mem::replace(&mut self.told, told), told);
+        OffloadedFlows { flows, held, continues, crossed }
     }
 
     fn set_promises(&mut self, promised: &[Promised], table: &PromiseTable) -> Result<(), String> {
@@ -110,6 +115,12 @@ impl Offload for Counters {
 impl OffloadCounters for Counters {
     fn renew(&mut self) {
         self.discipline.renew();
+    }
+    fn feeds_back(&self) -> bool {
+        self.discipline.feeds_back()
+    }
+    fn has_events(&self) -> bool {
+        self.discipline.flows.told() != self.told
     }
     fn has_sent(&self, version: Version) -> bool {
         let counter = match version {

@@ -5,11 +5,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use tidegate_core::accounts::Account;
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::fbq::{FlowCounts, HeldBy};
-use tidegate_core::qdisc::Backlog;
+use tidegate_core::qdisc::{Backlog, Event};
 use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate, Span};
 use tidegate_engine::OffloadedFlow;
 
-use super::options::{FBQ, FBQ_PROMISES};
+use super::options::{FBQ, FBQ_CLASSES, FBQ_PROMISES};
 use crate::bpf::{LoadError, Mapped, Place, Variables};
 
 /// Bits of `known` of `struct twin_flow_fields`, by `enum twin_field` of kernel/classify.h.
@@ -22,6 +22,8 @@ const DSCP: u64 = 7;
 /// The kind of IPv6 without its protocol, and of a packet whose protocol is not known.
 const V6_KINDS: u64 = 257;
 const UNKNOWN_PROTOCOL: u64 = 256;
+/// `TOLD` of kernel/chassis.bpf.c.
+const TOLD: u64 = 1_024;
 /// `TWIN_NONE` of kernel/queues.h, in place of a slot.
 const NO_SLOT: u64 = u32::MAX as u64;
 
@@ -68,6 +70,10 @@ places! {
     sent_packets: "fbq.flows.sent.packets",
     sent_bytes: "fbq.flows.sent.bytes",
     waited: "fbq.flows.waited",
+    told_count: "told_count",
+    told_flow: "told.flow",
+    told_bytes: "told.bytes",
+    told_above: "told.above",
     dropped_packets: "fbq.flows.dropped.packets",
     dropped_bytes: "fbq.flows.dropped.bytes",
     promised: "classes.promise.number",
@@ -120,8 +126,29 @@ impl Flows {
         let used = self.read(&at.used, 0) as usize;
         // Meanwhile the place may have been given to another flow.
         let flow = |place| Some(self.flow(place)).filter(|flow| flow.key == self.read(&at.key, place));
-        let present = (0..used).filter(|place| self.read(&at.present, *place) != 0);
+        // The flows of classes with one queue have the last keys, and tell nothing of its packets.
+        let is_one = |place: &usize| self.read(&at.key, *place) > u64::MAX - FBQ_CLASSES;
+        let present = (0..used).filter(|place| self.read(&at.present, *place) != 0 && !is_one(place));
         (present.filter_map(flow).collect(), held)
+    }
+
+    /// How many events of feedback there ever were.
+    pub fn told(&self) -> u64 {
+        self.read(&self.places.told_count, 0)
+    }
+
+    /// The events of feedback from number `from` to before `to`, without those whose place others have by now.
+    pub fn crossed(&self, from: u64, to: u64) -> Vec<Event> {
+        let at = &self.places;
+        let event = |number: u64| {
+            let read = |place| self.read(place, (number % TOLD) as usize);
+            let (flow, bytes) = (read(&at.told_flow), Bytes::new(read(&at.told_bytes)));
+            let is_above = read(&at.told_above) != 0;
+            let event = if is_above { Event::QueueAbove { flow, bytes } } else { Event::QueueBelow { flow, bytes } };
+            // The next one is written before it is counted.
+            Some(event).filter(|_| self.told() - number < TOLD)
+        };
+        (from..to).filter_map(event).collect()
     }
 
     fn read(&self, place: &Place, element: usize) -> u64 {

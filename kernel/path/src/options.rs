@@ -226,8 +226,11 @@ pub mod fbq_class_options {
     pub const HOST_MOST_BURST: usize = 13;
     pub const FIFO_PACKETS: usize = 14;
     pub const FIFO_BYTES: usize = 15;
+    pub const FEEDBACK_ABOVE: usize = 16;
+    pub const FEEDBACK_BELOW: usize = 17;
+    pub const FEEDBACK_MARKS: usize = 18;
     /// The words of the struct.
-    pub const WORDS: usize = 16;
+    pub const WORDS: usize = 19;
 }
 
 /// Words of `struct twin_fbq_profile` of kernel/fbq.h.

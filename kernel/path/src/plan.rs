@@ -2,7 +2,9 @@
 
 use tidegate_config::discipline::outside::Outside;
 use tidegate_config::discipline::{Discipline, InKernel};
-use tidegate_config::shaper::{Borrow, Class, Config, DataPath, Direction, FairBy, FlowBy, Root, Shaper};
+use tidegate_config::shaper::{
+    Borrow, Class, Config, DataPath, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper,
+};
 use tidegate_config::suggest;
 use tidegate_core::elephants::{self, Measure};
 use tidegate_core::fbq::Ceilings;
@@ -65,9 +67,11 @@ impl Plan {
         let burst = largest + largest / 4;
         let mut notes = Vec::new();
         let (options, classes) = match &config.root {
-            Root::Shaper(shaper) if !has_one_queue(shaper) => {
+            Root::Shaper(shaper) if !is_token_bucket(config, shaper) => {
                 let classes = Classes::new(config, shaper, burst, &mut lack, &mut |text| notes.push(text));
-                let all = Options { kind: FBQ, limit_packets: PACKETS, limit_bytes: u64::MAX, ..Options::default() };
+                let feeds_back = |class: &Class| class.feedback.is_some_and(|feedback| feedback.ecn == EcnFeedback::Mark);
+                let marks = u64::from(shaper.classes.iter().any(feeds_back));
+                let all = Options { kind: FBQ, limit_packets: PACKETS, limit_bytes: u64::MAX, marks, ..Options::default() };
                 (Some(all), Some(classes))
             }
             _ => (options(config, seed, &mut lack), None),
@@ -168,9 +172,15 @@ fn examine_arriving(config: &Config, lack: &mut dyn FnMut(String)) {
     }
 }
 
-/// Whether it is a token bucket: one class with one queue for all its flows.
-fn has_one_queue(shaper: &Shaper) -> bool {
-    matches!(&shaper.classes[..], [class] if class.queue.is_some())
+/// Whether it is a token bucket before one queue: one class with a discipline, and for `fifo` neither ceilings nor rules, which a class
+/// with one queue can have.
+fn is_token_bucket(config: &Config, shaper: &Shaper) -> bool {
+    let [class] = &shaper.classes[..] else { return false };
+    match &class.queue {
+        None => false,
+        Some(Discipline::Fifo(_)) => class.at_most == Ceilings::default() && config.rules.is_empty(),
+        Some(_) => true,
+    }
 }
 
 /// The options for the queue of a configuration. `None` if the program has no such queue, which is reported to `lack`.
@@ -182,8 +192,9 @@ fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<O
     let class = shaper.classes.first()?;
     let (name, discipline) = (&class.name, class.queue.as_ref()?);
     let queue = queue(discipline, &format!("class `{name}`"), seed, lack)?;
+    // One with `fifo` is no token bucket.
     if class.at_most != Ceilings::default() {
-        lack(format!("a ceiling of class `{name}`, which has one queue"));
+        lack(format!("a ceiling of class `{name}`, which has kind = \"{}\"", discipline.kind()));
     }
     let kind = match queue.kind {
         FIFO => TBF,
@@ -203,7 +214,7 @@ fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<O
 /// The flows that a configuration tells apart; 0 where it has no classes.
 pub(super) fn flows(config: &Config) -> u64 {
     match &config.root {
-        Root::Shaper(shaper) if !has_one_queue(shaper) => shaper.flows.into(),
+        Root::Shaper(shaper) if !is_token_bucket(config, shaper) => shaper.flows.into(),
         _ => 0,
     }
 }
@@ -531,7 +542,6 @@ pub(super) mod tests {
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
             (format!("{class}l4s-step = \"1ms\"\n"), "`l4s-step` of class `all`"),
             (format!("{class}flow-at-most = \"1mbit\"\n"), "`flow-at-most` of class `all`"),
-            (format!("{class}at-most = \"20mbit\"\n{FIFO_QUEUE}"), "a ceiling of class `all`"),
             (
                 format!("{class}[[rule]]\nclass = \"all\"\nname = \"tv\"\nprotocol = \"udp\"\nat-most = \"1mbit\"\n"),
                 "`at-most` of the rule `tv`",
@@ -546,11 +556,9 @@ pub(super) mod tests {
             ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
             (format!("{class}queue = {{ kind = \"codel\", signal = \"drop\" }}\n"), "behind the rate of class `all`"),
             (
-                format!("{class}{FIFO_QUEUE}[[class]]\nname = \"b\"\nrate = \"1mbit\"\n"),
-                "kind = \"fifo\" in class `all`",
+                format!("{class}queue = {{ kind = \"codel\" }}\n[[class]]\nname = \"b\"\nrate = \"1mbit\"\n"),
+                "kind = \"codel\" in class `all`",
             ),
-            (format!("{class}[class.feedback]\necn = true\n"), "`feedback` by code point of class `all`"),
-            (format!("{class}{FIFO_QUEUE}[[rule]]\nclass = \"all\"\nprotocol = \"udp\"\n"), "rules without classes"),
             (
                 format!(
                     "{class}[[rule]]\nclass = \"all\"\npure-ack = true\n[[rule]]\nclass = \"all\"\nlength = \"0-200\"\n"

@@ -15,7 +15,7 @@ use tidegate_units::Span;
 use super::flows::Flows;
 use super::options::counters::WORDS as COUNTERS;
 use super::options::link::UNTIL;
-use super::options::{FBQ_CLASSES, MANY_QUEUES, Options, QUEUES, RULES};
+use super::options::{FBQ_CLASSES, MANY_QUEUES, Options, QUEUES, RULES, fbq_class_options, fbq_options};
 use super::path::{KernelPath, check};
 use super::plan;
 use super::promises::{Promises, room_for};
@@ -208,6 +208,15 @@ impl Discipline {
     /// Whether there are classes, whose flows are told apart.
     pub fn has_classes(&self) -> bool {
         lock(&self.written).classes.is_some()
+    }
+
+    /// Whether the owners of flows are told of their queues.
+    pub fn feeds_back(&self) -> bool {
+        let first = fbq_options::WORDS + fbq_class_options::FEEDBACK_ABOVE;
+        let above = |numbers: &Vec<u64>| {
+            (0..FBQ_CLASSES as usize).any(|class| numbers[first + class * fbq_class_options::WORDS] != 0)
+        };
+        lock(&self.written).classes.as_ref().is_some_and(above)
     }
 
     /// Whether rules of `rules` numbers have room beside promises, and promises beside the rules that were written.

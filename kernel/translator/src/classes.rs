@@ -1,7 +1,8 @@
 //! FBC over FBQ with the parameters that `struct twin_fbq_options` of `kernel/fbq.h` has.
 
 use tidegate_core::fbq::{
-    Borrow, Ceiling, Ceilings, ClassParams, Displace, FairBy, Fbc, FbcParams, Profile, Spare, WEIGHT_ONE,
+    Borrow, Ceiling, Ceilings, ClassParams, Displace, FairBy, Fbc, FbcParams, Feedback, Marking, Profile, Spare,
+    WEIGHT_ONE,
 };
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::nested::Nested;
@@ -48,6 +49,7 @@ impl Classes {
             // As in a file, a class with one queue has room for each of its packets.
             let fifo = if random.below(4) == 0 { spread(random, 1, 200) } else { 0 };
             let limit = if fifo == 0 { spread(random, 100, 2_000_000) } else { 2_000_000 };
+            let above = if fifo == 0 { random.below(2) * spread(random, 1, limit) } else { 0 };
             let strict = random.below(strict);
             let own = if random.below(10) == 0 { 0 } else { each / (1 + random.below(3)) };
             let most = random.below(2) * spread(random, own.max(1), rate.max(own).max(1).saturating_mul(2));
@@ -68,6 +70,9 @@ impl Classes {
                 random.below(10).min(1) * spread(random, 1, 200_000),
                 fifo,
                 spread(random, 100, 1_000_000),
+                above,
+                if above == 0 { 0 } else { random.below(above) },
+                random.below(2),
             ]
         };
         let profile = |random: &mut Stream| {
@@ -165,7 +170,11 @@ impl Classes {
             most_burst,
             host_most,
             host_burst,
-            ..,
+            _,
+            _,
+            above,
+            below,
+            _,
         ]: &[u64; CLASS]| {
             let ceiling =
                 |rate, burst| (rate != 0).then_some(Ceiling { rate: Rate::from_bps(rate), burst: Bytes::new(burst) });
@@ -175,6 +184,11 @@ impl Classes {
                     host: ceiling(host_most, host_burst),
                     flow: None,
                 },
+                feedback: (above != 0).then_some(Feedback {
+                    above: Bytes::new(above),
+                    below: Bytes::new(below),
+                    mark: Marking::Never,
+                }),
                 spare: if strict == 1 { Spare::Idle } else { Spare::Shared },
                 increment,
                 burst: Bytes::new(burst),

@@ -34,7 +34,8 @@ use super::promises::{Promises, note_ended};
 /// place, with its class in the upper half, minimum, flows and number; before it, as an operation of its own, its steps of
 /// preference, the rate below which its flows are displaced, and the class to which, plus 1.
 pub type Operation = [u64; 6];
-/// The effects of a call, in this order: the number of the packet that left plus 1, or whether one was queued; twice the
+/// The effects of a call, in this order: the number of the packet that left plus 1, or whether one was queued, with FBQ in the
+/// upper two bits whether the queue of a flow crossed a threshold; twice the
 /// number of packets dropped, plus 1 if one was marked; the sum of the numbers of those dropped, each plus 1; the deadline;
 /// the packets and bytes that wait. Arrivals are numbered from 0.
 pub type Decision = [u64; DECISION];
@@ -200,6 +201,9 @@ struct Outcome {
     refuses_at_limits: bool,
     /// Flows that ended.
     ended: Vec<u64>,
+    /// The upper two bits of the result: whether the queue of a flow has risen to the upper threshold of feedback, or fallen to the
+    /// lower one.
+    crossed: u64,
 }
 
 impl Outlet<Numbered> for Outcome {
@@ -212,6 +216,11 @@ impl Outlet<Numbered> for Outcome {
     fn event(&mut self, event: Event) {
         self.marks += u64::from(matches!(event, Event::Marked { .. }));
         note_ended(event, &mut self.ended);
+        match event {
+            Event::QueueAbove { .. } => self.crossed = 1 << 63,
+            Event::QueueBelow { .. } => self.crossed = 1 << 62,
+            _ => {}
+        }
     }
 }
 
@@ -219,6 +228,8 @@ impl Outlet<Numbered> for Outcome {
 pub struct Reference {
     queue: Queue,
     next: u64,
+    /// The time of the latest packet.
+    latest: Instant,
 }
 
 impl Reference {
@@ -228,16 +239,20 @@ impl Reference {
     /// As the constructor of the discipline, or for a kind that the twin has not.
     pub fn new(options: &Options, classes: Option<&Classes>) -> Result<Self, String> {
         if let Some(classes) = classes {
-            return Ok(Self { queue: Queue::Fbq(Box::new(classes.discipline()?), Promises::default()), next: 0 });
+            return Ok(Self::with(Queue::Fbq(Box::new(classes.discipline()?), Promises::default())));
         }
         let queue = Specification(options).discipline().map_err(|error| error.to_string())?;
         let queue = queue.ok_or_else(|| format!("there is no discipline number {}", options.kind))?;
-        Ok(Self { queue, next: 0 })
+        Ok(Self::with(queue))
+    }
+
+    fn with(queue: Queue) -> Self {
+        Self { queue, next: 0, latest: Instant::ZERO }
     }
 
     /// A discipline that is made already.
     pub fn of(queue: Box<dyn Qdisc<Numbered>>) -> Self {
-        Self { queue: Queue::Other(queue), next: 0 }
+        Self::with(Queue::Other(queue))
     }
 
     fn queue(&mut self) -> &mut dyn Qdisc<Numbered> {
@@ -251,13 +266,19 @@ impl Reference {
     /// Makes an operation.
     pub fn apply(&mut self, operation: Operation) -> Decision {
         let [what, now, first, capable, flow, pair] = operation;
-        let now = Instant::from_nanos(now);
         let is_fbq = matches!(self.queue, Queue::Fbq(..));
+        let now = Instant::from_nanos(now);
+        // Changes pass by the queues inside classes, which keep time from running back.
+        let now = if is_fbq { now.max(self.latest) } else { now };
+        if [ENQUEUE, DEQUEUE].contains(&what) {
+            self.latest = now;
+        }
         let mut outcome = Outcome { refuses_at_limits: is_fbq, ..Outcome::default() };
         let mut result = 0;
         match what {
             ENQUEUE => {
-                let ecn = if capable == 0 { Ecn::NotEct } else { Ecn::Ect0 };
+                // With FBQ the programs at tc mark.
+                let ecn = if capable == 0 || is_fbq { Ecn::NotEct } else { Ecn::Ect0 };
                 let (source, destination) = if is_fbq { (capable >> 32, capable >> 32) } else { (pair, 0) };
                 let flow = FlowKey { flow, source, destination };
                 let (class, profile) = if is_fbq { (capable as u32, pair as u32) } else { (0, 0) };
@@ -304,6 +325,6 @@ impl Reference {
             Deadline::Idle => IDLE,
         };
         let backlog = queue.backlog();
-        [result, outcome.drops * 2 + outcome.marks, outcome.which, deadline, backlog.packets, backlog.bytes.as_u64()]
+        [result | outcome.crossed, outcome.drops * 2 + outcome.marks, outcome.which, deadline, backlog.packets, backlog.bytes.as_u64()]
     }
 }

@@ -163,6 +163,15 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
         registry.poll(now, &self.tree, &mut notify);
     }
+
+    /// Notifies of events of flows that [`set_flows`](Self::set_flows) has read.
+    pub(crate) fn pass_on(&mut self, now: Instant, events: Vec<Event>, out: &mut impl Sink<H>) {
+        if out.wants_notifications() {
+            for event in events {
+                self.admit.registry.event(now, event, None, &mut |notification| out.notify(notification));
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -284,7 +293,8 @@ mod tests {
         engine.promises(at(1)).set_table(table);
         noted.0.clear();
         let flows = vec![flow(6, None), flow(7, Some(1))];
-        let reading = OffloadedFlows { flows, held: vec![(1, 1)], continues: true };
+        let above = Event::QueueAbove { flow: 7, bytes: Bytes::new(9_000) };
+        let reading = OffloadedFlows { flows, held: vec![(1, 1)], continues: true, crossed: vec![above] };
         let mut offload = Reading { flows: reading, promised: Vec::new() };
         assert_eq!(engine.offload_promises(at(2), &mut offload), Ok(true));
         assert_eq!(offload.promised, [Promised { number: 1, class: ClassId(0), terms, flows: 2 }]);
@@ -298,7 +308,12 @@ mod tests {
         let began = Event::FlowStarted { flow: 7, class: ClassId(0) };
         assert_eq!(
             noted.0,
-            [(7, NotificationKind::Event(began)), (7, NotificationKind::Rate), (7, NotificationKind::Promised)]
+            [
+                (7, NotificationKind::Event(began)),
+                (7, NotificationKind::Rate),
+                (7, NotificationKind::Promised),
+                (7, NotificationKind::Event(above))
+            ]
         );
         assert_eq!(promise(&mut engine, 2, 1), Err(PromiseError::NoRoom(Rate::from_mbit(2))));
         noted.0.clear();

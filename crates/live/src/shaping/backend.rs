@@ -173,6 +173,10 @@ pub trait OffloadBackend: Backend {
 pub trait OffloadCounters: Offload + Send {
     /// Tells the scheduler that this process is alive. Called several times a second.
     fn renew(&mut self);
+    /// Whether the owners of flows are told of their queues.
+    fn feeds_back(&self) -> bool;
+    /// Whether queues have crossed thresholds of feedback since flows were read. It costs as much as reading a number.
+    fn has_events(&self) -> bool;
     /// Whether a packet of the protocol has left.
     fn has_sent(&self, version: Version) -> bool;
 }

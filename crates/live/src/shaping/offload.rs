@@ -1,7 +1,7 @@
 //! A data path whose packets are scheduled outside of this process: the thread that mirrors the counters of the scheduler in an
 //! engine, and answers the control plane from it.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -23,10 +23,12 @@ use super::thread::PathThread;
 use super::watchdog::WorkerState;
 use crate::guardian::{LONGEST_WAIT, Page};
 use crate::netlink::Error;
-use crate::timing::{self, Priority, Readiness, Waiter};
+use crate::timing::{self, Priority, Readiness, Waiter, Woken};
 
 /// How often flows are read while some are watched.
 const LOOK: Span = Span::from_millis(10);
+/// How often events of feedback are looked for while somebody listens to them.
+const EVENTS: Span = Span::from_millis(2);
 
 /// A backend, or why there is none although one would be preferred.
 type Choice = (Option<Box<dyn OffloadBackend>>, Option<String>);
@@ -117,10 +119,8 @@ impl Mirror {
         let (waiter, mut turns) = (Waiter::new(Span::ZERO), 0);
         loop {
             // Whoever watches flows waits for their changes.
-            let wait = if self.engine.next_poll().is_some() { LOOK } else { LONGEST_WAIT };
-            let until = Some(timing::now() + wait);
-            waiter
-                .wait(&[&self.waker.as_fd()], until)
+            let until = timing::now() + if self.engine.next_poll().is_some() { LOOK } else { LONGEST_WAIT };
+            self.sleep(&waiter, until)
                 .map_err(|source| Error::System { operation: "wait for a command".into(), source })?;
             let mut bytes = [0; 64];
             while (&self.waker).read(&mut bytes).is_ok_and(|n| n == bytes.len()) {}
@@ -154,6 +154,18 @@ impl Mirror {
                     }
                     Err(TryRecvError::Empty) => break,
                 }
+            }
+        }
+    }
+
+    /// Waits for a command, an event that somebody listens to, or until `until`.
+    fn sleep(&self, waiter: &Waiter, until: Instant) -> io::Result<()> {
+        loop {
+            let listens = self.offload.feeds_back() && tidegate_engine::Sink::wants_notifications(&self.sink);
+            let next = if listens { until.min(timing::now() + EVENTS) } else { until };
+            let woken = waiter.wait(&[&self.waker.as_fd()], Some(next))?;
+            if woken != Woken::Deadline || next == until || self.offload.has_events() {
+                return Ok(());
             }
         }
     }
