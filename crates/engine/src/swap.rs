@@ -203,6 +203,11 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 flows.start_offloaded(known);
             }
         }
+        // What waits in an offload is entered anew there.
+        let elsewhere = match self.admit.registry.offloaded() {
+            Some(_) => self.account.classes.all().iter().map(|counts| counts.backlog.packets as usize).sum(),
+            None => 0,
+        };
         if how == SwapKind::Replaced {
             // Flows are registered anew, and the control plane makes its promises again.
             self.admit.registry = self.admit.registry.renewed();
@@ -219,7 +224,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 let (classes, moved) = classes.renamed(names_of(&self.config), self.leases.first_class());
                 self.account.classes = classes;
                 let places = places.into_iter().map(|place| moved.get(place).copied().flatten()).collect();
-                self.rehome(now, &slots, places, &|_| true, same_statistics, out)
+                elsewhere + self.rehome(now, &slots, places, &|_| true, same_statistics, out)
             }
         };
         Ok((SwapReport { how, rehomed }, Retired { _tree: spare, _rules: old_rules, _config: old_config }))
