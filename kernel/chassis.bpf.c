@@ -586,7 +586,7 @@ static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *opti
 		bpf_kfree_skb(skb);
 		return true;
 	}
-	RECORD(call.result = packet->number + 1;)
+	RECORD(call.result = packet->number + 1; call.drops += options->kind == TWIN_FBQ && fbq.stepped != 0;)
 	if (action == TWIN_MARK)
 		owe_mark(twin_owing_queue(options, packet->key), state.latest);
 	count_sent(counters, packet->size, saturating_sub_u64(state.latest, packet->came));

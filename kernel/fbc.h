@@ -14,6 +14,9 @@
 
 #include "promises.h"
 
+/* A packet that leaves fewer behind it is not marked by the step. */
+#define TWIN_LEAST_BEHIND 2
+
 /* Whether the flow may not queue size more; *why: by which limit. */
 TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				  u32 number, u64 size, qdisc_drop_reason *why)
@@ -64,6 +67,17 @@ TWIN_INLINE void twin_fbq_feed_back(const struct twin_fbq_options *options, stru
 		return;
 	flow->above = !flow->above;
 	fbq->crossed = number + 1;
+}
+
+/* Notes whether the step marks the packet that leaves, where it is of ECT(1): `waited` in its queue, which it has left. */
+TWIN_INLINE void twin_fbq_note_step(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 number,
+				    u64 waited)
+{
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	u64 step = twin_fbq_params(options, flow->class)->step;
+
+	flow->stepped = step != 0 && waited >= step && twin_queue_of(held, number)->backlog.packets >= TWIN_LEAST_BEHIND;
+	fbq->stepped = flow->stepped ? number + 1 : 0;
 }
 
 /* A flow begins to queue whose bucket was empty before fbq->served, the virtual time. */
@@ -474,6 +488,7 @@ TWIN_INLINE u32 twin_fbq_dequeue_alone(const struct twin_fbq_options *options, s
 	held->backlog = (qdisc_backlog){0};
 	twin_free_slot(held, slot);
 	flow->idle_since = now;
+	flow->stepped = false;
 	if (fbq->idle.tail != number) {
 		twin_list_remove(held, &fbq->idle, number);
 		twin_list_append(held, &fbq->idle, number);
@@ -518,7 +533,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	bool borrowed;
 	u64 then;
 
-	fbq->crossed = 0;
+	fbq->crossed = fbq->stepped = 0;
 	if (fbq->alone != 0)
 		return twin_fbq_dequeue_alone(options, fbq, held, now);
 	fbq->touched = TWIN_FBQ_NOTHING;
@@ -571,6 +586,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	qdisc_backlog_add(&flow->sent, packet->size);
 	flow->waited += now - packet->at;
 	twin_pop(held, number);
+	twin_fbq_note_step(options, fbq, held, number, now - packet->at);
 	qdisc_backlog_remove(&class->backlog, packet->size);
 	if (options->fair_by != 0)
 		twin_fbq_host_sent(fbq, held, number, packet->size);

@@ -52,6 +52,8 @@ struct twin_fbq_class_options {
 	u64 feedback_above;
 	u64 feedback_below;
 	u64 feedback_marks;
+	/* The wait from which packets of ECT(1) are marked; 0 for none. */
+	u64 step;
 };
 
 struct twin_fbq_profile {
@@ -142,6 +144,8 @@ struct twin_fbq_flow {
 	bool present, granted, waits;
 	/* Its queue has risen to the upper threshold of feedback, and not fallen to the lower one since. */
 	bool above;
+	/* The step marked its packet that left last, if that is of ECT(1). */
+	bool stepped;
 };
 
 /* What only few flows have: a minimum, a preference, a threshold of displacement. */
@@ -269,8 +273,8 @@ struct twin_fbq {
 	} packet;
 	/* Whether that is not dropped by limits of its class. */
 	bool always;
-	/* Of a call: the flow whose queue has crossed a threshold of feedback, plus 1; 0 for none. */
-	u32 crossed;
+	/* Of a call: the flow whose queue has crossed a threshold of feedback, plus 1, and the one whose packet the step marks; 0 for none. */
+	u32 crossed, stepped;
 	/* The class with one queue whose first packet has left, plus 1; 0 for none. */
 	u32 departed;
 	/* The flow of the packet that is alone, plus 1, and its slot; 0 for none: see fbc.h. */
@@ -361,7 +365,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 	fbq->borrow_now = 0;
 	fbq->root = bucket_token_bucket_full(options->rate, options->burst, 0);
 	fbq->upcoming = fbq->entitled = fbq->preferred = fbq->borrowers = fbq->ceilings = TWIN_NONE;
-	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = fbq->departed = fbq->crossed = 0;
+	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = fbq->departed = fbq->crossed = fbq->stepped = 0;
 	fbq->used_specials = fbq->used_hosts = fbq->used_away = 0;
 	fbq->free_special = fbq->free_away = fbq->carried_by = TWIN_NONE;
 	fbq->idle = none;

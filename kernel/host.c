@@ -191,6 +191,7 @@ static void dequeue(u64 now, struct decision *decision)
 
 		if (slot != TWIN_NONE)
 			decision->result = (twin_packet_of(&state.held, slot)->number + 1) | crossed();
+		decision->drops = fbq.stepped != 0;
 		twin_fbq_finish(&fbq_options, &fbq, &state.held);
 		if (fbq.departed != 0) {
 			slot = twin_fbq_take_behind(&fbq_options, &fbq, &state.held);

@@ -6,7 +6,7 @@
  * chassis.bpf.c.
  *
  * A mark that the discipline decides on, when a packet arrives or leaves, is owed by the queue of that packet. The next packet that
- * arrives for this queue, and can carry the mark, gets it. What feedback marks is known when it arrives. See the chapter *In the kernel* of the book for the effect.
+ * arrives for this queue, and can carry the mark, gets it. What feedback and the step of a class mark is known when it arrives. See the chapter *In the kernel* of the book for the effect.
  */
 #ifndef TWIN_MARKS_H
 #define TWIN_MARKS_H
@@ -57,16 +57,22 @@ static __always_inline u32 twin_owing_queue(const struct twin_options *options, 
 	return options->kind == TWIN_FQ_CODEL ? round_spread(key, options->queues) : 0;
 }
 
+#define TWIN_ECT1 1
+
 /*
- * Whether a packet that arrives for the queue of a flow is marked by the feedback of its class. It looks at the flow without the lock
- * of the queue, and may see it as it was before the last call, or for one packet another in its place.
+ * Whether a packet that arrives for the queue of a flow is marked by the feedback of its class, or by the step as the last packet
+ * of the queue was that left. It looks at the flow without the lock of the queue, and may see it as it was before the last call, or
+ * for one packet another in its place.
  */
-static __noinline u32 is_above(u64 key)
+static __noinline u32 marks_in_class(u64 key, u32 ecn)
 {
 	u32 number = twin_find(&state.held, key);
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(&fbq, number);
+	const struct twin_fbq_class_options *params = twin_fbq_params(&classes, flow->class);
 
-	return number != TWIN_NONE && flow->above && twin_fbq_params(&classes, flow->class)->feedback_marks == 1;
+	if (number == TWIN_NONE)
+		return false;
+	return (flow->above && params->feedback_marks == 1) || (flow->stepped && ecn == TWIN_ECT1 && params->step != 0);
 }
 
 static __always_inline struct twin_owed *owed_by(u32 queue)
@@ -144,7 +150,7 @@ static __noinline int mark_packet(struct __sk_buff *context, struct sk_buff *skb
 	if (after != service)
 		__sync_fetch_and_add(&counters->remarked_packets, 1);
 	if (capable && in_force.marks &&
-	    (in_force.kind == TWIN_FBQ ? is_above(of->flow) : take_owed(twin_owing_queue(&in_force, of->flow)))) {
+	    (in_force.kind == TWIN_FBQ ? marks_in_class(of->flow, service & 3) : take_owed(twin_owing_queue(&in_force, of->flow)))) {
 		if ((service & 3) != TWIN_CONGESTED)
 			__sync_fetch_and_add(&counters->marked_packets, 1);
 		after |= TWIN_CONGESTED;

@@ -102,6 +102,7 @@ impl Classes {
                 let marks = u64::from(feedback.mark == Marking::EcnCapable);
                 [feedback.above.as_u64().max(1), feedback.below.as_u64(), marks]
             }));
+            numbers.push(params.step.map_or(0, |step| step.full.as_nanos()));
         }
         numbers.resize(HEAD + CLASSES * CLASS, 0);
         numbers.extend(profiles.iter().take(PROFILES).flat_map(|profile| {
@@ -156,9 +157,6 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     let name = &class.name;
     if let Some(queue) = class.queue.as_ref().filter(|_| fifo(class).is_none()) {
         lack(format!("kind = \"{}\" in class `{name}` (`fifo`, or a queue for each flow, is possible)", queue.kind()));
-    }
-    if class.l4s_step.is_some() {
-        lack(format!("`l4s-step` of class `{name}`"));
     }
     if class.advice != Advice::None {
         lack(format!("`advice` of class `{name}`"));
@@ -246,20 +244,21 @@ mod tests {
         assert_eq!(numbers[HEAD + CLASS + MOST..HEAD + CLASS + MOST + 4], [0; 4]);
     }
 
-    /// The one queue of a class, which has room for a superpacket at least, and feedback are numbers of the program; whoever marks needs
-    /// the program at tc.
+    /// The one queue of a class, which has room for a superpacket at least, feedback and the step are numbers of the program; who marks
+    /// needs the program at tc.
     #[test]
     fn one_queue_and_feedback_are_those_of_the_file() {
         let text = "[interface]\ndata-path = \"kernel\"\n\
              [[class]]\nname = \"a\"\nrate = \"2mbit\"\nqueue = { kind = \"fifo\", limit = \"50kB\", packets = 9 }\n\
              [[class]]\nname = \"b\"\nrate = \"1mbit\"\ndefault = true\nflow-limit = \"100kB\"\n\
-             feedback = { above = \"50%\", below = \"10%\", ecn = true }\n";
+             l4s-step = \"1ms\"\nfeedback = { above = \"50%\", below = \"10%\", ecn = true }\n";
         let found = plan(text).unwrap();
         assert!(found.marks());
         let numbers = numbers(&found, &[]);
         let of = |class: usize| &numbers[HEAD + class * CLASS + FIFO_PACKETS..HEAD + (class + 1) * CLASS];
-        assert_eq!((of(0), of(1)), (&[9, 81_920, 0, 0, 0][..], &[0, 0, 50_000, 10_000, 1][..]));
-        assert!(!plan(&text.replace("ecn = true", "ecn = false")).unwrap().marks());
+        assert_eq!((of(0), of(1)), (&[9, 81_920, 0, 0, 0, 0][..], &[0, 0, 50_000, 10_000, 1, 1_000_000][..]));
+        let text = text.replace("ecn = true", "ecn = false");
+        assert!(plan(&text).unwrap().marks() && !plan(&text.replace("l4s-step = \"1ms\"\n", "")).unwrap().marks());
     }
 
     /// Rates change in place; anything else is another structure.

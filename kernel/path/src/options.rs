@@ -229,8 +229,9 @@ pub mod fbq_class_options {
     pub const FEEDBACK_ABOVE: usize = 16;
     pub const FEEDBACK_BELOW: usize = 17;
     pub const FEEDBACK_MARKS: usize = 18;
+    pub const STEP: usize = 19;
     /// The words of the struct.
-    pub const WORDS: usize = 19;
+    pub const WORDS: usize = 20;
 }
 
 /// Words of `struct twin_fbq_profile` of kernel/fbq.h.

@@ -70,7 +70,8 @@ impl Plan {
             Root::Shaper(shaper) if !is_token_bucket(config, shaper) => {
                 let classes = Classes::new(config, shaper, burst, &mut lack, &mut |text| notes.push(text));
                 let feeds_back = |class: &Class| class.feedback.is_some_and(|feedback| feedback.ecn == EcnFeedback::Mark);
-                let marks = u64::from(shaper.classes.iter().any(feeds_back));
+                let marks = |class: &Class| feeds_back(class) || class.l4s_step.is_some();
+                let marks = u64::from(shaper.classes.iter().any(marks));
                 let all = Options { kind: FBQ, limit_packets: PACKETS, limit_bytes: u64::MAX, marks, ..Options::default() };
                 (Some(all), Some(classes))
             }
@@ -540,7 +541,6 @@ pub(super) mod tests {
             ("[discipline]\nkind = \"fq-pie\"\n".to_owned(), "kind = \"fq-pie\""),
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
-            (format!("{class}l4s-step = \"1ms\"\n"), "`l4s-step` of class `all`"),
             (format!("{class}flow-at-most = \"1mbit\"\n"), "`flow-at-most` of class `all`"),
             (
                 format!("{class}[[rule]]\nclass = \"all\"\nname = \"tv\"\nprotocol = \"udp\"\nat-most = \"1mbit\"\n"),

@@ -7,6 +7,7 @@ use tidegate_core::fbq::{
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::nested::Nested;
 use tidegate_core::random::Stream;
+use tidegate_core::step::Step;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
 use tidegate_kernel::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
 use tidegate_kernel::options::fbq_class_options::{FIFO_BYTES, FIFO_PACKETS};
@@ -73,6 +74,7 @@ impl Classes {
                 above,
                 if above == 0 { 0 } else { random.below(above) },
                 random.below(2),
+                random.below(2) * spread(random, 1, typical.saturating_mul(20).max(1)),
             ]
         };
         let profile = |random: &mut Stream| {
@@ -175,6 +177,7 @@ impl Classes {
             above,
             below,
             _,
+            step,
         ]: &[u64; CLASS]| {
             let ceiling =
                 |rate, burst| (rate != 0).then_some(Ceiling { rate: Rate::from_bps(rate), burst: Bytes::new(burst) });
@@ -184,6 +187,7 @@ impl Classes {
                     host: ceiling(host_most, host_burst),
                     flow: None,
                 },
+                step: (step != 0).then_some(Step::at(Span::from_nanos(step))),
                 feedback: (above != 0).then_some(Feedback {
                     above: Bytes::new(above),
                     below: Bytes::new(below),

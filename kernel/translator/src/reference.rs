@@ -277,8 +277,14 @@ impl Reference {
         let mut result = 0;
         match what {
             ENQUEUE => {
-                // With FBQ the programs at tc mark.
-                let ecn = if capable == 0 || is_fbq { Ecn::NotEct } else { Ecn::Ect0 };
+                // With FBQ all packets are those that the step may mark.
+                let ecn = if is_fbq {
+                    Ecn::Ect1
+                } else if capable == 0 {
+                    Ecn::NotEct
+                } else {
+                    Ecn::Ect0
+                };
                 let (source, destination) = if is_fbq { (capable >> 32, capable >> 32) } else { (pair, 0) };
                 let flow = FlowKey { flow, source, destination };
                 let (class, profile) = if is_fbq { (capable as u32, pair as u32) } else { (0, 0) };
