@@ -130,6 +130,65 @@ pub fn a_host_is_known_by_the_answer_that_named_it() -> Ended {
     Ended::Passed
 }
 
+/// The rules that copy answers go to the successor with the others: a hook that went would have the kernel drop what waits in the queue.
+pub fn a_hand_over_with_a_rule_about_names_loses_nothing() -> Ended {
+    // Slower than what is sent, so that packets wait all the time.
+    let slow = |rule: &str| {
+        let text = file(rule).replace("[[rule]]\nclass = \"named\"\n\n", "");
+        text.replace(
+            "rate = \"4mbit\"\ndefault",
+            "rate = \"400kbit\"\nborrow = false\nlimit = \"32MB\"\nflow-limit = \"16MB\"\ndefault",
+        )
+    };
+    let (pair, scratch) = (Pair::new(), Folder::new("handed"));
+    let path = scratch.write("answers.toml", slow("dns-name = \"*.example.com\""));
+    let (words, socket) = (path.to_str().unwrap(), scratch.0.join("s"));
+    let at = ["--control", socket.to_str().unwrap()];
+    let start = || {
+        let mut running =
+            Running::start(command(&pair, &["run", words, "--interface", DEVICE, "--hand-over", at[0], at[1]]));
+        running.says("control socket");
+        running
+    };
+    let copies = || {
+        let listed = || {
+            let mut socket = Socket::open(Protocol::Netfilter).unwrap();
+            let name = format!("tidegate-log_{DEVICE}");
+            nft::read(&mut socket, Family::Inet, &name).unwrap().map(|found| found.table.rules.len())
+        };
+        pair.left.run(listed).unwrap()
+    };
+    let first = start();
+    assert_eq!(copies(), Some(4));
+    let traffic = Traffic::start(&pair, 500, Duration::from_millis(5));
+    traffic.until(100);
+    let ends = |running: Running| {
+        let (ended, _, said) = running.end();
+        assert!(ended.success() && said.contains("is left to a successor"), "{said}");
+    };
+    let second = start();
+    ends(first);
+    assert_eq!(copies(), Some(4), "the successor's rules copy");
+    // One without such a rule keeps the hooks, and copies nothing.
+    std::fs::write(&path, slow("")).unwrap();
+    let third = start();
+    ends(second);
+    assert_eq!(copies(), Some(0));
+    // One that has it again.
+    std::fs::write(&path, slow("dns-name = \"*.example.com\"")).unwrap();
+    let fourth = start();
+    ends(third);
+    assert_eq!(copies(), Some(4));
+    succeeds(&pair, &["set", "class", "rest", "rate", "8mbit", at[0], at[1]]);
+    let arrivals = traffic.stop();
+    assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
+    fourth.signal(libc::SIGINT);
+    let (ended, _, said) = fourth.end();
+    assert!(ended.success(), "{said}");
+    assert_eq!(copies(), None);
+    Ended::Passed
+}
+
 /// Translates the addresses of what leaves by the shaped interface, as gateways do.
 fn masquerade(socket: &mut Socket) -> Result<(), tidegate_live::netlink::Error> {
     let mut name = DEVICE.as_bytes().to_vec();
