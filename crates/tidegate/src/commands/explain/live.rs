@@ -36,8 +36,11 @@ pub fn explain(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         );
     }
     let named = names::of_running(&config, &explained.direction, &mut client)?;
-    if args.time.is_some() {
-        return at_another_time(args, &config, described, known_names(&config, named), &mut client, out);
+    // A reservation precedes the rules of the file at all times.
+    if args.time.is_some() && !is_reservation(explained.rule, &config) {
+        let names = known_names(&config, named);
+        let fields = recorded_fields(&explained, described);
+        return at_another_time(args, (&config, &explained.direction), fields, names, &mut client, out);
     }
     let belongs = belongs(&explained, &config, described, named);
     if args.json {
@@ -83,9 +86,9 @@ fn is_reservation(rule: Option<u32>, config: &Config) -> bool {
     rule.is_some_and(|rule| rule as usize > config.rules.len())
 }
 
-/// Compares the rules with the packet that is described. Where the shaper knows the flow, the packet has the fields of its record.
-fn belongs(explained: &Explained, config: &Config, described: Fields, named: Addresses) -> Belongs {
-    let fields = match &explained.seen {
+/// The fields of the packet that is described. Where the shaper knows the flow, they are those of its record.
+fn recorded_fields(explained: &Explained, described: Fields) -> Fields {
+    match &explained.seen {
         Some(seen) if explained.recorded => Fields {
             dscp: seen.dscp.and_then(Dscp::new).unwrap_or_default(),
             uid: seen.flow.uid,
@@ -94,7 +97,12 @@ fn belongs(explained: &Explained, config: &Config, described: Fields, named: Add
             ..described
         },
         _ => described,
-    };
+    }
+}
+
+/// Compares the rules with the packet.
+fn belongs(explained: &Explained, config: &Config, described: Fields, named: Addresses) -> Belongs {
+    let fields = recorded_fields(explained, described);
     let mut names = known_names(config, named);
     names.off = explained.rules_off.iter().map(|rule| rule.saturating_sub(1)).collect();
     let chosen = explained.now.as_ref().map_or(explained.rule, |now| now.rule);
@@ -123,22 +131,21 @@ fn known_names(config: &Config, named: Addresses) -> Names {
 /// left out.
 fn at_another_time(
     args: &Args,
-    config: &Config,
-    described: Fields,
+    (config, direction): (&Config, &str),
+    fields: Fields,
     names: Names,
     client: &mut Client,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let direction = config.interface.direction.table();
     let status = client.status()?;
-    let of_direction = status.directions.iter().filter(|one| one.name.ends_with(direction));
+    let of_direction = status.directions.iter().filter(|one| one.name == direction);
     let used_up = of_direction.flat_map(|one| &one.quotas).filter(|quota| quota.is_used_up());
     let mut settings = Settings::seeded(args.seed);
     settings.setup.names = Names { off: config.rules_off(args.minute()), interfaces: true, ..names };
     settings.setup.names.off.extend(used_up.map(|quota| quota.rule - 1));
     settings.invent_names(config);
     let run = Run::new(config, &settings, Instant::ZERO).map_err(|error| Failure::Failed(error.to_string()))?;
-    let belongs = explain::belongs(&run, config, &settings.setup.names, &described);
+    let belongs = explain::belongs(&run, config, &settings.setup.names, &fields);
     names::warn_of_time(config);
     if args.json {
         let moment = args.minute().to_string();

@@ -107,7 +107,7 @@ mod tests {
         let text = lines("gone".into(), &words, |process| process == 8, true);
         assert!(text.contains("its guardian, process 8, lets packets pass unshaped and waits"), "{text}");
         assert!(
-            text.contains("guardian 8: process 7 has ended unexpectedly") && text.contains("daemon 7: uid 0"),
+            text.contains("guardian 8: process 7 has ended unexpectedly") && text.contains("daemon 7: root (uid 0)"),
             "{text}"
         );
         let text = lines("gone".into(), &words, |_| false, true);

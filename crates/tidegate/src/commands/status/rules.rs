@@ -70,3 +70,33 @@ pub fn quotas(out: &mut impl Write, direction: &DirectionStatus, all: &[Directio
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_units::Bytes;
+
+    #[test]
+    fn the_rules_fit_the_terminal() {
+        let (status, mut seen) = crate::snapshots::gateway();
+        let rule = |number: u32, label: &str, packets: u64| RuleObservation {
+            rule: number,
+            name: None,
+            label: label.into(),
+            class: "calls".into(),
+            in_force: number != 2,
+            packets,
+            bytes: Bytes::new(1_234 * packets),
+        };
+        seen.directions[0].rules = vec![
+            rule(1, "conference", 48_210),
+            rule(2, "protocol udp source 192.168.50.0/24,2001:db8:50::/64 destination-port 5000-5999 when mon-fri", 0),
+            rule(3, "", 1_234_567_890),
+        ];
+        crate::snapshots::check("status-rules", |columns| {
+            let mut out = Vec::new();
+            print(&mut out, &status, &seen, Some(columns.into())).unwrap();
+            crate::output::broken(std::str::from_utf8(&out).unwrap(), columns.into())
+        });
+    }
+}
