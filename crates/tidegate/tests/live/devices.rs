@@ -60,7 +60,7 @@ pub fn a_device_is_known_by_its_hardware_address_while_it_is_a_neighbour() -> En
     assert!(explained.contains(&compared) && explained.contains("class device"), "{explained}");
     let others =
         succeeds(&pair, &["explain", "--with", path, "--source", "192.0.2.99", "--destination", "198.51.100.1"]);
-    assert!(others.contains("no  mac is another, of 192.0.2.99 and 198.51.100.1; wanted: "), "{others}");
+    assert!(others.contains("no  mac is another one (192.0.2.99 and 198.51.100.1); wanted: "), "{others}");
 
     neighbour(&["del"]);
     let before = packets("rest");

@@ -4,7 +4,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::at_pair::{command, succeeds};
+use crate::at_pair::{command, output, succeeds};
 use crate::devices::{lan_behind, packets};
 use crate::running::{PATIENCE, Running, Traffic};
 use tidegate_live::netlink::{Protocol, Socket};
@@ -67,6 +67,23 @@ pub fn a_device_is_known_by_the_name_in_its_lease() -> Ended {
     assert!(checked().contains(&format!("rule 1 anna-laptop has {own} now")), "{}", checked());
     let shown = succeeds(&pair, &["status", at[0], at[1]]);
     assert!(shown.contains(&format!("rule 1, host-name anna-laptop has {own} now")), "{shown}");
+    // The host is known by this name to the shaper, and not to whoever asks it, whose leases are others.
+    let far = RIGHT[0].to_string();
+    let words = ["explain", "--live", "--source", "anna-laptop", "--destination", &far, "--protocol", "udp"];
+    let ask = || output(&pair, &[&words[..], &at[..]].concat());
+    let deadline = Instant::now() + PATIENCE;
+    let explained = loop {
+        match ask() {
+            (Some(0), explained) => break explained,
+            (_, refused) => {
+                assert!(refused.contains("no address is known here for `anna-laptop`"), "{refused}");
+                assert!(Instant::now() < deadline, "{refused}");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        }
+    };
+    let compared = format!("yes host-name is anna-laptop, by its address {own}; wanted: anna-laptop (now {own})");
+    assert!(explained.contains(&compared), "{explained}");
     let arrivals = traffic.stop();
     assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
     running.stops();

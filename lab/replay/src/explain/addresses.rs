@@ -30,14 +30,14 @@ impl ByAddresses {
         let found = all.iter().find_map(of);
         let holds = found.is_some();
         let texts: Vec<String> = ends.iter().map(ToString::to_string).collect();
-        let other = (!ends.is_empty()).then(|| format!("another, of {}", texts.join(" and ")));
+        let other = (!ends.is_empty()).then(|| format!("another one ({})", texts.join(" and ")));
         Self { key, wanted: all.iter().map(described).collect(), has: found.or(other), holds }
     }
 }
 
 /// A device or a name with its addresses.
 fn described((name, known): &(String, Option<&BTreeSet<IpAddr>>)) -> String {
-    let all: Vec<String> = known.into_iter().flat_map(|all| all.iter().map(ToString::to_string)).collect();
+    let all: Vec<String> = known.iter().flat_map(|all| all.iter().map(ToString::to_string)).collect();
     match all.len().checked_sub(LISTED) {
         _ if all.is_empty() => format!("{name} (no address is known now)"),
         None | Some(0) => format!("{name} (now {})", all.join(", ")),
@@ -72,7 +72,7 @@ mod tests {
         let found = ByAddresses::new("mac", &all, &fields(2));
         assert_eq!((found.holds, found.has.as_deref()), (true, Some("02:00:5e:00:53:01, by its address 192.0.2.2")));
         let other = ByAddresses::new("mac", &all, &fields(9));
-        assert_eq!((other.holds, other.has.as_deref()), (false, Some("another, of 192.0.2.9 and 198.51.100.1")));
+        assert_eq!((other.holds, other.has.as_deref()), (false, Some("another one (192.0.2.9 and 198.51.100.1)")));
         assert_eq!(
             other.wanted,
             [
