@@ -42,7 +42,7 @@ pub struct Args {
     /// (UTC), as "2026-11-27 07:30". A day is kept, also over restarts
     #[arg(
         long, value_name = "TIME", value_parser = since,
-        conflicts_with_all = ["kind", "class", "uid", "port", "direction", "count"]
+        conflicts_with_all = ["class", "uid", "port", "direction", "count"]
     )]
     since: Option<u64>,
     /// End after this many events
@@ -115,15 +115,21 @@ fn kinds() -> Result<(), Failure> {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(time) = args.since {
-        return print_kept(args, time);
-    }
     let mut wanted = Vec::new();
     for kind in &args.kind {
         match kind {
             Wanted::List => return kinds(),
             Wanted::Kind(kind) => wanted.push(*kind),
         }
+    }
+    if let Some(time) = args.since {
+        return match wanted.iter().find(|kind| **kind != EventKind::Log) {
+            Some(kind) => Err(Failure::Usage(format!(
+                "events of the kind {} are not kept; --since prints those of the kind log: changes and faults",
+                kind.name()
+            ))),
+            None => print_kept(args, time),
+        };
     }
     let which = Events {
         kinds: wanted,

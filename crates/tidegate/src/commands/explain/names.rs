@@ -7,7 +7,7 @@ use std::str::FromStr;
 use tidegate_config::shaper::{Config, Named};
 use tidegate_config::values::HostName;
 use tidegate_control::Client;
-use tidegate_control::calls::Flows;
+use tidegate_control::calls::{Flows, NameStatus};
 use tidegate_live::leases;
 use tidegate_live::shaping::{Addresses, leased};
 
@@ -79,14 +79,17 @@ impl FromStr for End {
     }
 }
 
-/// The hosts that a running shaper sees, with their names, if the options name any.
+/// The hosts that a running shaper sees or that its rules name, with their names, if the options name any.
 pub fn of_hosts(args: &Args, client: &mut Client) -> Result<Vec<(IpAddr, String)>, Failure> {
     let is_named = |end: &Option<End>| matches!(end, Some(End::Name(_)));
     if !is_named(&args.source) && !is_named(&args.destination) {
         return Ok(Vec::new());
     }
     let hosts = client.flows(&Flows { limit: Some(1), ..Flows::default() })?.hosts;
-    Ok(hosts.into_iter().filter_map(|host| Some((host.address, host.name?))).collect())
+    let seen = hosts.into_iter().filter_map(|host| Some((host.address, host.name?)));
+    let of_rule = |one: NameStatus| one.addresses.into_iter().map(move |address| (address, one.name.clone()));
+    let names = client.status()?.directions.into_iter().flat_map(|one| one.names);
+    Ok(names.filter(|one| one.key == "host-name").flat_map(of_rule).chain(seen).collect())
 }
 
 /// The options with addresses in the place of names: those that are `known`, and those of leases and `/etc/hosts`.
