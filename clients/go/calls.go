@@ -1793,7 +1793,7 @@ type RuleObservation struct {
 	// Its name, where it has one.
 	Name string `json:"name,omitempty"`
 
-	// Its name, or its conditions; empty where it has neither.
+	// Its name, or its conditions, of which at most 160 characters; empty where it has neither.
 	Label string `json:"label"`
 
 	// The class that it puts packets into.

@@ -1298,7 +1298,7 @@ export interface RuleObservation {
   rule: number;
   /** Its name, where it has one. */
   name?: string;
-  /** Its name, or its conditions; empty where it has neither. */
+  /** Its name, or its conditions, of which at most 160 characters; empty where it has neither. */
   label: string;
   /** The class that it puts packets into. */
   class: string;

@@ -108,7 +108,7 @@ pub(crate) fn command(request: &Apply) -> String {
 }
 
 /// A part of a line without what does something to a terminal.
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     let text = printable(text).replace('\n', " ");
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}...", &text[..end]),

@@ -200,7 +200,7 @@ pub struct RuleObservation {
     /// Its name, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Its name, or its conditions; empty where it has neither.
+    /// Its name, or its conditions, of which at most 160 characters; empty where it has neither.
     pub label: String,
     /// The class that it puts packets into.
     pub class: String,

@@ -11,6 +11,7 @@ use tidegate_engine::{ClassCounts, ClassRow, ClassStatus as EngineStatus, FlowId
 use tidegate_live::shaping::{LiveEngine, ShapedInterface};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
+use crate::audit::short;
 use crate::directions::ShapedDirection;
 
 /// The rate at which a count of bytes grew from `old` to `new`. A data path that was started again counts from zero.
@@ -49,7 +50,8 @@ pub(super) fn rules(direction: &ShapedDirection, matched: &[Account]) -> Vec<Rul
     let one = |(at, (rule, matched)): (u32, (&Rule, &Account))| RuleObservation {
         rule: at + 1,
         name: rule.name.clone(),
-        label: rule.label(),
+        // A rule may list thousands of addresses, and an observation goes to many readers.
+        label: short(&rule.label()),
         class: classes.get(rule.class.0 as usize).copied().unwrap_or_default().to_owned(),
         in_force: !off.contains(&at),
         packets: matched.packets,
