@@ -69,6 +69,15 @@ func (c *Client) Events(ctx context.Context, request Events) (Subscribed, error)
 	return reply, err
 }
 
+// Returns the last changes and faults, the oldest first: at most 256, of the last day.
+//
+// They are kept over restarts where the history is. The text of a change has its author, the command and the differences.
+func (c *Client) Notes(ctx context.Context, request Notes) (NoteList, error) {
+	var reply NoteList
+	err := c.call(ctx, "notes", request, &reply, 10*time.Second)
+	return reply, err
+}
+
 // Ends a subscription of this connection. No notification of it follows the reply.
 func (c *Client) Unsubscribe(ctx context.Context, request Unsubscribe) error {
 	return c.call(ctx, "unsubscribe", request, nil, 10*time.Second)
@@ -174,7 +183,8 @@ func (c *Client) Rollback(ctx context.Context) (Confirmed, error) {
 
 // Takes back the last change that was kept, as a change of its own: without loss or reordering, all directions or none.
 //
-// The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is one.
+// The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is
+// one. `undone` is the change that is taken back.
 func (c *Client) Undo(ctx context.Context, request Undo) (Applied, error) {
 	var reply Applied
 	err := c.call(ctx, "undo", request, &reply, 60*time.Second)
@@ -225,6 +235,12 @@ type Applied struct {
 
 	// Queued packets that were enqueued in a new tree.
 	Rehomed uint64 `json:"rehomed,omitempty"`
+
+	// The numbers of the rules that were added, from 1, in the order of the edits; of both directions those of the first.
+	AddedRules []uint32 `json:"added_rules,omitempty"`
+
+	// The change that `undo` took back, or would.
+	Undone *Change `json:"undone,omitempty"`
 }
 
 // The request `apply`.
@@ -285,6 +301,24 @@ type Buckets struct {
 
 	// Depth of that bucket.
 	CeilingDepthBytes *uint64 `json:"ceiling_depth_bytes,omitempty"`
+}
+
+// A change of the configuration that was kept: who made it, by which command, and when.
+type Change struct {
+	// When it was made, in seconds since 1970.
+	TimeS uint64 `json:"time_s"`
+
+	// The user of the process that requested it; absent for a reload by a signal.
+	UID *uint32 `json:"uid,omitempty"`
+
+	// The user who had logged in, where that is another one, as with `sudo`.
+	LoginUID *uint32 `json:"login_uid,omitempty"`
+
+	// Who it was, as text: users with their names, and the process.
+	Author string `json:"author"`
+
+	// The command line that makes such a request.
+	Command string `json:"command"`
 }
 
 // The rule and the class that the rules choose for a packet.
@@ -540,6 +574,10 @@ type DirectionObservation struct {
 
 	// In the order of the file.
 	Classes []ClassObservation `json:"classes"`
+
+	// The rules of the file with the packets that each has matched, the first `Observation::MOST_RULES` of them; absent in the
+	// kernel path, which does not count them.
+	Rules []RuleObservation `json:"rules,omitempty"`
 
 	// The rules with a quota, in the order of the file.
 	Quotas []QuotaStatus `json:"quotas,omitempty"`
@@ -1429,6 +1467,41 @@ type NameStatus struct {
 	Addresses []netip.Addr `json:"addresses,omitempty"`
 }
 
+// A change or a fault.
+type Note struct {
+	// When it was, in seconds since 1970.
+	TimeS uint64 `json:"time_s"`
+
+	// Its subject.
+	Kind NoteKind `json:"kind"`
+
+	// A text for display. That of a change begins with who made it, and by which command.
+	Text string `json:"text"`
+}
+
+// The subject of a note.
+type NoteKind string
+
+const (
+	// A change of the configuration.
+	NoteKindChange NoteKind = "change"
+
+	// Anything else that is logged: faults, recoveries, interfaces that come and go.
+	NoteKindEvent NoteKind = "event"
+)
+
+// The reply to `notes`.
+type NoteList struct {
+	// The oldest first.
+	Notes []Note `json:"notes"`
+}
+
+// The request `notes`.
+type Notes struct {
+	// Notes from this second on, since 1970. Default: all that are kept.
+	SinceS *uint64 `json:"since_s,omitempty"`
+}
+
 // An observation: the measurements of one moment.
 type Observation struct {
 	// The time of day, in milliseconds since 1970.
@@ -1591,6 +1664,9 @@ type QuotaStatus struct {
 	// Its name, or its conditions.
 	Label string `json:"label"`
 
+	// Names the count. Rules with the same one share it, as the two directions of a rule that is for both.
+	Count string `json:"count,omitempty"`
+
 	// Bytes that it has taken since the period began. They exceed the quota by those that arrived before it was switched off, at most
 	// two seconds' traffic.
 	UsedBytes uint64 `json:"used_bytes"`
@@ -1707,6 +1783,30 @@ type Reserved struct {
 
 	// The rate that can still be reserved.
 	FreeBps uint64 `json:"free_bps"`
+}
+
+// A rule of the file, and the packets that it has matched.
+type RuleObservation struct {
+	// Its number, from 1.
+	Rule uint32 `json:"rule"`
+
+	// Its name, where it has one.
+	Name string `json:"name,omitempty"`
+
+	// Its name, or its conditions, of which at most 160 characters; empty where it has neither.
+	Label string `json:"label"`
+
+	// The class that it puts packets into.
+	Class string `json:"class"`
+
+	// Whether it matches at present: it is its time, and its quota is not used up.
+	InForce bool `json:"in_force"`
+
+	// Packets that it has matched since the start, when they arrived. A rule that moves in the file goes on with its count.
+	Packets uint64 `json:"packets"`
+
+	// Their bytes, with the overhead of the link.
+	Bytes uint64 `json:"bytes"`
 }
 
 // The state of the shaper, at most 20 ms old.

@@ -52,6 +52,13 @@ export interface Calls {
    */
   events(request?: Events): Promise<Subscribed>;
 
+  /**
+   * Returns the last changes and faults, the oldest first: at most 256, of the last day.
+   *
+   * They are kept over restarts where the history is. The text of a change has its author, the command and the differences.
+   */
+  notes(request?: Notes): Promise<NoteList>;
+
   /** Ends a subscription of this connection. No notification of it follows the reply. */
   unsubscribe(request: Unsubscribe): Promise<void>;
 
@@ -118,7 +125,8 @@ export interface Calls {
   /**
    * Takes back the last change that was kept, as a change of its own: without loss or reordering, all directions or none.
    *
-   * The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is one.
+   * The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is
+   * one. `undone` is the change that is taken back.
    */
   undo(request?: Undo): Promise<Applied>;
 
@@ -154,6 +162,10 @@ export interface Applied {
   in_place?: boolean;
   /** Queued packets that were enqueued in a new tree. */
   rehomed?: number;
+  /** The numbers of the rules that were added, from 1, in the order of the edits; of both directions those of the first. */
+  added_rules?: number[];
+  /** The change that `undo` took back, or would. */
+  undone?: Change;
 }
 
 /** The request `apply`. */
@@ -197,6 +209,20 @@ export interface Buckets {
   ceiling_bytes?: number;
   /** Depth of that bucket. */
   ceiling_depth_bytes?: number;
+}
+
+/** A change of the configuration that was kept: who made it, by which command, and when. */
+export interface Change {
+  /** When it was made, in seconds since 1970. */
+  time_s: number;
+  /** The user of the process that requested it; absent for a reload by a signal. */
+  uid?: number;
+  /** The user who had logged in, where that is another one, as with `sudo`. */
+  login_uid?: number;
+  /** Who it was, as text: users with their names, and the process. */
+  author: string;
+  /** The command line that makes such a request. */
+  command: string;
 }
 
 /** The rule and the class that the rules choose for a packet. */
@@ -388,6 +414,11 @@ export interface DirectionObservation {
   answer?: Answer;
   /** In the order of the file. */
   classes: ClassObservation[];
+  /**
+   * The rules of the file with the packets that each has matched, the first `Observation::MOST_RULES` of them; absent in the
+   * kernel path, which does not count them.
+   */
+  rules?: RuleObservation[];
   /** The rules with a quota, in the order of the file. */
   quotas?: QuotaStatus[];
   /** The rules that hold at some times only, in the order of the file. */
@@ -997,6 +1028,34 @@ export interface NameStatus {
   addresses?: string[];
 }
 
+/** A change or a fault. */
+export interface Note {
+  /** When it was, in seconds since 1970. */
+  time_s: number;
+  /** Its subject. */
+  kind: NoteKind;
+  /** A text for display. That of a change begins with who made it, and by which command. */
+  text: string;
+}
+
+/** The subject of a note. */
+export type NoteKind =
+  | "change"
+  | "event"
+  | (string & {});
+
+/** The reply to `notes`. */
+export interface NoteList {
+  /** The oldest first. */
+  notes: Note[];
+}
+
+/** The request `notes`. */
+export interface Notes {
+  /** Notes from this second on, since 1970. Default: all that are kept. */
+  since_s?: number;
+}
+
 /** An observation: the measurements of one moment. */
 export interface Observation {
   /** The time of day, in milliseconds since 1970. */
@@ -1130,6 +1189,8 @@ export interface QuotaStatus {
   rule: number;
   /** Its name, or its conditions. */
   label: string;
+  /** Names the count. Rules with the same one share it, as the two directions of a rule that is for both. */
+  count?: string;
   /**
    * Bytes that it has taken since the period began. They exceed the quota by those that arrived before it was switched off, at most
    * two seconds' traffic.
@@ -1229,6 +1290,24 @@ export interface Reserved {
   expires_in_ns: number;
   /** The rate that can still be reserved. */
   free_bps: number;
+}
+
+/** A rule of the file, and the packets that it has matched. */
+export interface RuleObservation {
+  /** Its number, from 1. */
+  rule: number;
+  /** Its name, where it has one. */
+  name?: string;
+  /** Its name, or its conditions, of which at most 160 characters; empty where it has neither. */
+  label: string;
+  /** The class that it puts packets into. */
+  class: string;
+  /** Whether it matches at present: it is its time, and its quota is not used up. */
+  in_force: boolean;
+  /** Packets that it has matched since the start, when they arrived. A rule that moves in the file goes on with its count. */
+  packets: number;
+  /** Their bytes, with the overhead of the link. */
+  bytes: number;
 }
 
 /** The state of the shaper, at most 20 ms old. */

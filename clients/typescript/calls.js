@@ -7,6 +7,7 @@ export const calls = [
   ["flows", "flows", 10000],
   ["explain", "explain", 10000],
   ["events", "events", 10000],
+  ["notes", "notes", 10000],
   ["unsubscribe", "unsubscribe", 10000],
   ["feedback", "feedback", 10000],
   ["promise", "promise", 10000],

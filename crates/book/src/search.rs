@@ -214,6 +214,7 @@ mod tests {
             ("before after", "measure"),
             ("undo", "setup"),
             ("undo", "changing"),
+            ("audit", "changing"),
         ] {
             assert!(slugs(words).contains(&slug.to_owned()), "{words}: {:?}", slugs(words));
         }

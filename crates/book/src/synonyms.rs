@@ -5,6 +5,7 @@
 /// A word that somebody may look for, and the words by which this book calls the same.
 pub const SYNONYMS: &[(&str, &[&str])] = &[
     ("allowance", &["quota", "limit"]),
+    ("audit", &["changed"]),
     ("bandwidth", &["rate"]),
     ("bufferbloat", &["delay", "queue"]),
     ("bulk", &["backup", "background"]),
@@ -14,6 +15,7 @@ pub const SYNONYMS: &[(&str, &[&str])] = &[
     ("ceil", &["ceiling", "at-most", "borrow"]),
     ("ceiling", &["at-most", "limit"]),
     ("cable", &["docsis"]),
+    ("counter", &["counts", "matched"]),
     ("download", &["ingress", "arrives"]),
     ("egress", &["leaves", "upstream"]),
     ("firewall", &["nftables", "mark"]),

@@ -65,6 +65,26 @@ impl Document {
         Ok(new)
     }
 
+    /// The numbers, from 1, that the rules added by `edits` have after all of them, in the order of the edits.
+    pub fn added_rules(edits: &[Edit]) -> Vec<u32> {
+        let mut added: Vec<u32> = Vec::new();
+        for edit in edits {
+            match edit {
+                Edit::Add { section, .. } if section == "rule" => {
+                    added.iter_mut().for_each(|number| *number += 1);
+                    added.push(1);
+                }
+                Edit::Remove { section, name } if section == "rule" => {
+                    let removed: u32 = name.parse().unwrap_or(u32::MAX);
+                    added.retain(|number| *number != removed);
+                    added.iter_mut().filter(|number| **number > removed).for_each(|number| *number -= 1);
+                }
+                _ => {}
+            }
+        }
+        added
+    }
+
     /// Sets the value of a key; an empty value removes the key. `section` is `class`, `rule`, or a table such as
     /// `shaper` or `discipline`; `name` is the name of the class or the number of the rule, from 1. Dots in `key` lead
     /// into tables. `value` is TOML; a text needs no quotes.

@@ -54,15 +54,21 @@ const CLASSES = (state) => [
 const ceilings = (one) => [[one.at_most_bps, ""], [one.host_at_most_bps, " a host"], [one.flow_at_most_bps, " a flow"]]
   .filter(([bps]) => bps !== undefined).map(([bps, whose]) => rate(bps) + whose).join(", ");
 const AT_MOST = { name: "at most", less: true, text: true, key: ceilings, cell: (one) => [ceilings(one) || "–"] };
-// Rules that hold for a part of the time only: by their times, or until a quota is used up.
-const limited = (direction) => [
-  ...(direction.quotas || []).map((one) => ({ ...one, way: direction.name, holds: one.left_bytes > 0 })),
-  ...(direction.times || []).map((one) => ({ ...one, way: direction.name })),
-];
+// The rules with what each has matched; where they have times or a quota, how far that is.
+const ruled = (direction) => {
+  const all = new Map();
+  for (const one of [...(direction.rules || []), ...(direction.times || []), ...(direction.quotas || [])]) {
+    all.set(one.rule, { ...all.get(one.rule), ...one, way: direction.name });
+  }
+  return [...all.values()];
+};
+const now = (one) => (one.left_bytes === 0 ? "used up" : one.holds === false ? "not its time" : "in force");
 const RULES = [
-  { name: "rule", text: true, key: (one) => one.rule, cell: (one) => [one.rule + ": " + one.label] },
-  { name: "direction", text: true, less: true, key: (one) => one.way, cell: (one) => [way(one.way)] },
-  { name: "now", key: (one) => (one.holds ? 1 : 0), cell: (one) => [one.holds ? "in force" : one.quota_bytes === undefined ? "not its time" : "used up"] },
+  { name: "rule", text: true, key: (one) => one.rule, cell: (one) => [one.rule + ": " + (one.label || "every packet")] },
+  { name: "direction", text: true, key: (one) => one.way, cell: (one) => [way(one.way)] },
+  { name: "class", text: true, less: true, key: (one) => one.class || "", cell: (one) => [one.class || "–"] },
+  { name: "matched", key: (one) => one.bytes ?? -1, cell: (one) => (one.bytes === undefined ? ["–"] : [make("span", { text: bytes(one.bytes), title: count(one.packets) + " packets" })]) },
+  { name: "now", key: now, cell: (one) => [now(one)] },
   { name: "used", key: (one) => (one.quota_bytes ? one.used_bytes / one.quota_bytes : -1), cell: (one) => (one.quota_bytes === undefined ? ["–"] : [bytes(one.used_bytes) + " of " + bytes(one.quota_bytes), bar(one.used_bytes, one.quota_bytes, "of the quota")]) },
   { name: "until", key: (one) => one.next || one.until || "", cell: (one) => [one.next || one.until || "–"] },
 ];
@@ -196,8 +202,12 @@ const classTables = (state) => {
 export const tables = (state) => {
   if (!state.seen) return;
   if (unfolded("classes")) classTables(state);
-  const rules = state.seen.directions.flatMap(limited);
+  const rules = state.seen.directions.flatMap(ruled);
   $("rules-fold").hidden = rules.length === 0;
+  $("rules-count").textContent = rules.length || "";
+  // A long list is not to stand before the charts.
+  if (rules.length > (state.phone() ? 4 : 12) && !state.rulesFolded) $("rules-fold").open = false;
+  state.rulesFolded ||= rules.length > 0;
   if (rules.length && unfolded("rules")) fill($("rules"), RULES, state.sort.rules, rules);
   const hosts = state.seen.hosts || [];
   $("hosts-count").textContent = hosts.length ? hosts.length + (hosts.length === 64 ? " fastest" : "") : "";

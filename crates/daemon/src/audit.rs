@@ -1,9 +1,11 @@
 //! Who changed the configuration, by which command, and what is different: a line in the log, a note on the page, and the
 //! data of an event.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde_json::json;
 use tidegate_config::decode::printable;
-use tidegate_control::calls::{Apply, Difference, Edit};
+use tidegate_control::calls::{Apply, Change, Difference, Edit};
 use tidegate_live::shaping::user_name;
 
 use crate::caller::Peer;
@@ -29,8 +31,8 @@ impl std::fmt::Display for Author {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Client(peer @ Peer { uid, pid }) => match peer.login() {
-                Some(login) => write!(f, "uid {uid}, process {pid}, logged in as {}", name(login)),
-                None => write!(f, "uid {uid}, process {pid}"),
+                Some(login) => write!(f, "{}, process {pid}, logged in as {}", name(*uid), name(login)),
+                None => write!(f, "{}, process {pid}", name(*uid)),
             },
             Self::Signal => f.write_str("SIGHUP"),
             Self::Time => f.write_str("the end of the trial"),
@@ -41,6 +43,27 @@ impl std::fmt::Display for Author {
 /// The name of a user with the number, or the number alone of one that this machine does not have.
 fn name(uid: u32) -> String {
     user_name(uid).map_or_else(|| format!("uid {uid}"), |name| format!("{name} (uid {uid})"))
+}
+
+impl Author {
+    fn peer(self) -> Option<Peer> {
+        match self {
+            Self::Client(peer) => Some(peer),
+            Self::Signal | Self::Time => None,
+        }
+    }
+}
+
+/// Describes a change that is made now.
+pub(crate) fn change(author: Author, command: &str) -> Change {
+    let peer = author.peer();
+    Change {
+        time_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+        uid: peer.map(|peer| peer.uid),
+        login_uid: peer.and_then(Peer::login),
+        author: author.to_string(),
+        command: short(command),
+    }
 }
 
 /// Reports a change of the configuration: `outcome` says what is in force now.
@@ -54,10 +77,7 @@ pub(crate) fn report(notifier: &Notifier, author: Author, command: &str, outcome
     if let Some(more @ 1..) = differences.len().checked_sub(MOST) {
         text.push_str(&format!("; and {more} more"));
     }
-    let peer = match author {
-        Author::Client(peer) => Some(peer),
-        Author::Signal | Author::Time => None,
-    };
+    let peer = author.peer();
     let (uid, pid, login) = (peer.map(|peer| peer.uid), peer.map(|peer| peer.pid), peer.and_then(Peer::login));
     let data = json!({ "uid": uid, "login_uid": login, "pid": pid, "command": command, "outcome": outcome, "differences": differences });
     notifier.log_change(&text, data);
@@ -88,7 +108,7 @@ pub(crate) fn command(request: &Apply) -> String {
 }
 
 /// A part of a line without what does something to a terminal.
-fn short(text: &str) -> String {
+pub(crate) fn short(text: &str) -> String {
     let text = printable(text).replace('\n', " ");
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}...", &text[..end]),

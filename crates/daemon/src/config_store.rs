@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tidegate_config::edit::{self, Document};
 use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source};
-use tidegate_control::calls::{Applied, Apply, Confirmed, Difference, InForce, Text};
+use tidegate_control::calls::{Applied, Apply, Change, Confirmed, Difference, InForce, Text};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_engine::{SwapKind, SwapReport};
 use tidegate_live::shaping::StartError;
@@ -52,6 +52,8 @@ const BOTH: &str = "both";
 struct Trial {
     /// The directions that were changed, with their configurations before.
     before: Vec<(usize, Config)>,
+    /// Who made the change.
+    change: Change,
     until: Instant,
     /// It could not be taken back so far, which was logged.
     overdue: bool,
@@ -162,6 +164,7 @@ impl ConfigStore {
         if confirm.is_some_and(|confirm| confirm > LONGEST || confirm.is_zero()) {
             return Err(invalid("a trial must last more than 0 s and at most an hour"));
         }
+        let added_rules = Document::added_rules(&request.edits);
         let (configs, warnings) = match (request.text, &request.edits[..]) {
             (None, []) => return Err(invalid("the call contains neither a file nor an edit")),
             (Some(text), []) => {
@@ -188,16 +191,17 @@ impl ConfigStore {
         let differences = differences_of(directions, compared);
         let is_new = |(at, config): &(usize, Config)| !edit::differences(&directions[*at].config, config).is_empty();
         let changes: Vec<(usize, Config)> = configs.into_iter().filter(is_new).collect();
-        let mut applied = Applied { differences, warnings, applied: false, in_place: false, rehomed: 0 };
+        let mut applied = Applied { differences, warnings, added_rules, ..Applied::default() };
         if request.dry_run || applied.differences.is_empty() {
             return Ok(applied);
         }
         let before = self.put_in_force(directions, &mut followers, changes, &mut applied)?;
+        let change = audit::change(author, &command);
         if let Some(confirm) = confirm {
             let until = Instant::now() + confirm;
-            self.trial = Some(Trial { before, until, overdue: false });
+            self.trial = Some(Trial { before, change, until, overdue: false });
         } else {
-            self.earlier.push(before);
+            self.earlier.push(before, change);
         }
         let outcome = if confirm.is_some() { "in force, on trial" } else { "in force" };
         audit::report(followers.notifier, author, &command, outcome, &applied.differences);
@@ -214,7 +218,7 @@ impl ConfigStore {
         let trial = self.trial.take().ok_or_else(no_trial)?;
         audit::report(notifier, author, "confirm", "the change is confirmed", &[]);
         let direction = trial.names(directions);
-        self.earlier.push(trial.before);
+        self.earlier.push(trial.before, trial.change);
         Ok(Confirmed { direction })
     }
 
@@ -296,8 +300,10 @@ impl ConfigStore {
         match outcome {
             Ok((before, _)) => {
                 // A reload ends a trial; before it was what the trial would have gone back to.
-                self.earlier.extend(self.trial.take().map(|trial| trial.before));
-                self.earlier.push(before);
+                if let Some(trial) = self.trial.take() {
+                    self.earlier.push(trial.before, trial.change);
+                }
+                self.earlier.push(before, audit::change(Author::Signal, "reload"));
                 self.files.iter_mut().for_each(|(path, known)| *known = modified(path));
                 let outcome = match differences.len() {
                     0 => format!("{} was reloaded and is in force; nothing is different", self.paths()),

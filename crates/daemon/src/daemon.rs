@@ -1,5 +1,6 @@
 //! [`Daemon`]: the five parts that run beside the data paths, and the loop that drives them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -339,9 +340,7 @@ impl Daemon {
         if timed.elapsed() >= TIMES {
             *timed = Instant::now();
             quotas.settle(directions, notifier, false);
-            for direction in directions.iter_mut() {
-                direction.renew_rules().iter().for_each(|line| notifier.log(&format!("{}: {line}", direction.name)));
-            }
+            renew_rules(directions, notifier);
         }
         if kept.elapsed() >= handover::EVERY {
             *kept = Instant::now();
@@ -407,6 +406,21 @@ impl Daemon {
         self.notifier.print(&format!("shaping {interface} has ended; nothing is left behind"));
         self.notifier.remove_words();
         Ok(ended)
+    }
+}
+
+/// Puts the rules in force that hold now, and logs what has changed; once of a count that several directions share.
+fn renew_rules(directions: &mut [ShapedDirection], notifier: &Notifier) {
+    let lines: Vec<_> = directions.iter_mut().map(|one| (one.name.clone(), one.renew_rules())).collect();
+    let counts = || directions.iter().flat_map(|one| one.quotas()).map(|quota| quota.count);
+    let mut told = BTreeSet::new();
+    for (direction, (count, line)) in lines.iter().flat_map(|(name, lines)| lines.iter().map(move |line| (name, line)))
+    {
+        let is_shared = count.as_ref().is_some_and(|count| counts().filter(|other| other == count).count() > 1);
+        if count.as_ref().is_none_or(|count| told.insert(count)) {
+            let name = if is_shared { "both directions" } else { direction.as_str() };
+            notifier.log(&format!("{name}: {line}"));
+        }
     }
 }
 

@@ -79,8 +79,9 @@ impl ShapedDirection {
     pub(crate) fn set_line_rate(&mut self, rate: Rate) -> Option<Result<bool, StartError>> {
         self.shaping.as_mut().map(|shaping| shaping.set_line_rate(rate))
     }
-    /// Puts the rules in force that hold at this minute and have not used up their quota. Returns lines for the log.
-    pub(crate) fn renew_rules(&mut self) -> Vec<String> {
+    /// Puts the rules in force that hold at this minute and have not used up their quota. Returns lines for the log, each with the
+    /// name of the count that it is about, if it is about one.
+    pub(crate) fn renew_rules(&mut self) -> Vec<(Option<String>, String)> {
         let rate = self.following.as_ref().map(|following| following.allowed);
         let Some(shaping) = &mut self.shaping else { return Vec::new() };
         let off = shaping.rules_off().clone();
@@ -90,8 +91,13 @@ impl ShapedDirection {
         match outcome {
             Ok(false) => Vec::new(),
             Err(error) if before.as_ref() == Some(&error) => Vec::new(),
-            Ok(true) => self.timed_rules().into_iter().chain(self.changed_quotas(&off)).collect(),
-            Err(error) => vec![format!("rules with `when`, `quota`, `mac` or a name could not be changed: {error}")],
+            Ok(true) => {
+                let timed = self.timed_rules().into_iter().map(|line| (None, line));
+                timed.chain(self.changed_quotas(&off)).collect()
+            }
+            Err(error) => {
+                vec![(None, format!("rules with `when`, `quota`, `mac` or a name could not be changed: {error}"))]
+            }
         }
     }
     /// The rules that hold at some times only, each with whether it holds now and until when.
@@ -113,10 +119,10 @@ impl ShapedDirection {
     }
     /// Describes the rules with a quota that hold now and did not before, when `off` were the indices of those that did not, or
     /// the other way round.
-    fn changed_quotas(&self, off: &BTreeSet<u32>) -> Vec<String> {
+    fn changed_quotas(&self, off: &BTreeSet<u32>) -> Vec<(Option<String>, String)> {
         let is_off = |rule: u32| self.shaping.as_ref().is_some_and(|shaping| shaping.rules_off().contains(&rule));
         let changed = |status: &QuotaStatus| off.contains(&(status.rule - 1)) != is_off(status.rule - 1);
-        self.quotas().iter().filter(|status| changed(status)).map(quota).collect()
+        self.quotas().iter().filter(|status| changed(status)).map(|one| (Some(one.count.clone()), quota(one))).collect()
     }
     /// The rules with a quota.
     pub(crate) fn quotas(&self) -> Vec<QuotaStatus> {

@@ -109,6 +109,7 @@ pub(crate) fn status(shaping: &Shaping) -> Vec<QuotaStatus> {
     let one = |state: QuotaState| QuotaStatus {
         rule: state.rule + 1,
         label: label(state.rule),
+        count: state.key.to_string(),
         used: state.used,
         left: state.left(),
         quota: state.quota.amount,

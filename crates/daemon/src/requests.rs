@@ -1,10 +1,10 @@
 //! The handlers of the calls: each passes a request to the part of the daemon that answers it, with what that part uses.
 
 use tidegate_control::calls::{
-    Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, Observation,
-    PromiseCall, PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew,
-    ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Service, Status, StatusQuery, Subscribed, Text,
-    Undo, Unreserve, Unreserved, Unsubscribe, Unsubscribed, Watching,
+    Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, NoteList, Notes,
+    Observation, PromiseCall, PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released,
+    Renew, ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Service, Status, StatusQuery, Subscribed,
+    Text, Undo, Unreserve, Unreserved, Unsubscribe, Unsubscribed, Watching,
 };
 use tidegate_control::protocol::{Code, Refusal};
 
@@ -38,6 +38,10 @@ impl Service for Daemon {
 
     fn events(&mut self, caller: &Caller, request: Events) -> Result<Subscribed, Refusal> {
         self.telemetry.subscriptions.subscribe(&self.directions, &self.notifier, caller, request)
+    }
+    fn notes(&mut self, _: &Caller, request: Notes) -> Result<NoteList, Refusal> {
+        let notes = self.telemetry.observer.shared().notes();
+        Ok(NoteList { notes: notes.since(request.since_s.unwrap_or(0)).cloned().collect() })
     }
     fn unsubscribe(&mut self, caller: &Caller, request: Unsubscribe) -> Result<Unsubscribed, Refusal> {
         let (client, subscription) = (caller.client, request.subscription);

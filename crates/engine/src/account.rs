@@ -30,7 +30,7 @@ pub(crate) struct Accounting {
     pub(crate) flows: Option<Flows>,
     pub(crate) arrivals: u64,
     pub(crate) unclassified: u64,
-    pub(crate) quotas: Meter,
+    pub(crate) rules: Meter,
     pub(crate) sent: Account,
     pub(crate) line: LineUse,
     pub(crate) overhead: LineOverhead,
@@ -93,7 +93,7 @@ impl Accounting {
             flows: flows_of(config)?,
             arrivals: 0,
             unclassified: 0,
-            quotas: Meter::new(config),
+            rules: Meter::new(config),
             sent: Account::default(),
             line: LineUse::default(),
             overhead: LineOverhead::of(config),
@@ -119,7 +119,7 @@ impl Accounting {
     ) -> u32 {
         let Classification { rule, class, flow } = *classification;
         self.unclassified += u64::from(rule.is_none());
-        self.quotas.count(rule, size);
+        self.rules.count(rule, size);
         self.classes.of(class).arrived(size);
         self.flow_arrived(now, flow.flow, fields, (class, rule), size, slots)
     }

@@ -1,18 +1,19 @@
-//! Quotas of rules: a meter in each engine counts bytes, a [`Ledger`] adds them up by period.
+//! Counts of rules, and their quotas: a meter in each engine counts packets, a [`Ledger`] adds up those of quotas by period.
 //!
-//! *Law*: a byte that the meter of an engine has counted reaches the ledger once, also when the rules change in between.
+//! *Law*: a byte that the meter of an engine has counted reaches the ledger once, also when the rules change in between; and a rule
+//! that is the same before and after a change goes on with its count.
 //! *Units*: bytes of packets on the link, with its overhead, as the classes count them, when they arrive. Packets that are dropped
 //! later count as well.
-//! *Cost*: a comparison for each packet; with a quota in the file an addition.
+//! *Cost*: two additions for each packet that matches a rule, whatever their number.
 //! *Notes*: whoever drives the engine takes the counts from time to time and switches off the rules that have used up their quota
 //! ([`Names::off`](crate::Names)). A rule may therefore take as much more as arrives between two of these times.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fmt;
 
 use tidegate_config::shaper::{Config, Rule};
 use tidegate_config::values::{Date, Period, Quota};
-use tidegate_core::Bytes;
+use tidegate_core::{Account, Bytes};
 use tidegate_metrics::Digest;
 
 /// The most rules with a quota that a ledger keeps. When there are more, those whose period is the oldest are forgotten.
@@ -33,44 +34,67 @@ impl Key {
     }
 }
 
-/// The bytes that rules with a quota have taken since they were last asked for.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The packets that each rule has matched, and which of them the ledger does not have yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meter {
-    /// By rule, up to the last one with a quota; `None` for rules without.
-    keys: Vec<Option<Key>>,
-    /// Empty if no rule has a quota.
-    bytes: Vec<u64>,
-    /// Counts of earlier rules.
+    /// By rule.
+    keys: Vec<Key>,
+    /// By rule.
+    counts: Vec<Account>,
+    /// The rules with a quota, and the bytes of each that were taken.
+    quotas: Vec<(u32, u64)>,
+    /// Counts of earlier rules that were not taken.
     left: Vec<(Key, u64)>,
 }
 
 impl Meter {
     pub fn new(config: &Config) -> Self {
-        let mut keys = Vec::new();
-        for (at, rule, _) in config.quotas() {
-            keys.resize(at as usize, None);
-            keys.push(Some(Key::new(config, rule)));
-        }
-        Self { bytes: vec![0; keys.len()], keys, left: Vec::new() }
+        let keys: Vec<Key> = config.rules.iter().map(|rule| Key::new(config, rule)).collect();
+        let quotas = config.quotas().map(|(at, ..)| (at, 0)).collect();
+        Self { counts: vec![Account::default(); keys.len()], keys, quotas, left: Vec::new() }
     }
     /// Counts a packet that matched `rule`.
     #[inline]
     pub fn count(&mut self, rule: Option<u32>, size: Bytes) {
-        if let Some(bytes) = rule.and_then(|rule| self.bytes.get_mut(rule as usize)) {
-            *bytes = bytes.saturating_add(size.as_u64());
+        // The rules of reservations are numbered after those of the file.
+        if let Some(count) = rule.and_then(|rule| self.counts.get_mut(rule as usize)) {
+            count.count(size);
         }
     }
-    /// Goes on with the rules of `next`, which has counted nothing yet.
-    pub fn continue_as(&mut self, next: Self) {
-        let left = self.take();
-        *self = Self { left, ..next };
+    /// The packets that each rule has matched, in the order of the file.
+    pub fn counts(&self) -> &[Account] {
+        &self.counts
     }
-    /// Returns the counts and begins anew.
+    /// Goes on with the rules of `next`, which has counted nothing yet. Of rules that are alike, the first one continues the first.
+    pub fn continue_as(&mut self, mut next: Self) {
+        next.left = self.take();
+        if next.keys == self.keys {
+            next.counts = std::mem::take(&mut self.counts);
+        } else {
+            let mut known: HashMap<&Key, VecDeque<Account>> = HashMap::new();
+            self.keys.iter().zip(&self.counts).for_each(|(key, count)| known.entry(key).or_default().push_back(*count));
+            for (key, count) in next.keys.iter().zip(&mut next.counts) {
+                *count = known.get_mut(key).and_then(VecDeque::pop_front).unwrap_or_default();
+            }
+        }
+        for (rule, taken) in &mut next.quotas {
+            *taken = next.counts[*rule as usize].bytes.as_u64();
+        }
+        *self = next;
+    }
+    /// Returns what rules with a quota have counted since the last call.
     pub fn take(&mut self) -> Vec<(Key, u64)> {
         let mut all = std::mem::take(&mut self.left);
-        for (key, bytes) in self.keys.iter().zip(&mut self.bytes) {
-            let counted = std::mem::take(bytes);
-            all.extend(key.clone().filter(|_| counted > 0).map(|key| (key, counted)));
+        for (rule, taken) in &mut self.quotas {
+            let counted = self.counts[*rule as usize].bytes.as_u64();
+            let new = counted - std::mem::replace(taken, counted);
+            all.extend((new > 0).then(|| (self.keys[*rule as usize].clone(), new)));
         }
         all
     }
@@ -102,10 +126,12 @@ impl Entry {
 }
 
 /// How far a rule has used up its quota.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QuotaState {
     /// The index of the rule.
     pub rule: u32,
+    /// Names the count. Rules with the same one share it.
+    pub key: Key,
     /// Its quota.
     pub quota: Quota,
     /// The bytes that it has taken since the period began. They exceed the quota by those that arrived until it was switched off.
@@ -156,8 +182,9 @@ impl Ledger {
     /// The rules of `config` with a quota, as [`settle`](Self::settle) has left them.
     pub fn states(&self, config: &Config) -> Vec<QuotaState> {
         let state = |(rule, one, quota): (u32, &Rule, Quota)| {
-            let entry = self.0.get(&Key::new(config, one))?;
-            Some(QuotaState { rule, quota, used: Bytes::new(entry.used), next: entry.period.next(entry.begun) })
+            let key = Key::new(config, one);
+            let entry = self.0.get(&key)?;
+            Some(QuotaState { rule, key, quota, used: Bytes::new(entry.used), next: entry.period.next(entry.begun) })
         };
         config.quotas().filter_map(state).collect()
     }
@@ -232,7 +259,7 @@ mod tests {
         let config = config(&(rule("port = 1") + &rule("port = 2\nquota = \"1kB/month\"")));
         let mut ledger = Ledger::default();
         ledger.settle(&config, date("2026-11-30"), counted(&config, 1, 999));
-        let state = ledger.states(&config)[0];
+        let state = ledger.states(&config).remove(0);
         assert_eq!((state.rule, state.left().as_u64(), state.next), (1, 1, date("2026-12-01")));
         assert!(ledger.used_up(&config).is_empty());
         ledger.settle(&config, date("2026-11-30"), counted(&config, 1, 1));
@@ -272,6 +299,33 @@ mod tests {
         meter.count(None, Bytes::new(2));
         let taken = meter.take();
         assert_eq!(taken.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>(), [40]);
+        assert!(meter.take().is_empty());
+    }
+
+    #[test]
+    fn every_rule_counts_and_goes_on_when_it_moves() {
+        let counts =
+            |meter: &Meter| meter.counts().iter().map(|one| (one.packets, one.bytes.as_u64())).collect::<Vec<_>>();
+        let old = config(
+            &(rule("port = 1") + &rule("port = 2\nquota = \"1kB/day\"") + &rule("port = 3") + &rule("port = 3")),
+        );
+        let mut meter = Meter::new(&old);
+        for (number, size) in [(0, 100), (1, 40), (1, 2), (2, 7), (3, 9), (4, 1_000)] {
+            meter.count(Some(number), Bytes::new(size));
+        }
+        meter.count(None, Bytes::new(1_000));
+        assert_eq!(counts(&meter), [(1, 100), (2, 42), (1, 7), (1, 9)], "no rule has number 4");
+        // The same rules, as where a quota is used up.
+        meter.continue_as(Meter::new(&old));
+        assert_eq!(counts(&meter), [(1, 100), (2, 42), (1, 7), (1, 9)]);
+        let new = config(
+            &(rule("port = 3") + &rule("port = 9") + &rule("port = 2\nquota = \"5kB/day\"") + &rule("port = 3")),
+        );
+        meter.continue_as(Meter::new(&new));
+        meter.count(Some(2), Bytes::new(8));
+        assert_eq!(counts(&meter), [(1, 7), (0, 0), (3, 50), (1, 9)]);
+        // The ledger has each byte once.
+        assert_eq!(meter.take().iter().map(|(_, bytes)| *bytes).sum::<u64>(), 50);
         assert!(meter.take().is_empty());
     }
 

@@ -3,7 +3,7 @@
 use tidegate_config::shaper::Root;
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::{NoSuchFlow, Promise};
-use tidegate_core::{ClassId, Instant, Rate, Span};
+use tidegate_core::{Account, ClassId, Instant, Rate, Span};
 
 use crate::engine::Engine;
 use crate::quota::Key;
@@ -45,7 +45,12 @@ impl<H: Copy + Send + 'static> Engine<H> {
 
     /// Returns the bytes that rules with a quota have taken since the last call.
     pub fn take_quotas(&mut self) -> Vec<(Key, u64)> {
-        self.account.quotas.take()
+        self.account.rules.take()
+    }
+    /// The packets that each rule of the configuration has matched, in the order of the file. They count when they arrive, with the
+    /// overhead of the link; a rule goes on with its count when it moves in the file. Nothing where an offload classifies.
+    pub fn rule_counts(&self) -> &[Account] {
+        self.account.rules.counts()
     }
 
     /// Access of the control plane to promises and to the registry of flows.

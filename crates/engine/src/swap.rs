@@ -52,7 +52,7 @@ pub struct PreparedConfig {
     rules: Rules,
     pub(crate) tree: Tree,
     flows: Option<Flows>,
-    quotas: Meter,
+    counts: Meter,
 }
 
 /// How a new configuration was applied to the tree.
@@ -110,7 +110,7 @@ impl PreparedConfig {
             rules: Rules::new(config, setup)?,
             tree: Tree::build(config, setup.seed, now, setup.catch_up).map_err(BuildFailure::Tree)?,
             flows: flows_of(config)?,
-            quotas: Meter::new(config),
+            counts: Meter::new(config),
             text: None,
             built: now,
             config: config.clone(),
@@ -150,7 +150,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         now: Instant,
         out: &mut impl Sink<H>,
     ) -> Result<(SwapReport, Retired), ReserveError> {
-        let PreparedConfig { config, text, built, setup, mut rules, mut tree, flows, quotas } = next;
+        let PreparedConfig { config, text, built, setup, mut rules, mut tree, flows, counts } = next;
         if rules.set_reserved(&self.leases.rules(), &setup.names).is_err() {
             return Err(ReserveError::InTheWay {
                 reservations: self.leases.iter().count(),
@@ -195,7 +195,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.setup = setup;
         self.told = ToldFlows::succeed(self.told.take(), &self.config);
         self.account.overhead = LineOverhead::of(&self.config);
-        self.account.quotas.continue_as(quotas);
+        self.account.rules.continue_as(counts);
         if !same_statistics {
             self.account.detail = self.config.statistics.detail;
             self.account.flows = flows;

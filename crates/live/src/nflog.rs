@@ -3,14 +3,15 @@
 //! *Law*: no packet waits for this socket. The kernel copies what the rules name, within [`RATE`]; a copy that does not fit
 //! the receive buffer is lost, and the packet goes on in any case.
 //! *Source*: the kernel's `include/uapi/linux/netfilter/nfnetlink_log.h`.
-//! *Notes*: the rules are in a table of their own, which the kernel removes when the socket is closed, however that comes about
-//! (Linux 5.12 and later). Packets are copied where they enter this host or are sent by it, after the translation of addresses of
+//! *Notes*: the rules ([`table`]) are in a table of their own that belongs to the socket of a shaper's other rules: a successor inherits
+//! them with these, since with any hook that goes the kernel drops what waits in packet queues. The kernel removes the table with the
+//! socket (Linux 5.12 and later). Packets are copied where they enter this host or are sent by it, after the translation of addresses of
 //! what arrives, so that question and answer of a host behind this one have its own address.
 
 use std::time::Duration;
 
 use crate::netlink::{self, Error, Messages, Protocol, Result, Socket};
-use crate::nft::{self, Base, Chain, Compare, Expression as E, Family, Field, MetaKey, Ownership, Rule, Table};
+use crate::nft::{Base, Chain, Compare, Expression as E, Family, Field, MetaKey, Rule, Table};
 
 const SUBSYSTEM: u16 = (libc::NFNL_SUBSYS_ULOG as u16) << 8;
 const MSG_PACKET: u16 = SUBSYSTEM;
@@ -50,16 +51,15 @@ pub struct Copied {
 #[derive(Debug)]
 pub struct Log {
     packets: Socket,
-    /// Owns the table of rules.
-    _rules: Socket,
+    group: u16,
 }
 
 impl Log {
-    /// Has UDP datagrams from and to `port` copied, in the network namespace of the calling thread.
+    /// Receives what rules copy to a group that no other socket has, in the network namespace of the calling thread.
     ///
     /// # Errors
-    /// When the kernel lacks packet logs or tables with an owner, or without `CAP_NET_ADMIN`.
-    pub fn open(port: u16) -> Result<Self> {
+    /// When the kernel lacks packet logs, or without `CAP_NET_ADMIN`.
+    pub fn open() -> Result<Self> {
         let mut packets = Socket::open(Protocol::Netfilter)?;
         // Beyond the limit for others, where that is allowed; otherwise more copies are lost.
         if packets.option(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER).is_err() {
@@ -77,9 +77,12 @@ impl Log {
         configure(&mut packets, group, CFG_MODE, &[a, b, c, d, COPY_PACKET, 0])?;
         let hundredths = GATHERED.as_millis() as u32 / 10;
         configure(&mut packets, group, CFG_TIMEOUT, &hundredths.to_be_bytes())?;
-        let mut rules = Socket::open(Protocol::Netfilter)?;
-        nft::create(&mut rules, &[table(port, group)], Ownership::Socket)?;
-        Ok(Self { packets, _rules: rules })
+        Ok(Self { packets, group })
+    }
+
+    /// The group to which rules copy packets for it.
+    pub fn group(&self) -> u16 {
+        self.group
     }
 
     /// The copies that are there, at most about `most`. Does not wait.
@@ -119,12 +122,12 @@ fn configure(socket: &mut Socket, group: u16, kind: u16, value: &[u8]) -> std::r
     Ok(())
 }
 
-/// The rules that copy datagrams of `port`.
-fn table(port: u16, group: u16) -> Table {
+/// The table `name` with the rules that copy UDP datagrams from and to `port` for `group`; without a group there are the chains alone.
+pub(crate) fn table(name: &str, port: u16, group: Option<u16>) -> Table {
     let hooks = [("arriving", libc::NF_INET_PRE_ROUTING), ("sent", libc::NF_INET_LOCAL_OUT)];
     let chains = hooks.map(|(name, hook)| Chain { name: name.into(), hook: Some((hook as u32, PRIORITY)) });
     let ends = [("from", 0), ("to", 2)];
-    let rule = |chain: &str, (end, offset): (&str, u32)| Rule {
+    let rule = |group: u16, chain: &str, (end, offset): (&str, u32)| Rule {
         chain: chain.into(),
         comment: format!("copy what is {end} port {port}"),
         expressions: vec![
@@ -136,6 +139,7 @@ fn table(port: u16, group: u16) -> Table {
             E::Log { group, copied: COPIED },
         ],
     };
-    let rules = hooks.iter().flat_map(|(chain, _)| ends.map(|end| rule(chain, end))).collect();
-    Table { family: Family::Inet, name: format!("tidegate-log_{group}"), chains: chains.into(), rules }
+    let of_group = |group: u16| hooks.iter().flat_map(move |(chain, _)| ends.map(|end| rule(group, chain, end)));
+    let rules = group.into_iter().flat_map(of_group).collect();
+    Table { family: Family::Inet, name: name.into(), chains: chains.into(), rules }
 }

@@ -67,6 +67,7 @@ use crate::netlink::{Error, Protocol, Socket};
 use crate::nft::{self, Chain, Family, Found, Ownership, Rule, Table};
 
 mod adopt;
+mod copy;
 mod lock;
 mod plan;
 mod stale;
@@ -314,6 +315,8 @@ pub struct Rules {
     tables: Vec<Table>,
     /// Tables without hooks that hold the locks of the names of the interfaces, after a rename.
     locks: Vec<Table>,
+    /// The table that copies packets for a [`Log`](crate::nflog::Log). Once it is there its chains stay.
+    log: Option<Table>,
     installed: Installed,
     limits: Limits,
     removed: bool,
@@ -362,7 +365,8 @@ impl Rules {
                     Ok(()) => {
                         let installed = Installed { attempt, refused };
                         let locks = Vec::new();
-                        return Ok(Self { socket, names, tables, locks, installed, limits, removed: false });
+                        let log = None;
+                        return Ok(Self { socket, names, tables, locks, log, installed, limits, removed: false });
                     }
                     Err(error) if is_missing_feature(&error) && limits == Limits::Available => {}
                     Err(error) if is_missing_feature(&error) => refused.push(format!("{attempt}: {error}")),
@@ -486,6 +490,7 @@ impl Rules {
         }
         self.removed = true;
         let rules = remove_tables(&mut self.socket, &self.tables);
+        let rules = remove_tables(&mut self.socket, self.log.as_slice()).and(rules);
         remove_tables(&mut self.socket, &self.locks).and(rules)
     }
 }

@@ -29,7 +29,7 @@ use crate::recording::{PacketOutcome, Reader, Record, RecordingError};
 use crate::run::{Run, Settings};
 use crate::source::{Source, SourceError};
 
-use addresses::by_changing_addresses;
+use addresses::{ByAddresses, by_changing_addresses};
 pub use json::level_bytes;
 
 /// A condition of a rule, compared with a packet.
@@ -244,8 +244,8 @@ fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec
     let ends = [fields.hosts.source(), fields.hosts.destination()];
     let holds = ends.iter().flatten().any(|end| matches.hosts.iter().any(|prefix| prefix.contains(*end)));
     add("host", texts(&matches.hosts), either(text(ends[0]), text(ends[1])), holds);
-    for (key, wanted, holds) in by_changing_addresses(matches, fields, names) {
-        add(key, wanted, either(text(ends[0]), text(ends[1])), holds);
+    for ByAddresses { key, wanted, has, holds } in by_changing_addresses(matches, fields, names) {
+        add(key, wanted, has, holds);
     }
     let ends = [fields.source_port, fields.destination_port];
     let holds =

@@ -229,7 +229,8 @@ crate::record! {
         /// Types of ICMP messages by name, which stands for those of ICMP and of ICMPv6, or by number.
         pub icmp_type: Many<Spanned<MessageType>>,
         /// Times at which the rule holds, in the time zone of the host, as "mon-fri 08:00-18:00", "sat,sun" or "22:00-06:00". At
-        /// other times later rules decide. Hours that end before they begin end on the next day. Default: always.
+        /// other times later rules decide. Hours that end before they begin end on the next day: the span belongs to the
+        /// day on which it begins, so that "mon-fri 18:00-08:00" has Saturday morning and not Monday morning. Default: always.
         pub when: Many<Spanned<Times>>,
         /// How many bytes the rule takes in each day, week or month, as "100GB/month". Then later rules decide until the next period
         /// begins: at midnight, on Monday, on the first, in the time zone of the host. It counts the packets that match as they

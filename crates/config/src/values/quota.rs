@@ -67,6 +67,10 @@ impl Date {
         let last = u64::from(days_before(LAST_YEAR + 1) - days_before(1970) - 1);
         Self { days: u64::from(self.days).saturating_add(days).min(last) as u32 }
     }
+    /// The days from 1 January 1970 to this one.
+    pub const fn days(self) -> u32 {
+        self.days
+    }
     /// Reads a date that is written `2026-11-23`.
     pub fn parse(text: &str) -> Option<Self> {
         let number = |text: &str| text.bytes().all(|c| c.is_ascii_digit()).then(|| text.parse::<u32>().ok())?;

@@ -43,7 +43,8 @@ impl fmt::Display for Clock {
     }
 }
 
-/// A span of time on some days of each week. Written `mon-fri 08:00-18:00`, `sat,sun`, `22:00-06:00`.
+/// A span of time on some days of each week. Written `mon-fri 08:00-18:00`, `sat,sun`, `22:00-06:00`. One that goes over midnight
+/// belongs to the day on which it begins: `mon-fri 18:00-08:00` ends on Saturday at 8, and Monday before 8 is not in it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Times {
     /// The days on which the span begins; bit 0 is Monday.
@@ -61,6 +62,25 @@ impl Times {
         let length = if to > from { to - from } else { to + DAY - from };
         let begins = (0..7).filter(|day| self.days >> day & 1 == 1).map(|day| day * DAY + from);
         begins.into_iter().any(|begin| (now.0 + WEEK - begin) % WEEK < length)
+    }
+
+    /// The parts of each day of the week, from Monday, in which one of `all` holds: from when until when, as `00:00-08:00`.
+    pub fn week(all: &[Self]) -> [(&'static str, Vec<String>); 7] {
+        std::array::from_fn(|day| {
+            let holds = |minute: u32| all.iter().any(|times| times.contains(WeekMinute::new(day as u32, minute)));
+            let (mut parts, mut begun) = (Vec::new(), None);
+            for minute in 0..=DAY {
+                match (begun, minute < DAY && holds(minute)) {
+                    (None, true) => begun = Some(minute),
+                    (Some(from), false) => {
+                        parts.push(format!("{}-{}", Clock(from as u16), Clock(minute as u16)));
+                        begun = None;
+                    }
+                    _ => {}
+                }
+            }
+            (DAYS[day], parts)
+        })
     }
 
     /// When the first of `all` begins, or the last one that holds at `now` ends. `None` if neither ever happens.
@@ -155,7 +175,13 @@ impl Scalar for Times {
             }
         };
         if from == to || from == DAY as u16 {
-            return Err(wrong(format!("`{text}` begins when it ends; leave the hours out for whole days")));
+            return Err(Wrong {
+                message: format!("`{text}` begins when it ends; leave the hours out for whole days"),
+                help: format!(
+                    "write for example \"{}\"; hours that end before they begin, as 18:00-08:00, end on the next day",
+                    Self::EXAMPLE
+                ),
+            });
         }
         Ok(Self { days: of_days.map_or(Ok(0x7f), days)?, from, to })
     }
@@ -184,6 +210,10 @@ impl WallStart {
     pub fn after(self, seconds: u64) -> (WeekMinute, u64) {
         let passed = seconds.saturating_add(self.second.into());
         (WeekMinute::new(self.date.weekday(), 0).after(passed / 60), 60 - passed % 60)
+    }
+    /// The seconds since 1970 of a clock that shows this in UTC.
+    pub fn since_1970(self) -> u64 {
+        u64::from(self.date.days()) * u64::from(DAY) * 60 + u64::from(self.second)
     }
     /// The date when `seconds` have passed since the start.
     pub fn date_after(self, seconds: u64) -> Date {
@@ -254,6 +284,26 @@ mod tests {
     }
 
     #[test]
+    fn a_span_over_midnight_belongs_to_the_day_it_begins_on() {
+        let nights = times("mon-fri 18:00-08:00");
+        assert!(nights.contains(at(5, 7, 59)), "Saturday morning");
+        assert!(!nights.contains(at(0, 7, 0)), "Monday morning");
+        let week =
+            |all: &[Times]| Times::week(all).map(|(day, parts)| format!("{day} {}", parts.join(", "))).join("; ");
+        assert_eq!(
+            week(&[nights]),
+            "mon 18:00-24:00; tue 00:00-08:00, 18:00-24:00; wed 00:00-08:00, 18:00-24:00; thu 00:00-08:00, 18:00-24:00; \
+             fri 00:00-08:00, 18:00-24:00; sat 00:00-08:00; sun "
+        );
+        let with_sunday = [nights, times("sun"), times("sat 18:00-08:00")];
+        assert!(
+            week(&with_sunday).ends_with("sat 00:00-08:00, 18:00-24:00; sun 00:00-24:00"),
+            "{}",
+            week(&with_sunday)
+        );
+    }
+
+    #[test]
     fn spans_that_touch_are_one_and_a_whole_week_never_changes() {
         let day = [times("mon 08:00-12:00"), times("mon 12:00-18:00")];
         assert_eq!(Times::next_change(&day, at(0, 9, 0)), Some(at(0, 18, 0)));
@@ -293,5 +343,6 @@ mod tests {
             ("2026-11-29".into(), "2026-11-30".into())
         );
         assert_eq!(WallStart::default().to_string(), "mon 00:00:00");
+        assert_eq!(eve.since_1970(), 1_795_996_770, "as `date -u -d` has it");
     }
 }

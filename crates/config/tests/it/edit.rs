@@ -1,7 +1,7 @@
 //! Edits change what they name, and no other byte.
 
 use proptest::prelude::*;
-use tidegate_config::edit::{self, Document, matching};
+use tidegate_config::edit::{self, Document, Edit, matching};
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::random::Stream;
 use toml::{Table, Value};
@@ -432,4 +432,15 @@ proptest! {
             prop_assert_eq!(new.matches('\n').count(), new.matches("\r\n").count());
         }
     }
+}
+
+#[test]
+fn an_added_rule_has_its_number_after_all_edits() {
+    let rule = |class: &str| Edit::Add { section: "rule".into(), values: pairs(&[("class", class)]) };
+    let class = Edit::Add { section: "class".into(), values: pairs(&[("name", "c"), ("rate", "1mbit")]) };
+    let remove = |number: &str| Edit::Remove { section: "rule".into(), name: number.into() };
+    assert_eq!(Document::added_rules(&[class, rule("a"), rule("b")]), [2, 1]);
+    assert_eq!(Document::added_rules(&[rule("a"), rule("b"), remove("1")]), [1]);
+    assert_eq!(Document::added_rules(&[rule("a"), remove("5")]), [1]);
+    assert!(Document::added_rules(&[remove("1")]).is_empty());
 }

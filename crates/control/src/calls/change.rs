@@ -102,7 +102,7 @@ impl fmt::Display for Difference {
 }
 
 /// The effects of a change, or of a dry run.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Applied {
     /// From the configuration that was in force.
     pub differences: Vec<Difference>,
@@ -117,6 +117,29 @@ pub struct Applied {
     /// Queued packets that were enqueued in a new tree.
     #[serde(default)]
     pub rehomed: u64,
+    /// The numbers of the rules that were added, from 1, in the order of the edits; of both directions those of the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added_rules: Vec<u32>,
+    /// The change that `undo` took back, or would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undone: Option<Change>,
+}
+
+/// A change of the configuration that was kept: who made it, by which command, and when.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Change {
+    /// When it was made, in seconds since 1970.
+    pub time_s: u64,
+    /// The user of the process that requested it; absent for a reload by a signal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// The user who had logged in, where that is another one, as with `sudo`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login_uid: Option<u32>,
+    /// Who it was, as text: users with their names, and the process.
+    pub author: String,
+    /// The command line that makes such a request.
+    pub command: String,
 }
 
 /// The request `confirm`.

@@ -8,10 +8,10 @@ use serde_json::Value;
 use tidegate_units::Span;
 
 use super::{
-    Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, Observation,
-    PromiseCall, PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release, Released, Renew,
-    ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Status, StatusQuery, Subscribed, Text, Undo,
-    Unreserve, Unreserved, Unsubscribe, Unsubscribed, Watching,
+    Applied, Apply, Classes, Confirm, Confirmed, Events, Explain, Explained, Feedback, Flows, InForce, Note, NoteList,
+    Notes, Observation, PromiseCall, PromiseList, PromiseState, Promised, Promises, Refresh, Refreshed, Release,
+    Released, Renew, ReservationList, ReservationsQuery, Reserve, Reserved, Rollback, Status, StatusQuery, Subscribed,
+    Text, Undo, Unreserve, Unreserved, Unsubscribe, Unsubscribed, Watching,
 };
 use crate::declare::calls;
 use crate::protocol::{Call, Code, Refusal, Request};
@@ -163,6 +163,15 @@ calls! {
         request: r#"{"kinds":["flow-started","moved"],"classes":["media"],"direction":"up","uid":1000,"port":5004}"#,
         reply: r#"{"subscription":1}"#,
     }
+    /// Returns the last changes and faults, the oldest first: at most 256, of the last day.
+    ///
+    /// They are kept over restarts where the history is. The text of a change has its author, the command and the differences.
+    notes "notes" (Notes) -> NoteList {
+        permission: Permission::Anyone,
+        client: (request) => notes: Vec<Note>,
+        request: r#"{"since_s":1795320000}"#,
+        reply: r#"{"notes":[{"time_s":1795320638,"kind":"change","text":"root (uid 0), process 4711, logged in as ben (uid 1000): set class rest rate 3mbit: in force: class rest: rate 4.00 Mbit/s -> 3.00 Mbit/s"}]}"#,
+    }
     /// Ends a subscription of this connection. No notification of it follows the reply.
     unsubscribe "unsubscribe" (Unsubscribe) -> Unsubscribed {
         permission: Permission::Anyone,
@@ -254,7 +263,7 @@ calls! {
         permission: Permission::Operator("change what is shaped"),
         client: (request),
         request: r#"{"edits":[{"edit":"set","section":"class","name":"rest","key":"rate","value":"3mbit"},{"edit":"add","section":"rule","values":[["class","media"],["destination-port","5004"]]},{"edit":"remove","section":"rule","name":"2"}],"dry_run":false,"confirm_ns":30000000000}"#,
-        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"4mbit","to":"3mbit","text":"class rest: rate 4.00 Mbit/s -> 3.00 Mbit/s"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}"#,
+        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"4mbit","to":"3mbit","text":"class rest: rate 4.00 Mbit/s -> 3.00 Mbit/s"}],"warnings":"","applied":true,"in_place":true,"rehomed":0,"added_rules":[1]}"#,
     }
     /// Keeps the change on trial.
     confirm "confirm" (Confirm) -> Confirmed {
@@ -272,12 +281,13 @@ calls! {
     }
     /// Takes back the last change that was kept, as a change of its own: without loss or reordering, all directions or none.
     ///
-    /// The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is one.
+    /// The next call takes back the one before. The last 16 changes since the start of the daemon are known; a reload is
+    /// one. `undone` is the change that is taken back.
     undo "undo" (Undo) -> Applied {
         permission: Permission::Operator("take a change back"),
         client: (request),
         request: r#"{"dry_run":false}"#,
-        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"3mbit","to":"4mbit","text":"class rest: rate 3.00 Mbit/s -> 4.00 Mbit/s"}],"warnings":"","applied":true,"in_place":true,"rehomed":0}"#,
+        reply: r#"{"differences":[{"what":"class rest","key":"rate","from":"3mbit","to":"4mbit","text":"class rest: rate 3.00 Mbit/s -> 4.00 Mbit/s"}],"warnings":"","applied":true,"in_place":true,"rehomed":0,"undone":{"time_s":1795320638,"uid":0,"login_uid":1000,"author":"root (uid 0), process 4711, logged in as ben (uid 1000)","command":"set class rest rate 3mbit"}}"#,
     }
     /// Returns the text of the shaper file in force: to everybody if every user may read the file, else to operators alone.
     in_force "in-force" (InForce) -> Text {

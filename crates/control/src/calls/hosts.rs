@@ -134,9 +134,45 @@ pub fn hosts(directions: &[DirectionObservation], wanted: impl Fn(&FlowObservati
             }
         }
     }
+    for direction in directions {
+        for (address, limit) in reached(direction, &wanted) {
+            if let Some((host, _)) = found.get_mut(&address).filter(|(host, _)| host.limited_by == HostLimit::Share) {
+                host.limited_by = limit;
+            }
+        }
+    }
     let mut hosts: Vec<HostObservation> = found.into_values().map(|(host, _)| host).collect();
     hosts.sort_by_key(|host| (Reverse(host.both().rate), host.address));
     hosts
+}
+
+/// The hosts with a queue that send at a ceiling of their class, of themselves or of a flow. At the moment of an observation the next
+/// packet of a host that is held may just be allowed to leave.
+fn reached(direction: &DirectionObservation, wanted: impl Fn(&FlowObservation) -> bool) -> BTreeMap<IpAddr, HostLimit> {
+    let of_host = |flow: &&FlowObservation| Some((host_of(&direction.name, flow)?, flow.class.clone()));
+    let flows = || direction.flows.iter().filter(|flow| wanted(flow));
+    let mut rates: BTreeMap<(IpAddr, String), u64> = BTreeMap::new();
+    for flow in flows() {
+        if let Some(key) = of_host(&flow) {
+            *rates.entry(key).or_default() += flow.rate.as_bps();
+        }
+    }
+    let is_at = |rate: u64, ceiling: Option<Rate>| ceiling.is_some_and(|most| rate >= most.as_bps() / 8 * 7);
+    let limit = |flow: &FlowObservation, of_host: u64| {
+        let class = direction.classes.iter().find(|class| class.name == flow.class)?;
+        match class.ceilings {
+            ceilings if is_at(flow.rate.as_bps(), ceilings.flow) => Some(HostLimit::FlowCeiling),
+            ceilings if is_at(of_host, ceilings.host) => Some(HostLimit::HostCeiling),
+            ceilings if is_at(class.rate.as_bps(), ceilings.class) => Some(HostLimit::ClassCeiling),
+            _ => None,
+        }
+    };
+    let queued = flows().filter(|flow| flow.queue.packets > 0);
+    let of_flow = |flow: &FlowObservation| {
+        let key = of_host(&flow)?;
+        Some((key.0, limit(flow, rates.get(&key).copied().unwrap_or_default())?))
+    };
+    queued.filter_map(of_flow).collect()
 }
 
 impl HostObservation {
@@ -177,4 +213,6 @@ impl HostDirection {
 impl Observation {
     /// The maximum number of hosts in an observation.
     pub const MOST_HOSTS: usize = 64;
+    /// The maximum number of rules in an observation, for each direction.
+    pub const MOST_RULES: usize = 256;
 }

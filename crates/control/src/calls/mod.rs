@@ -5,19 +5,22 @@ mod declaration;
 mod events;
 mod explain;
 mod hosts;
+mod notes;
 mod observation;
 mod promise;
 mod reserve;
 mod status;
 
-pub use change::{Applied, Apply, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text, Undo};
+pub use change::{Applied, Apply, Change, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text, Undo};
 pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
 pub use explain::{Buckets, Choice, Explain, Explained};
 pub use hosts::{HostDirection, HostLimit, HostObservation, arrives, host_of, hosts};
+pub use notes::{Note, NoteKind, NoteList, Notes};
 pub use observation::{
     ClassObservation, Classes, DataPathCounters, DirectionObservation, FlowDrops, FlowObservation, FlowSort,
-    FlowTableState, Flows, HeldBy, InterfaceObservation, LineObservation, Observation, Queued, WaitTimes, Waits,
+    FlowTableState, Flows, HeldBy, InterfaceObservation, LineObservation, Observation, Queued, RuleObservation,
+    WaitTimes, Waits,
 };
 pub use promise::{
     Displacement, Feedback, FlowState, PromiseCall, PromiseList, PromiseState, Promised, Promises, Release, Released,

@@ -164,6 +164,10 @@ pub struct DirectionObservation {
     pub answer: Option<Answer>,
     /// In the order of the file.
     pub classes: Vec<ClassObservation>,
+    /// The rules of the file with the packets that each has matched, the first [`Observation::MOST_RULES`] of them; absent in the
+    /// kernel path, which does not count them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<RuleObservation>,
     /// The rules with a quota, in the order of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaStatus>,
@@ -186,6 +190,27 @@ pub struct DirectionObservation {
     /// The rate that follows the line; absent where the rate is constant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub follow: Option<FollowStatus>,
+}
+
+/// A rule of the file, and the packets that it has matched.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RuleObservation {
+    /// Its number, from 1.
+    pub rule: u32,
+    /// Its name, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Its name, or its conditions, of which at most 160 characters; empty where it has neither.
+    pub label: String,
+    /// The class that it puts packets into.
+    pub class: String,
+    /// Whether it matches at present: it is its time, and its quota is not used up.
+    pub in_force: bool,
+    /// Packets that it has matched since the start, when they arrived. A rule that moves in the file goes on with its count.
+    pub packets: u64,
+    /// Their bytes, with the overhead of the link.
+    #[serde(with = "bytes")]
+    pub bytes: Bytes,
 }
 
 /// One of the interfaces of a direction.
@@ -475,6 +500,7 @@ impl DirectionObservation {
             line: self.line,
             answer: self.answer.clone(),
             classes: self.classes.clone(),
+            rules: self.rules.clone(),
             quotas: self.quotas.clone(),
             times: self.times.clone(),
             flows,

@@ -51,6 +51,9 @@ pub struct QuotaStatus {
     pub rule: u32,
     /// Its name, or its conditions.
     pub label: String,
+    /// Names the count. Rules with the same one share it, as the two directions of a rule that is for both.
+    #[serde(default)]
+    pub count: String,
     /// Bytes that it has taken since the period began. They exceed the quota by those that arrived before it was switched off, at most
     /// two seconds' traffic.
     #[serde(rename = "used_bytes", with = "bytes")]

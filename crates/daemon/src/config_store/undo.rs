@@ -1,10 +1,10 @@
 //! `undo`: takes back changes that were kept, the last one first.
 //!
-//! *Notes*: the configurations of the last [`MOST`] changes are kept in memory. A restart reads the files, and begins without any.
+//! *Notes*: the configurations of the last [`MOST`] changes are kept in memory, each with who made it. A restart reads the files, and begins without any.
 
 use tidegate_config::edit;
 use tidegate_config::shaper::Config;
-use tidegate_control::calls::{Applied, Undo};
+use tidegate_control::calls::{Applied, Change, Undo};
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_engine::SwapKind;
 use tidegate_live::shaping::Shaping;
@@ -17,25 +17,22 @@ use crate::directions::ShapedDirection;
 const MOST: usize = 16;
 
 /// The directions that a change was of, with their configurations before it.
-type Before = Vec<(usize, Config)>;
+pub(super) type Before = Vec<(usize, Config)>;
 
-/// The configurations that were in force before each of the last changes, the latest last.
+/// The last changes, each with the configurations that were in force before it, the latest last.
 #[derive(Debug, Default)]
-pub(super) struct Earlier(Vec<Before>);
+pub(super) struct Earlier(Vec<(Before, Change)>);
 
 impl Earlier {
     /// Remembers what was in force before a change. A change of nothing is none.
-    pub fn push(&mut self, before: Before) {
+    pub fn push(&mut self, before: Before, change: Change) {
         if before.is_empty() {
             return;
         }
         if self.0.len() == MOST {
             self.0.remove(0);
         }
-        self.0.push(before);
-    }
-    pub fn extend(&mut self, all: impl IntoIterator<Item = Before>) {
-        all.into_iter().for_each(|before| self.push(before));
+        self.0.push((before, change));
     }
 }
 
@@ -51,16 +48,16 @@ impl ConfigStore {
         self.no_trial()?;
         // Files that were read again without a difference were no change for anybody.
         let is_other = |(at, config): &(usize, Config)| !edit::differences(&directions[*at].config, config).is_empty();
-        while self.earlier.0.last().is_some_and(|before| !before.iter().any(is_other)) {
+        while self.earlier.0.last().is_some_and(|(before, _)| !before.iter().any(is_other)) {
             self.earlier.0.pop();
         }
-        let before = self.earlier.0.last().cloned().ok_or_else(|| {
+        let (before, change) = self.earlier.0.last().cloned().ok_or_else(|| {
             Refusal::new(Code::NotFound, "no change was made since the start, or all were taken back")
                 .help("`tidegate apply FILE` puts another file in force")
         })?;
         let compared = before.iter().map(|(at, config)| (*at, directions[*at].config.clone(), config));
         let differences = differences_of(directions, compared);
-        let mut applied = Applied { differences, warnings: String::new(), applied: false, in_place: false, rehomed: 0 };
+        let mut applied = Applied { differences, undone: Some(change), ..Applied::default() };
         if request.dry_run {
             return Ok(applied);
         }
@@ -126,9 +123,11 @@ mod tests {
         let text = "version = 1\n[discipline]\nkind = \"fifo\"\nlimit = \"4MB\"\n";
         let config = shaper::load(&Source::new("undo.toml", text), &mut Diagnostics::new()).expect("valid");
         let mut earlier = Earlier::default();
-        earlier.extend((0..MOST + 3).map(|at| vec![(at, config.clone())]));
-        earlier.push(Vec::new());
+        let change = |at: usize| audit::change(Author::Signal, &format!("reload {at}"));
+        (0..MOST + 3).for_each(|at| earlier.push(vec![(at, config.clone())], change(at)));
+        earlier.push(Vec::new(), change(MOST + 3));
         assert_eq!(earlier.0.len(), MOST);
-        assert_eq!(earlier.0.last().map(|before| before[0].0), Some(MOST + 2));
+        let last = earlier.0.last().map(|(before, change)| (before[0].0, &*change.author, &*change.command));
+        assert_eq!(last, Some((MOST + 2, "SIGHUP", &*format!("reload {}", MOST + 2))));
     }
 }

@@ -72,7 +72,7 @@ impl HistoryFile {
                         Block::Minute(minute) if minute.from + DAY > now => {
                             history.restore(&minute, minute.from + RECENT > now)
                         }
-                        Block::Note(note) if note.second + DAY > now => notes.push_back(note),
+                        Block::Note(note) if note.time_s.saturating_add(DAY) > now => notes.push_back(note),
                         Block::Minute(_) | Block::Note(_) => {}
                     }
                 }
@@ -162,7 +162,7 @@ fn minute_bytes(minute: &Minute) -> Vec<u8> {
 }
 
 fn note_bytes(note: &Note) -> Vec<u8> {
-    let mut out = note.second.to_le_bytes().to_vec();
+    let mut out = note.time_s.to_le_bytes().to_vec();
     out.push(u8::from(note.kind == NoteKind::Change));
     let end = note.text.floor_char_boundary(LONGEST_NOTE);
     out.extend(&note.text.as_bytes()[..end]);
@@ -194,7 +194,7 @@ impl Blocks<'_> {
         }
         let block = match kind {
             MINUTE => Block::Minute(minute(payload).filter(|minute| self.follows(minute))?),
-            NOTE => Block::Note(note(payload).filter(|note| note.second <= self.now + 60)?),
+            NOTE => Block::Note(note(payload).filter(|note| note.time_s <= self.now + 60)?),
             _ => return None,
         };
         if let Block::Minute(minute) = &block {
@@ -243,7 +243,7 @@ fn name(rest: &mut &[u8]) -> Option<String> {
 }
 
 fn note(bytes: &[u8]) -> Option<Note> {
-    let (second, rest) = bytes.split_at_checked(8)?;
+    let (time, rest) = bytes.split_at_checked(8)?;
     let (&kind, text) = rest.split_first()?;
     let kind = match kind {
         0 => NoteKind::Event,
@@ -252,7 +252,7 @@ fn note(bytes: &[u8]) -> Option<Note> {
     };
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() <= LONGEST_NOTE)?;
     let is_text = text.chars().all(|c| c == '\n' || !c.is_control());
-    is_text.then(|| Note { second: u64::from_le_bytes(second.try_into().unwrap_or_default()), kind, text: text.into() })
+    is_text.then(|| Note { time_s: u64::from_le_bytes(time.try_into().unwrap_or_default()), kind, text: text.into() })
 }
 
 /// Where the history of `interface` is kept by default, in this network namespace; `None` in others than that of the machine,

@@ -87,7 +87,7 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_control::calls::{Flow, FlowObservation, HeldBy, HostLimit, Queued};
+    use tidegate_control::calls::{Ceilings, ClassObservation, Flow, FlowObservation, HeldBy, HostLimit, Queued};
     use tidegate_units::Rate;
 
     fn flow(key: u8, host: u8, rate: u64, sent: u64) -> FlowObservation {
@@ -156,6 +156,32 @@ mod tests {
         assert_eq!(limit(vec![queued(2, Some(HeldBy::Host)), queued(3, None)]), HostLimit::HostCeiling);
         assert_eq!(limit(vec![queued(2, None), queued(3, Some(HeldBy::Class))]), HostLimit::ClassCeiling);
         assert_eq!(HostLimit::HostCeiling.text(), "its limit");
+    }
+
+    /// The bucket of a ceiling may have credit for a packet at the moment of an observation.
+    #[test]
+    fn a_host_that_sends_at_its_ceiling_is_limited_by_it() {
+        let queue = Queued { packets: 3, bytes: Bytes::new(4_500) };
+        let queued = |key, rate| FlowObservation { queue, class: "guests".into(), ..flow(key, 7, rate, 100) };
+        let limit = |flows, [class, host, flow]: [Option<u64>; 3]| {
+            let mut directions = both(flows, vec![]);
+            let [class, host, flow] = [class, host, flow].map(|rate| rate.map(Rate::from_kbit));
+            let rate = directions[0].flows.iter().map(|flow| flow.rate.as_bps()).sum();
+            directions[0].classes = vec![ClassObservation {
+                name: "guests".into(),
+                rate: Rate::from_bps(rate),
+                ceilings: Ceilings { class, host, flow },
+                ..ClassObservation::default()
+            }];
+            Hosts::default().observe(&directions, false)[0].limited_by
+        };
+        let two = || vec![queued(2, 500), queued(3, 480)];
+        assert_eq!(limit(two(), [None, Some(1_000), None]), HostLimit::HostCeiling);
+        assert_eq!(limit(two(), [Some(1_000), Some(2_000), None]), HostLimit::ClassCeiling);
+        assert_eq!(limit(two(), [Some(1_000), None, Some(500)]), HostLimit::FlowCeiling);
+        assert_eq!(limit(two(), [Some(2_000), Some(2_000), Some(2_000)]), HostLimit::Share);
+        let idle = vec![FlowObservation { queue: Queued::default(), ..queued(2, 990) }];
+        assert_eq!(limit(idle, [None, Some(1_000), None]), HostLimit::Demand);
     }
 
     #[test]

@@ -4,27 +4,10 @@ use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+pub use tidegate_control::calls::{Note, NoteKind};
 
 /// The maximum number of notes.
 pub const MOST: usize = 256;
-
-/// The subject of a note.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NoteKind {
-    /// A change of the configuration.
-    Change,
-    /// Anything else that is logged: faults, recoveries, interfaces that come and go.
-    Event,
-}
-
-/// A change or a fault.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Note {
-    /// Seconds since 1970.
-    pub second: u64,
-    pub kind: NoteKind,
-    pub text: String,
-}
 
 /// The last changes and faults, at most [`MOST`].
 #[derive(Clone, Debug, Default)]
@@ -37,12 +20,12 @@ pub struct Notes {
 impl Notes {
     /// Adds a note at the present time.
     pub fn add(&mut self, kind: NoteKind, text: &str) {
-        let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let time_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         self.new = (self.new + 1).min(MOST);
         if self.all.len() == MOST {
             self.all.pop_front();
         }
-        self.all.push_back(Note { second, kind, text: text.into() });
+        self.all.push_back(Note { time_s, kind, text: text.into() });
     }
 
     /// Adds notes of an earlier process before those of this one.
@@ -63,14 +46,15 @@ impl Notes {
         self.all.iter().cloned().collect()
     }
 
+    /// Returns the notes from second `since` on, the oldest first.
+    pub fn since(&self, since: u64) -> impl Iterator<Item = &Note> {
+        self.all.iter().filter(move |note| note.time_s >= since)
+    }
+
     /// Returns the notes from second `since` on, the oldest first, as JSON: `time_s`, `kind` (`change` or `event`), `text`.
     pub fn json(&self, since: u64) -> Value {
-        let kind = |kind| match kind {
-            NoteKind::Change => "change",
-            NoteKind::Event => "event",
-        };
-        let notes = self.all.iter().filter(|note| note.second >= since);
-        notes.map(|note| json!({ "time_s": note.second, "kind": kind(note.kind), "text": note.text })).collect()
+        let one = |note: &Note| json!({ "time_s": note.time_s, "kind": note.kind.name(), "text": note.text });
+        self.since(since).map(one).collect()
     }
 }
 

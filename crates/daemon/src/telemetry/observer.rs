@@ -14,6 +14,7 @@ use tidegate_control::calls::{
     InterfaceObservation, InterfaceStatus, LineObservation, Observation,
 };
 use tidegate_control::protocol::{Code, Refusal};
+use tidegate_core::Account;
 use tidegate_engine::guard::lock;
 use tidegate_engine::{ClassRow, FlowRow, LineUse};
 use tidegate_live::shaping::LiveEngine;
@@ -256,9 +257,17 @@ impl Observer {
         points: &mut Vec<(String, String, Point)>,
     ) -> Result<DirectionObservation, Refusal> {
         let classes = self.read_classes(direction, second, points)?;
-        let read = || |engine: &mut LiveEngine, _| (reading::table(engine), engine.unclassified(), engine.line());
+        let read = || {
+            |engine: &mut LiveEngine, _| {
+                let rules: Vec<Account> = engine.rule_counts().iter().take(Observation::MOST_RULES).copied().collect();
+                (reading::table(engine), engine.unclassified(), engine.line(), rules)
+            }
+        };
         let (mut table, mut unclassified, mut line) = (FlowTableState::default(), 0, LineUse::default());
-        for (of_shard, packets, on_line) in direction.ask_each(read)? {
+        let mut matched: Vec<Account> = Vec::new();
+        for (of_shard, packets, on_line, rules) in direction.ask_each(read)? {
+            matched.resize(matched.len().max(rules.len()), Account::default());
+            matched.iter_mut().zip(rules).for_each(|(sum, count)| sum.add(count));
             table.counted |= of_shard.counted;
             table.flows += of_shard.flows;
             table.created += of_shard.created;
@@ -283,6 +292,7 @@ impl Observer {
             line: self.line(direction, line, second),
             answer: None,
             classes,
+            rules: reading::rules(direction, &matched),
             quotas: direction.quotas(),
             times: direction.times(),
             flows,

@@ -1,16 +1,17 @@
 //! The counts of the engine in the form of the protocol. Everything that the daemon reports of classes, flows and interfaces is
 //! made of them here.
 
-use tidegate_config::shaper::{Borrow, Class, Config, Root};
+use tidegate_config::shaper::{Borrow, Class, Config, Root, Rule};
 use tidegate_control::calls::{
     Ceilings, ClassObservation, ClassStatus, DropCount, Flow, FlowDrops, FlowObservation, FlowTableState, HeldBy,
-    InterfaceStatus, Protocol, Queued, WaitTimes, Waits,
+    InterfaceStatus, Protocol, Queued, RuleObservation, WaitTimes, Waits,
 };
-use tidegate_core::{Backlog, ClassId, DropReason, fbq};
+use tidegate_core::{Account, Backlog, ClassId, DropReason, fbq};
 use tidegate_engine::{ClassCounts, ClassRow, ClassStatus as EngineStatus, FlowIdentity, FlowRow};
 use tidegate_live::shaping::{LiveEngine, ShapedInterface};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
+use crate::audit::short;
 use crate::directions::ShapedDirection;
 
 /// The rate at which a count of bytes grew from `old` to `new`. A data path that was started again counts from zero.
@@ -39,6 +40,24 @@ fn drops(counts: &ClassCounts) -> Vec<DropCount> {
         DropCount { reason: reason.name().into(), packets: account.packets, bytes: account.bytes }
     });
     reasons.filter(|count| count.packets > 0).collect()
+}
+
+/// The rules of a direction with the packets that each has `matched`; none where the kernel classifies, which does not count them.
+pub(super) fn rules(direction: &ShapedDirection, matched: &[Account]) -> Vec<RuleObservation> {
+    let Some(shaping) = direction.shaping().filter(|shaping| shaping.in_kernel().is_none()) else { return Vec::new() };
+    let (config, off) = (shaping.config(), shaping.rules_off());
+    let classes = config.class_names();
+    let one = |(at, (rule, matched)): (u32, (&Rule, &Account))| RuleObservation {
+        rule: at + 1,
+        name: rule.name.clone(),
+        // A rule may list thousands of addresses, and an observation goes to many readers.
+        label: short(&rule.label()),
+        class: classes.get(rule.class.0 as usize).copied().unwrap_or_default().to_owned(),
+        in_force: !off.contains(&at),
+        packets: matched.packets,
+        bytes: matched.bytes,
+    };
+    (0..).zip(config.rules.iter().zip(matched)).map(one).collect()
 }
 
 /// A class with its counts since the start, without its ceilings. `quantiles` are those of the waits of the last second, `borrowing` is its rate of

@@ -1,3 +1,4 @@
 //! Tests of what the daemon exports.
 
 mod metrics;
+mod prometheus;

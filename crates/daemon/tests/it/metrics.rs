@@ -6,7 +6,7 @@ use tidegate_control::answer::{Before, answer};
 use tidegate_control::calls::{
     Ceilings, ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation,
     HeldBy, HostDirection, HostLimit, HostObservation, LineObservation, Observation, Protocol, Queued, QuotaStatus,
-    TimedRuleStatus, WaitTimes, Waits,
+    RuleObservation, TimedRuleStatus, WaitTimes, Waits,
 };
 use tidegate_daemon::metrics;
 use tidegate_testbed::openmetrics::{Family, Sample, parse};
@@ -77,15 +77,29 @@ fn flow(port: u16, rate: u64) -> FlowObservation {
     }
 }
 
-fn observation() -> Observation {
+fn rule(number: u32, name: Option<&str>, packets: u64) -> RuleObservation {
+    RuleObservation {
+        rule: number,
+        name: name.map(str::to_owned),
+        label: name.unwrap_or("port 1").into(),
+        class: "calls".into(),
+        in_force: true,
+        packets,
+        bytes: Bytes::new(10 * packets),
+    }
+}
+
+pub fn observation() -> Observation {
     let up = DirectionObservation {
         name: "up".into(),
         limit: Some(Rate::from_mbit(10)),
         line: LineObservation { carries: None, used: Rate::from_mbit(8), overhead: Rate::from_kbit(80) },
         classes: vec![class("calls"), class("a \"class\"\\ with\nall")],
+        rules: vec![rule(1, None, 7), rule(2, Some("allowance"), 100)],
         quotas: vec![QuotaStatus {
             rule: 2,
             label: "allowance".into(),
+            count: "c0".into(),
             used: Bytes::new(90_000),
             left: Bytes::new(10_000),
             quota: Bytes::new(100_000),
@@ -124,7 +138,7 @@ fn observation() -> Observation {
     }
 }
 
-fn text(observation: Observation) -> String {
+pub fn text(observation: Observation) -> String {
     metrics::text(&Arc::new(observation), &ControlStatus { requests: 3, lost: 2, ..ControlStatus::default() })
         .expect("text")
 }
@@ -175,6 +189,36 @@ fn what_is_written_is_strictly_openmetrics() {
     assert_eq!(sum.value, 1.5);
     assert_eq!(value(of("tidegate_control_events_lost"), &[]), 2.0);
     assert!(families.contains_key("tidegate_data_path_turns"));
+}
+
+#[test]
+fn a_rule_has_a_series_by_its_name_or_number() {
+    let families = parse(&text(observation())).unwrap();
+    let of =
+        |name: &str, rule: &str| value(&families[name], &[("direction", "up"), ("rule", rule), ("class", "calls")]);
+    assert_eq!((of("tidegate_rule_packets", "1"), of("tidegate_rule_bytes", "1")), (7.0, 70.0));
+    assert_eq!((of("tidegate_rule_packets", "allowance"), of("tidegate_rule_bytes", "allowance")), (100.0, 1_000.0));
+    assert_eq!(families["tidegate_rule_bytes"].kind, "counter");
+    // Rules may have the same name.
+    let mut twice = observation();
+    twice.directions[0].rules.push(rule(3, Some("allowance"), 1));
+    let families = parse(&text(twice)).unwrap();
+    assert_eq!(value(&families["tidegate_rule_packets"], &[("rule", "allowance")]), 101.0);
+}
+
+/// An alert about a quota that both directions use up comes once.
+#[test]
+fn a_quota_of_both_directions_is_one_series() {
+    let mut shared = observation();
+    let mut of_down = shared.directions[0].quotas.clone();
+    of_down[0].rule = 1;
+    of_down.push(QuotaStatus { count: "c1".into(), label: "other".into(), ..of_down[0].clone() });
+    shared.directions[1].quotas = of_down;
+    let families = parse(&text(shared)).unwrap();
+    let used = &families["tidegate_quota_used_bytes"];
+    assert_eq!(used.samples.len(), 2);
+    assert_eq!(value(used, &[("direction", "both"), ("rule", "2"), ("label", "allowance")]), 90_000.0);
+    assert_eq!(value(used, &[("direction", "down"), ("rule", "1"), ("label", "other")]), 90_000.0);
 }
 
 #[test]

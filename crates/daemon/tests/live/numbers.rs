@@ -19,6 +19,17 @@ fn to_port(observation: &Observation, port: u16) -> &FlowObservation {
     up(observation).flows.iter().find(mine).unwrap_or_else(|| panic!("no flow to {port} in {observation:#?}"))
 }
 
+/// The only flow of the first rule has as many packets as the rule.
+fn rules_have_matched(direction: &DirectionObservation, call: &FlowObservation) {
+    // Rules are read just before the flows, each with what it has matched.
+    let [video, web, allowance, weekend] = &direction.rules[..] else { panic!("{:?}", direction.rules) };
+    assert_eq!((video.rule, video.name.as_deref(), video.class.as_str()), (1, Some("video call"), "calls"));
+    let since = call.arrived_packets.checked_sub(video.packets);
+    assert!(video.packets > 100 && since.is_some_and(|packets| packets < 500), "{video:?} and {call:?}");
+    assert_eq!(video.bytes.as_u64() / video.packets, call.arrived_bytes.as_u64() / call.arrived_packets);
+    assert!(web.packets > 100 && web.in_force && allowance.packets + weekend.packets == 0, "{:?}", direction.rules);
+}
+
 pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
     let testbed = Testbed::start("numbers");
     let mut client = testbed.client();
@@ -46,6 +57,7 @@ pub fn flows_and_classes_are_seen_as_they_are() -> Ended {
     // Another class than "web" by what the rule matches.
     assert!(to_port(&observation, 8080).rule.as_deref().is_some_and(|rule| rule.contains("8080")));
     assert_eq!(to_port(&observation, 9_001).rule, None);
+    rules_have_matched(direction, call);
     // The flood exceeds its rate: it is queued and dropped from, and the reason is reported.
     let flood = to_port(&observation, 9_001);
     let balance = flood.sent_packets + flood.queue.packets + flood.dropped_packets();

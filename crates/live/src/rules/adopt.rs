@@ -31,7 +31,8 @@ impl Rules {
             && let Some((installed, limits)) = adapt(&mut socket, spec, &names, &ownership, &rules)?
         {
             let tables = tables(spec, installed.attempt, limits, &names);
-            let mut adopted = Self { socket, names, tables, locks, installed, limits, removed: false };
+            let mut adopted = Self { socket, names, tables, locks, log: None, installed, limits, removed: false };
+            adopted.inherit_copies()?;
             adopted.follow(spec)?;
             return Ok(adopted);
         }
@@ -42,6 +43,7 @@ impl Rules {
         super::remove_tables(&mut socket, &same)?;
         let mut adopted = Self::create(socket, spec, attempts())?;
         super::remove_tables(&mut adopted.socket, &others)?;
+        adopted.inherit_copies()?;
         Ok(adopted)
     }
 

@@ -11,10 +11,10 @@ use tidegate_engine::{PreparedConfig, QuotaState, Setup, SwapKind, SwapReport, g
 use tidegate_units::{Instant, Rate};
 
 use super::command::{LiveEngine, VerdictSink};
-use super::named::has_names;
+use super::named::{has_answered, has_names};
 use super::owners::{devices, has_macs};
 use super::{Shaping, StartError};
-use crate::timing;
+use crate::{netlink, timing};
 
 impl Shaping {
     /// The configuration in force.
@@ -34,6 +34,9 @@ impl Shaping {
         let mut names = self.backend.prepare(config)?;
         names.off = self.options.quotas.rules_off(config);
         names.named = self.options.known_names.addresses(config)?;
+        if has_answered(config) {
+            self.copy_answers()?;
+        }
         let before = (self.running.config.clone(), self.running.setup.clone());
         let setup = Setup { names, ..before.1.clone() };
         let next = self.prepared(config, &setup, text)?;
@@ -57,6 +60,13 @@ impl Shaping {
         }
     }
 
+    /// Has answers of the Domain Name System copied by the rules of this data path, unless those of another one do.
+    pub(super) fn copy_answers(&mut self) -> Result<(), netlink::Error> {
+        let Self { backend, options, copies, .. } = self;
+        let Some(queue) = backend.queue_mut() else { return Ok(()) };
+        options.known_names.copied_by(copies, |port, group| queue.copy(port, group))
+    }
+
     /// Puts the rules in force that hold at this minute and have not used up their quota, with the addresses that devices have now, if
     /// these are others than before: by the same change as [`reconfigure`](Self::reconfigure), so that no packet is lost or overtaken.
     /// `rate` is the total rate of a line that varies, which stays. Returns whether other rules hold than before; devices choose
@@ -66,9 +76,13 @@ impl Shaping {
     /// # Errors
     /// When the data path does not answer; the next call tries again.
     pub fn renew_rules(&mut self, rate: Option<Rate>) -> Result<bool, StartError> {
+        self.options.known_names.forget_unwanted();
+        if has_answered(&self.running.config) {
+            // The data path whose rules copied them may have ended. A failure is tried again in a second.
+            let _ = self.copy_answers();
+        }
         let (config, before) = (&self.running.config, &self.running.setup.names);
         let (has_macs, has_names) = (has_macs(config), has_names(config));
-        self.options.known_names.forget_unwanted();
         if config.timed_rule().is_none() && !has_macs && !has_names {
             return Ok(false);
         }

@@ -85,6 +85,8 @@ pub struct Shaping {
     named: bool,
     /// The options that it was started with.
     options: Options,
+    /// Whether its rules copy answers of the Domain Name System.
+    copies: named::Copies,
 }
 
 impl Shaping {
@@ -118,6 +120,9 @@ impl Shaping {
             }
         };
         shaping.warnings.splice(0..0, why_not);
+        if named::has_answered(config) {
+            shaping.copy_answers()?;
+        }
         shaping.backend.prove(&mut shaping.running)?;
         Ok(shaping)
     }

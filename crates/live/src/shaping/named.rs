@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_capture::dns::PORT;
@@ -32,7 +32,18 @@ pub struct KnownNames(Arc<Mutex<State>>);
 struct State {
     leases: Option<Leases>,
     log: Option<Log>,
+    /// The data path whose rules copy packets for the log; gone with it.
+    copying: Weak<()>,
     answers: Answers,
+}
+
+/// What a data path has of the log: whether its rules copy packets, and for which group.
+#[derive(Debug, Default)]
+pub(super) struct Copies(Option<(Arc<()>, u16)>);
+
+/// Whether a rule has a name of the Domain Name System.
+pub(super) fn has_answered(config: &Config) -> bool {
+    config.rules.iter().flat_map(|rule| rule.matches.named()).any(|name| matches!(name, Named::Answered(_)))
 }
 
 /// Whether a rule has a name.
@@ -49,14 +60,35 @@ impl KnownNames {
         let mut state = lock(&self.0);
         let now = Instant::now();
         let names = || config.rules.iter().flat_map(|rule| rule.matches.named());
-        if names().any(|name| matches!(name, Named::Answered(_))) {
+        if has_answered(config) {
             state.look(now)?;
         }
         Ok(names().map(|name| (name.clone(), state.addresses(&name, now))).collect())
     }
 
-    /// Forgets names that no rule has had for long. The log stays open as long as the process: with its rules a hook would go, and with
-    /// any hook the kernel drops what waits in packet queues.
+    /// Has `copy` make the rules of a data path copy packets of a port for a group, where no other data path does, and `own` is not
+    /// up to date.
+    pub(super) fn copied_by(
+        &self,
+        own: &mut Copies,
+        copy: impl FnOnce(u16, u16) -> Result<(), netlink::Error>,
+    ) -> Result<(), netlink::Error> {
+        let mut state = lock(&self.0);
+        let Some(group) = state.log.as_ref().map(Log::group) else { return Ok(()) };
+        let is_ours = |token: &Arc<()>| own.0.as_ref().is_some_and(|(own, _)| Arc::ptr_eq(own, token));
+        let is_current = own.0.as_ref().is_some_and(|(_, of)| *of == group);
+        match state.copying.upgrade() {
+            Some(token) if !is_ours(&token) || is_current => return Ok(()),
+            _ => {}
+        }
+        copy(PORT, group)?;
+        let token = Arc::new(());
+        state.copying = Arc::downgrade(&token);
+        own.0 = Some((token, group));
+        Ok(())
+    }
+
+    /// Forgets names that no rule has had for long. The log stays open as long as the process, as the rules that copy for it.
     pub(super) fn forget_unwanted(&self) {
         lock(&self.0).answers.forget_unwanted(Instant::now());
     }
@@ -84,7 +116,7 @@ impl State {
     /// Looks at the packets that have passed since the last call.
     fn look(&mut self, now: Instant) -> Result<(), netlink::Error> {
         if self.log.is_none() {
-            self.log = Some(Log::open(PORT)?);
+            self.log = Some(Log::open()?);
         }
         let received = self.log.as_mut().map_or(Ok(Vec::new()), |log| log.receive(AT_ONCE));
         // A socket that has failed is opened anew with the next call.

@@ -96,7 +96,16 @@ pub(super) fn start(
     let (thread, readiness) = PathThread::start(state, run)?;
     let running = Running { interfaces, direction, threads: vec![thread], class_names, config: config.clone(), setup };
     let (named, options) = (!options.interfaces.is_empty(), options.clone());
-    Ok(Shaping { running, backend, readiness, warnings, may_be_bypassed: false, named, options })
+    Ok(Shaping {
+        running,
+        backend,
+        readiness,
+        warnings,
+        may_be_bypassed: false,
+        named,
+        options,
+        copies: Default::default(),
+    })
 }
 
 /// The thread.

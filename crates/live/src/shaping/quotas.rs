@@ -24,9 +24,11 @@ impl Quotas {
     pub fn ledger(&self) -> Ledger {
         lock(&self.0).clone()
     }
-    /// The rules of `config` with a quota.
+    /// The rules of `config` with a quota. One that was not counted before begins now.
     pub fn states(&self, config: &Config) -> Vec<QuotaState> {
-        lock(&self.0).states(config)
+        let mut ledger = lock(&self.0);
+        ledger.settle(config, timing::today(), []);
+        ledger.states(config)
     }
     /// The indices of the rules of `config` that match nothing now: it is not their time, or their quota is used up.
     pub(super) fn rules_off(&self, config: &Config) -> BTreeSet<u32> {
@@ -52,5 +54,23 @@ impl Shaping {
         let counted = self.each(|| |engine: &mut LiveEngine, _, _: &mut VerdictSink| engine.take_quotas())?;
         lock(&self.options.quotas.0).settle(&self.running.config, timing::today(), counted.into_iter().flatten());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_config::{Diagnostics, Source, shaper};
+
+    /// As where the file of an earlier process was refused: `status` is asked before the first second is over.
+    #[test]
+    fn a_rule_that_was_not_counted_before_has_its_whole_quota() {
+        let text = "version = 1\n[[class]]\nname = \"a\"\nrate = \"1mbit\"\ndefault = true\n\
+                    [[rule]]\nclass = \"a\"\nquota = \"1kB/day\"\n";
+        let config = shaper::load(&Source::new("quota.toml", text), &mut Diagnostics::new()).expect("valid");
+        let quotas = Quotas::default();
+        quotas.restore(Ledger::default());
+        let states = quotas.states(&config);
+        assert_eq!(states.iter().map(|state| state.left().as_u64()).collect::<Vec<_>>(), [1_000]);
     }
 }

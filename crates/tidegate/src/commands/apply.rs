@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{Applied, Apply, Edit, Undo};
+use tidegate_control::calls::{Applied, Apply, Change, Edit, Undo};
 use tidegate_control::{Client, ClientError, Code};
 use tidegate_units::Span;
 
 use crate::Failure;
 use crate::commands::check;
 use crate::commands::connect::Connect;
+use crate::commands::events::second;
 
 /// How a change is made.
 #[derive(Debug, Clone, clap::Args)]
@@ -73,7 +74,7 @@ pub struct SetArgs {
 /// Add to the running configuration: add class NAME rate 1mbit, add rule CLASS destination-port 5004
 #[derive(Debug, clap::Args)]
 pub struct AddArgs {
-    /// class or rule; a rule goes before the others
+    /// class or rule; a rule goes before the others, and its number is printed
     #[arg(value_parser = ["class", "rule"])]
     section: String,
     /// The name of the class, then keys and values
@@ -97,6 +98,7 @@ pub struct RemoveArgs {
 
 /// Take back the last change of the running configuration that was kept
 ///
+/// With --dry-run it only says whose change that is, from when, by which command, and what would be different.
 /// Run again, it takes back the change before; the last 16 since the start are known, also those by a reload. Nothing is lost or
 /// reordered. A change on trial is taken back by `tidegate confirm --rollback`.
 #[derive(Debug, clap::Args)]
@@ -227,6 +229,11 @@ fn change(how: &How, file: Option<(String, String)>, edits: Vec<Edit>) -> Result
         };
     }
     print(&applied)?;
+    let numbers: Vec<String> = applied.added_rules.iter().map(ToString::to_string).collect();
+    if !numbers.is_empty() && !applied.differences.is_empty() {
+        let verb = if applied.applied { "is" } else { "would be" };
+        message!("tidegate: the new rule {verb} rule {}, before the others", numbers.join(", "));
+    }
     if !applied.applied {
         return Ok(());
     }
@@ -246,11 +253,20 @@ pub fn undo(args: &UndoArgs) -> Result<(), Failure> {
     if args.json {
         return print_json(&applied);
     }
+    if let Some(change) = &applied.undone {
+        let verb = if applied.applied { "took" } else { "would take" };
+        message!("tidegate: {verb} back the change of {}", changed(change));
+    }
     print(&applied)?;
     if applied.applied {
         message!("tidegate: the last change is taken back; the file is as it was");
     }
     Ok(())
+}
+
+/// When a change was made, by whom and by which command.
+pub(super) fn changed(change: &Change) -> String {
+    format!("{} (UTC) by {}: {}", second(change.time_s), change.author, change.command)
 }
 
 fn print_json(applied: &Applied) -> Result<(), Failure> {

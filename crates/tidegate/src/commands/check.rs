@@ -8,15 +8,14 @@ use serde_json::{Value, json};
 use tidegate_config::discipline::Discipline;
 use tidegate_config::preset::Place;
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
-use tidegate_config::shaper::{Advice, Borrow, Config, DataPath, Direction, DividedBy, FairBy, Named, Root, Shaper};
-use tidegate_config::values::{Times, dscp_name};
+use tidegate_config::shaper::{Advice, Borrow, Config, DataPath, Direction, DividedBy, FairBy, Root, Shaper};
+use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Rate, Span};
 use tidegate_display::Table;
-use tidegate_live::shaping::{devices, leased};
-use tidegate_live::timing::{today, week_minute};
 
 mod branches;
+mod changing;
 mod htb;
 mod link_sharing;
 
@@ -236,7 +235,7 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config, told: &mut HashS
         writeln!(out, "no rules: every packet goes to {}", default_name(config))?;
     } else {
         write!(out, "{}", rules(config).text(width()))?;
-        write_times(out, config, told)?;
+        changing::write(out, config, told)?;
     }
     if let Some(metrics) = config.metrics.filter(|_| told.insert("metrics".to_owned())) {
         let who = if metrics.anywhere { "whoever reaches it" } else { "this machine" };
@@ -330,71 +329,6 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
             };
             writeln!(out, "advised in `{}` to flows of QUIC: {}, {what}", class.name, class.advice.word())?;
         }
-    }
-    Ok(())
-}
-
-/// Writes for each rule with times whether it holds now on this machine, and when this changes; for each quota when it begins anew;
-/// for each device and name the addresses that it has now.
-fn write_times(out: &mut dyn Write, config: &Config, told: &mut HashSet<String>) -> Result<(), Failure> {
-    let now = week_minute();
-    for (number, rule) in (1..).zip(&config.rules).filter(|(_, rule)| !rule.matches.when.is_empty()) {
-        let state = if rule.matches.holds_at(now) { "holds now" } else { "does not hold now" };
-        let until = Times::next_change(&rule.matches.when, now).map_or_else(String::new, |at| format!(", until {at}"));
-        // A rule that both directions share has the same number in both, unless one has rules of its own.
-        if told.insert(format!("{number} {}", rule.matches)) {
-            writeln!(out, "rule {number} {state} ({now}){until}")?;
-        }
-    }
-    let devices =
-        if config.rules.iter().any(|rule| !rule.matches.macs.is_empty()) { devices(config).ok() } else { None };
-    for (number, rule) in (1..).zip(&config.rules) {
-        let known = rule.matches.macs.iter().filter_map(|mac| Some((mac, devices.as_ref()?.get(mac)?)));
-        for (mac, addresses) in known {
-            let listed: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            let listed = if listed.is_empty() {
-                "is not in the table of neighbours now".into()
-            } else {
-                format!("has {} now", listed.join(", "))
-            };
-            once(out, told, format!("rule {number} {mac} {listed}"))?;
-        }
-    }
-    let named = leased(config);
-    for (number, rule) in (1..).zip(&config.rules) {
-        for name in rule.matches.named() {
-            let addresses: Vec<_> = named.get(&name).into_iter().flatten().copied().collect();
-            let text = match &name {
-                Named::Device(_) => output::addresses(&addresses),
-                Named::Answered(_) => "has the addresses of the answers that a running shaper sees".into(),
-            };
-            once(out, told, format!("rule {number} {name} {text}"))?;
-        }
-    }
-    for (number, rule) in (1..).zip(&config.rules) {
-        for name in rule.matches.from_interfaces.iter().filter(|name| !Path::new("/sys/class/net").join(name).exists())
-        {
-            once(out, told, format!("rule {number}: there is no interface `{name}` here now"))?;
-        }
-    }
-    let today = today();
-    for (rule, _, quota) in config.quotas() {
-        let next = quota.period.next(today);
-        let line = format!(
-            "rule {} until {} are used, then later rules decide; anew each {}, next on {next}",
-            rule + 1,
-            output::bytes(quota.amount),
-            quota.period.word()
-        );
-        once(out, told, line)?;
-    }
-    Ok(())
-}
-
-/// Writes a line, unless another direction has written the same.
-fn once(out: &mut dyn Write, told: &mut HashSet<String>, line: String) -> Result<(), Failure> {
-    if told.insert(line.clone()) {
-        writeln!(out, "{line}")?;
     }
     Ok(())
 }

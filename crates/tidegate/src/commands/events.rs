@@ -1,9 +1,11 @@
-//! `tidegate events`: what happens, as it happens.
+//! `tidegate events`: what happens, as it happens, and what happened.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, SystemTime};
 
-use tidegate_control::calls::{Events, Status};
+use tidegate_config::Scalar;
+use tidegate_config::values::{Date, WallStart};
+use tidegate_control::calls::{Events, Note, Notes, Status};
 use tidegate_control::{Event, EventKind, Pushed};
 use tidegate_display::Table;
 use tidegate_live::timing;
@@ -16,7 +18,7 @@ use crate::output::rate;
 /// Show events of a running tidegate as they occur: flows, queues that fill, moves, marks, faults
 ///
 /// A line is an event: the date and time (UTC), the kind, the class, the flow, and its state. Standard error reports when the
-/// subscription has begun.
+/// subscription has begun. With `--since` it shows what was before instead: who changed what, and faults.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -36,6 +38,13 @@ pub struct Args {
     /// Only events of this direction: up or down
     #[arg(long, value_name = "NAME")]
     direction: Option<String>,
+    /// Print the changes, with who made them, and the faults since this time, and end: how long ago, as 2h, or a date and time
+    /// (UTC), as "2026-11-27 07:30". A day is kept, also over restarts
+    #[arg(
+        long, value_name = "TIME", value_parser = since,
+        conflicts_with_all = ["class", "uid", "port", "direction", "count"]
+    )]
+    since: Option<u64>,
     /// End after this many events
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
@@ -59,6 +68,42 @@ impl std::str::FromStr for Wanted {
     }
 }
 
+/// The second since 1970 that a value of `--since` means.
+fn since(text: &str) -> Result<u64, String> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    if let Ok(ago) = text.parse::<Span>() {
+        return Ok(now.saturating_sub(ago.as_nanos().div_ceil(1_000_000_000)));
+    }
+    let time = WallStart::from_text(text).map(WallStart::since_1970);
+    time.map_err(|_| {
+        format!("`{text}` is neither a time ago, as 2h or 30min, nor a date and time (UTC), as \"2026-11-27 07:30\"")
+    })
+}
+
+/// Prints what is kept since a second since 1970.
+fn print_kept(args: &Args, since: u64) -> Result<(), Failure> {
+    let kept = args.connect.open()?.notes(&Notes { since_s: Some(since) })?;
+    let mut out = crate::output::stdout();
+    for note in &kept {
+        if args.json {
+            let line = serde_json::to_string(note).map_err(|error| Failure::Failed(error.to_string()))?;
+            writeln!(out, "{line}")?;
+        } else {
+            writeln!(out, "{}", noted(note))?;
+        }
+    }
+    out.flush()?;
+    if kept.is_empty() {
+        message!("tidegate: no change and no fault since {} (UTC); a day is kept", second(since));
+    }
+    Ok(())
+}
+
+/// A change or a fault in a line, for people.
+fn noted(note: &Note) -> String {
+    format!("{} {:<6} {}", second(note.time_s), note.kind.name(), note.text.replace('\n', " "))
+}
+
 /// Lists the kinds of events.
 fn kinds() -> Result<(), Failure> {
     let mut table = Table::new("", ["kind", "when"]).shorten("when", 20);
@@ -76,6 +121,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Wanted::List => return kinds(),
             Wanted::Kind(kind) => wanted.push(*kind),
         }
+    }
+    if let Some(time) = args.since {
+        return match wanted.iter().find(|kind| **kind != EventKind::Log) {
+            Some(kind) => Err(Failure::Usage(format!(
+                "events of the kind {} are not kept; --since prints those of the kind log: changes and faults",
+                kind.name()
+            ))),
+            None => print_kept(args, time),
+        };
     }
     let which = Events {
         kinds: wanted,
@@ -130,26 +184,14 @@ pub(super) fn moment(time: Span) -> String {
     let ago = timing::now().as_nanos().saturating_sub(time.as_nanos());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let then = now.saturating_sub(Duration::from_nanos(ago));
-    let day = then.as_secs() % 86_400;
-    let time = format!("{:02}:{:02}:{:02}.{:06}", day / 3600, day / 60 % 60, day % 60, then.subsec_micros());
-    format!("{} {time}", date(then.as_secs() / 86_400))
+    format!("{}.{:06}", second(then.as_secs()), then.subsec_micros())
 }
 
-/// The date of a day that is so many days after 1 January 1970.
-fn date(days: u64) -> String {
-    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let (mut year, mut left) = (1970, days);
-    while left >= 365 + u64::from(is_leap(year)) {
-        left -= 365 + u64::from(is_leap(year));
-        year += 1;
-    }
-    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while left >= lengths[month] {
-        left -= lengths[month];
-        month += 1;
-    }
-    format!("{year}-{:02}-{:02}", month + 1, left + 1)
+/// The date and the time of day, UTC, of a second since 1970.
+pub(super) fn second(time: u64) -> String {
+    let date = Date::new(1970, 1, 1).map(|first| first.after(time / 86_400)).unwrap_or_else(|| unreachable!("a date"));
+    let day = time % 86_400;
+    format!("{date} {:02}:{:02}:{:02}", day / 3600, day / 60 % 60, day % 60)
 }
 
 /// A message of a running shaper, with the time (UTC) where it is read on a terminal: a service's log has its own.
@@ -203,15 +245,20 @@ pub(super) fn line(event: &Event) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_control::calls::NoteKind;
     use tidegate_units::Rate;
 
     #[test]
-    fn a_day_has_its_date() {
-        let days =
-            [(0, "1970-01-01"), (58, "1970-02-28"), (59, "1970-03-01"), (11_016, "2000-02-29"), (20_783, "2026-11-26")];
-        for (day, expected) in days {
-            assert_eq!(date(day), expected);
+    fn a_second_has_its_date_and_is_read_again() {
+        for (time, expected) in [(0, "1970-01-01 00:00:00"), (951_868_799, "2000-02-29 23:59:59")] {
+            assert_eq!(second(time), expected);
+            assert_eq!(since(expected), Ok(time));
         }
+        let hour_ago = since("1h").expect("a time ago");
+        assert!(second(hour_ago) < second(hour_ago + 3_600));
+        assert!(since("yesterday").unwrap_err().contains("neither a time ago, as 2h"));
+        let note = Note { time_s: 0, kind: NoteKind::Change, text: "root (uid 0), process 7: undo:\nin force".into() };
+        assert_eq!(noted(&note), "1970-01-01 00:00:00 change root (uid 0), process 7: undo: in force");
         let now = moment(Span::from_nanos(timing::now().as_nanos()));
         assert!(now.starts_with("20") && now.len() == SECONDS + ".000000".len(), "{now}");
     }

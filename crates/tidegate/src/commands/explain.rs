@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_config::Scalar;
 use tidegate_config::shaper::Config;
-use tidegate_config::values::{MessageType, Protocol, TcpFlags};
+use tidegate_config::values::{MessageType, Protocol, TcpFlags, WallStart, WeekMinute};
 use tidegate_core::Dscp;
 use tidegate_core::classify::{Fields, Hosts, IcmpType, Signal, Traits, Version};
 use tidegate_replay::explain::{self, Explanation, NotExplained};
@@ -21,6 +21,7 @@ use tidegate_replay::run::{Run, Settings};
 use tidegate_replay::source::{Choice, Kind, Source, SourceError};
 use tidegate_units::Instant;
 
+use names::End;
 use output::{print_belongs, print_explanation};
 
 use super::check;
@@ -61,16 +62,19 @@ pub struct Args {
     connect: Connect,
     /// The direction, up or down, where both are shaped
     #[arg(long, value_name = "NAME", conflicts_with = "rate")]
-    way: Option<String>,
+    direction: Option<String>,
+    /// Another time than now, by the clock of this host, for rules with `when`: "2026-11-30 07:30". Quotas are as they are now
+    #[arg(long, value_name = "TIME", conflicts_with = "rate", value_parser = scalar::<WallStart>)]
+    time: Option<WallStart>,
     /// The seed of random streams and flow keys; a recording has its own
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The source address
+    /// The source address, or the name of a host in leases or /etc/hosts, with --live one that `tidegate top` shows
     #[arg(long, value_name = "ADDRESS", conflicts_with = "file")]
-    source: Option<IpAddr>,
-    /// The destination address
+    source: Option<End>,
+    /// The destination address, or such a name
     #[arg(long, value_name = "ADDRESS", conflicts_with = "file")]
-    destination: Option<IpAddr>,
+    destination: Option<End>,
     /// The protocol: a name or a number
     #[arg(long, value_name = "NAME", conflicts_with = "file", value_parser = scalar::<Protocol>)]
     protocol: Option<Protocol>,
@@ -110,6 +114,18 @@ pub struct Args {
 }
 
 impl Args {
+    /// The source address; none for a name that was not resolved.
+    fn source(&self) -> Option<IpAddr> {
+        self.source.as_ref().and_then(End::address)
+    }
+    /// The destination address; none for a name that was not resolved.
+    fn destination(&self) -> Option<IpAddr> {
+        self.destination.as_ref().and_then(End::address)
+    }
+    /// The minute of the week at which rules are compared.
+    fn minute(&self) -> WeekMinute {
+        self.time.map_or_else(tidegate_live::timing::week_minute, |time| time.after(0).0)
+    }
     /// The flags of a TCP segment that is described.
     fn flags(&self) -> Option<u8> {
         const ACK: u8 = 0x10;
@@ -117,7 +133,7 @@ impl Args {
     }
     /// The type of an ICMP message that is described.
     fn kind(&self) -> Option<IcmpType> {
-        let version = if self.source.is_some_and(|source| source.is_ipv6()) { Version::V6 } else { Version::V4 };
+        let version = if self.source().is_some_and(|source| source.is_ipv6()) { Version::V6 } else { Version::V4 };
         self.icmp_type.and_then(|kind| kind.types().find(|kind| kind.version == version))
     }
     /// The protocol, which flags and types imply.
@@ -135,12 +151,19 @@ fn scalar<T: Scalar>(text: &str) -> Result<T, String> {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = crate::output::stdout();
+    if args.time.is_some() && args.with.is_none() && !args.live {
+        return Err(Failure::Usage("--time is for rules of a configuration: give it --with FILE or --live".into()));
+    }
     match &args.file {
         None if args.rate => rate::explain(&args.connect, args.json, &mut out)?,
         None if args.live => live::explain(args, &mut out)?,
         None => {
+            let args = &names::resolved(args, Vec::new())?;
             let (config, run, names) = engine(args)?;
             let belongs = explain::belongs(&run, &config, &names, &fields(args)?);
+            if args.time.is_some() {
+                names::warn_of_time(&config);
+            }
             if args.json {
                 writeln!(out, "{:#}", belongs.json())?;
             } else {
@@ -187,17 +210,19 @@ fn is_trace(args: &Args, file: &Path, out: &mut dyn Write) -> Result<bool, Failu
     Ok(true)
 }
 
-/// Reads the shaper file at `path`, which may be for both directions: the one called `way`.
-fn of_way(path: &Path, way: Option<&str>) -> Result<Config, Failure> {
+/// Reads the shaper file at `path`, which may be for both directions: the one called `direction`.
+fn of_direction(path: &Path, direction: Option<&str>) -> Result<Config, Failure> {
     let mut all = check::load_all(&check::open(path)?)?;
-    let wrong = |why: &str| Failure::Usage(format!("{}: {why}; choose one by --way up or --way down", path.display()));
-    match (way, all.len()) {
+    let wrong = |why: &str| {
+        Failure::Usage(format!("{}: {why}; choose one by --direction up or --direction down", path.display()))
+    };
+    match (direction, all.len()) {
         (None, 1) => Ok(all.remove(0)),
         (None, _) => Err(wrong("the file is for both directions")),
-        (Some(way), _) => all
+        (Some(direction), _) => all
             .into_iter()
-            .find(|config| config.interface.direction.table() == way)
-            .ok_or_else(|| wrong(&format!("it has no direction `{way}`"))),
+            .find(|config| config.interface.direction.table() == direction)
+            .ok_or_else(|| wrong(&format!("it has no direction `{direction}`"))),
     }
 }
 
@@ -206,9 +231,9 @@ fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     let Some(name) = &args.with else {
         return Err(Failure::Usage("choose a configuration with --with, because a capture contains none".into()));
     };
-    let (config, link) = configurations::one(name, |path| of_way(path, args.way.as_deref()))?;
+    let (config, link) = configurations::one(name, |path| of_direction(path, args.direction.as_deref()))?;
     let mut settings = Settings { link, ..Settings::seeded(args.seed) };
-    settings.setup.names.off = config.rules_off(tidegate_live::timing::week_minute());
+    settings.setup.names.off = config.rules_off(args.minute());
     // A packet that is described here came in by no interface.
     settings.setup.names.interfaces = true;
     settings.setup.names.macs = tidegate_live::shaping::devices(&config).unwrap_or_default();
@@ -231,7 +256,7 @@ fn engine(args: &Args) -> Result<(Config, Run, tidegate_engine::Names), Failure>
 
 /// The packet specified by the options.
 fn fields(args: &Args) -> Result<Fields, Failure> {
-    let hosts = match (args.source, args.destination) {
+    let hosts = match (args.source(), args.destination()) {
         (Some(IpAddr::V4(source)), Some(IpAddr::V4(destination))) => Hosts::V4 { source, destination },
         (Some(IpAddr::V6(source)), Some(IpAddr::V6(destination))) => Hosts::V6 { source, destination },
         // Rules do not examine packets that are not IP: a protocol or a port would have no effect.

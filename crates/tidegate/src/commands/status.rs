@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate_control::Status;
 use tidegate_control::calls::{
     ClassStatus, DirectionObservation, DirectionStatus, Flows, FollowStatus, GuardianStatus, InForce, InterfaceStatus,
-    NameStatus, Observation, PrivilegeStatus, QuotaStatus,
+    NameStatus, Observation, PrivilegeStatus,
 };
 use tidegate_control::view::{ClassQuantity, ShapingState};
 
@@ -17,6 +17,7 @@ use crate::commands::top::{hosts, show};
 use crate::output::{self, width};
 
 pub mod last_words;
+mod rules;
 
 /// Show what running tidegates do: their classes, rates, queues, drops and waits
 ///
@@ -32,6 +33,9 @@ pub struct Args {
     /// Print the shaper file that is in force instead, with every change since the start
     #[arg(long, conflicts_with = "json")]
     file: bool,
+    /// Print the rules instead, with the packets and bytes that each has matched since the start
+    #[arg(long, conflicts_with_all = ["json", "file"])]
+    rules: bool,
     /// The direction whose file is printed: up or down; with several files an interface, or wan0.up
     #[arg(long, value_name = "NAME", requires = "file")]
     direction: Option<String>,
@@ -82,7 +86,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if number > 0 {
             writeln!(text)?;
         }
-        print(&mut text, status, seen.as_ref(), width())?;
+        match (args.rules, seen) {
+            (false, seen) => print(&mut text, status, seen.as_ref(), width())?,
+            (true, Some(seen)) => rules::print(&mut text, status, seen, width())?,
+            (true, None) => {
+                writeln!(text, "{}: its data path does not answer at the moment; try again", status.interface)?
+            }
+        }
     }
     drop(out);
     output::print(&String::from_utf8_lossy(&text))?;
@@ -114,13 +124,14 @@ pub fn guardian_text(guardian: &GuardianStatus) -> Option<(String, bool)> {
     }
 }
 
-/// The reply of the socket, with the `line` and the `answer` of each direction and the `hosts`, where they were observed.
+/// The reply of the socket, with the `rules`, the `line` and the `answer` of each direction and the `hosts`, where they were observed.
 fn json(status: &Status, seen: Option<&Observation>) -> Result<Value, Failure> {
     let value = |part: serde_json::Result<Value>| part.map_err(|error| Failure::Failed(error.to_string()));
     let mut object = value(serde_json::to_value(status))?;
     let Some(seen) = seen else { return Ok(object) };
     for (direction, known) in status.directions.iter().enumerate() {
         if let Some(observed) = seen.direction(&known.name) {
+            object["directions"][direction]["rules"] = value(serde_json::to_value(&observed.rules))?;
             object["directions"][direction]["line"] = value(serde_json::to_value(observed.line))?;
             object["directions"][direction]["answer"] = value(serde_json::to_value(&observed.answer))?;
         }
@@ -143,6 +154,7 @@ fn print(
     for direction in &status.directions {
         let observed = seen.and_then(|seen| seen.direction(&direction.name));
         print_direction(out, direction, observed, status.directions.len() > 1)?;
+        rules::quotas(out, direction, &status.directions)?;
         let classes: Vec<ClassStatus> = direction.classes.iter().map(|class| lately(class, observed)).collect();
         let table = output::table(&CLASSES, &classes, output::shown)
             .if_any(["held by", "at-most", "host-at-most", "flow-at-most"])
@@ -247,19 +259,6 @@ fn print_direction(
     for NameStatus { rule, key, name, addresses } in &direction.names {
         let listed = output::addresses(addresses);
         writeln!(out, "{}: rule {rule}, {key} {name} {listed}", direction.name)?;
-    }
-    for status in &direction.quotas {
-        let QuotaStatus { rule, label, used, left, quota, period, next, .. } = status;
-        let [used, left, quota] = [used, left, quota].map(|bytes| tidegate_display::bytes(bytes.as_u64()));
-        let left = match status.is_used_up() {
-            true => "used up, so that later rules decide".into(),
-            false => format!("{left} left"),
-        };
-        writeln!(
-            out,
-            "{}: rule {rule} ({label}) {used} of {quota} this {period}, {left}; anew on {next}",
-            direction.name
-        )?;
     }
     if direction.kernel_dropped_packets > 0 {
         writeln!(

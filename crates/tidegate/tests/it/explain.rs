@@ -128,3 +128,37 @@ fn a_packet_of_a_capture_is_explained() {
     assert!(text.contains("they are numbered 1 to 5"), "{text}");
     let _ = fs::remove_dir_all(&folder);
 }
+
+#[test]
+fn a_described_packet_is_compared_at_another_time_and_an_end_may_be_a_name() {
+    let shaper = "version = 1\n[[class]]\nname = \"day\"\nrate = \"1mbit\"\n\
+                  [[class]]\nname = \"rest\"\nrate = \"1mbit\"\ndefault = true\n\
+                  [[rule]]\nclass = \"day\"\nwhen = \"mon-fri 08:00-18:00\"\n";
+    let folder = folder("time", &[], shaper);
+    let explain = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["explain", "--with", "shaper.toml", "--destination", "198.51.100.1"]).args(more);
+        let output = command.current_dir(&folder).output().expect("the command runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        (output.status.code(), text)
+    };
+    // A Monday.
+    for (time, class, when) in
+        [("07:59", "rest", "no  when is another time"), ("08:00", "day", "yes when is within its times")]
+    {
+        let (code, text) = explain(&["--source", "192.0.2.7", "--time", &format!("2026-11-30 {time}")]);
+        assert!(code == Some(0) && text.contains(&format!("\nclass {class}")) && text.contains(when), "{time}: {text}");
+    }
+    for (more, why) in [
+        (&["--source", "192.0.2.7", "--time", "monday"][..], "is not a date with a time of day"),
+        (&["--source", "192.0.2.300"], "neither an address nor the name of a host"),
+        (
+            &["--source", "nobody-has-this-name"],
+            "no address is known here for `nobody-has-this-name`; give its address",
+        ),
+    ] {
+        let (code, text) = explain(more);
+        assert!(code == Some(2) && text.contains(why), "{more:?}: {text}");
+    }
+    let _ = fs::remove_dir_all(&folder);
+}

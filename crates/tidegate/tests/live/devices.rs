@@ -56,7 +56,11 @@ pub fn a_device_is_known_by_its_hardware_address_while_it_is_a_neighbour() -> En
     assert!(device > 50 && rest < 20, "{rest} and {device}");
     assert!(succeeds(&pair, &["check", path]).contains(&format!("rule 1 {MAC} has {own} now")));
     let explained = succeeds(&pair, &["explain", "--with", path, "--source", &own, "--destination", "198.51.100.1"]);
-    assert!(explained.contains("mac") && explained.contains("device"), "{explained}");
+    let compared = format!("yes mac is {MAC}, by its address {own}; wanted: {MAC} (now {own})");
+    assert!(explained.contains(&compared) && explained.contains("class device"), "{explained}");
+    let others =
+        succeeds(&pair, &["explain", "--with", path, "--source", "192.0.2.99", "--destination", "198.51.100.1"]);
+    assert!(others.contains("no  mac is another one (192.0.2.99 and 198.51.100.1); wanted: "), "{others}");
 
     neighbour(&["del"]);
     let before = packets("rest");

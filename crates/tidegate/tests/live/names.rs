@@ -4,7 +4,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::at_pair::{command, succeeds};
+use crate::at_pair::{command, output, succeeds};
 use crate::devices::{lan_behind, packets};
 use crate::running::{PATIENCE, Running, Traffic};
 use tidegate_live::netlink::{Protocol, Socket};
@@ -67,6 +67,15 @@ pub fn a_device_is_known_by_the_name_in_its_lease() -> Ended {
     assert!(checked().contains(&format!("rule 1 anna-laptop has {own} now")), "{}", checked());
     let shown = succeeds(&pair, &["status", at[0], at[1]]);
     assert!(shown.contains(&format!("rule 1, host-name anna-laptop has {own} now")), "{shown}");
+    // The host is known by this name to the shaper, and not to whoever asks it, whose leases are others.
+    let far = RIGHT[0].to_string();
+    let words = ["explain", "--live", "--source", "anna-laptop", "--destination", &far, "--protocol", "udp"];
+    let explained = succeeds(&pair, &[&words[..], &at[..]].concat());
+    let compared = format!("yes host-name is anna-laptop, by its address {own}; wanted: anna-laptop (now {own})");
+    assert!(explained.contains(&compared), "{explained}");
+    let (code, refused) =
+        output(&pair, &["explain", "--live", "--source", "annas-laptop", "--destination", &far, at[0], at[1]]);
+    assert!(code == Some(2) && refused.contains("no address is known here for `annas-laptop`"), "{refused}");
     let arrivals = traffic.stop();
     assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
     running.stops();
@@ -127,6 +136,65 @@ pub fn a_host_is_known_by_the_answer_that_named_it() -> Ended {
     assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
     running.stops();
     assert!(!tables().contains("tidegate"), "{}", tables());
+    Ended::Passed
+}
+
+/// The rules that copy answers go to the successor with the others: a hook that went would have the kernel drop what waits in the queue.
+pub fn a_hand_over_with_a_rule_about_names_loses_nothing() -> Ended {
+    // Slower than what is sent, so that packets wait all the time.
+    let slow = |rule: &str| {
+        let text = file(rule).replace("[[rule]]\nclass = \"named\"\n\n", "");
+        text.replace(
+            "rate = \"4mbit\"\ndefault",
+            "rate = \"400kbit\"\nborrow = false\nlimit = \"32MB\"\nflow-limit = \"16MB\"\ndefault",
+        )
+    };
+    let (pair, scratch) = (Pair::new(), Folder::new("handed"));
+    let path = scratch.write("answers.toml", slow("dns-name = \"*.example.com\""));
+    let (words, socket) = (path.to_str().unwrap(), scratch.0.join("s"));
+    let at = ["--control", socket.to_str().unwrap()];
+    let start = || {
+        let mut running =
+            Running::start(command(&pair, &["run", words, "--interface", DEVICE, "--hand-over", at[0], at[1]]));
+        running.says("control socket");
+        running
+    };
+    let copies = || {
+        let listed = || {
+            let mut socket = Socket::open(Protocol::Netfilter).unwrap();
+            let name = format!("tidegate-log_{DEVICE}");
+            nft::read(&mut socket, Family::Inet, &name).unwrap().map(|found| found.table.rules.len())
+        };
+        pair.left.run(listed).unwrap()
+    };
+    let first = start();
+    assert_eq!(copies(), Some(4));
+    let traffic = Traffic::start(&pair, 500, Duration::from_millis(5));
+    traffic.until(100);
+    let ends = |running: Running| {
+        let (ended, _, said) = running.end();
+        assert!(ended.success() && said.contains("is left to a successor"), "{said}");
+    };
+    let second = start();
+    ends(first);
+    assert_eq!(copies(), Some(4), "the successor's rules copy");
+    // One without such a rule keeps the hooks, and copies nothing.
+    std::fs::write(&path, slow("")).unwrap();
+    let third = start();
+    ends(second);
+    assert_eq!(copies(), Some(0));
+    // One that has it again.
+    std::fs::write(&path, slow("dns-name = \"*.example.com\"")).unwrap();
+    let fourth = start();
+    ends(third);
+    assert_eq!(copies(), Some(4));
+    succeeds(&pair, &["set", "class", "rest", "rate", "8mbit", at[0], at[1]]);
+    let arrivals = traffic.stop();
+    assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0));
+    fourth.signal(libc::SIGINT);
+    let (ended, _, said) = fourth.end();
+    assert!(ended.success(), "{said}");
+    assert_eq!(copies(), None);
     Ended::Passed
 }
 

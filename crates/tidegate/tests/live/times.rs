@@ -42,6 +42,16 @@ pub fn a_rule_begins_at_its_hour_and_no_packet_is_lost() -> Ended {
     };
     let before = status();
     assert!(before.contains("does not hold now, until"), "{before}");
+    // What it would be at another time, by the rules of the running shaper.
+    let at_nine = ["explain", "--live", "--source", "192.0.2.7", "--destination", "198.51.100.1", "--protocol", "udp"];
+    let explained = |time| succeeds(&pair, &[&at_nine[..], &["--time", time, at[0], at[1]]].concat());
+    let morning = explained("2026-11-30 09:00");
+    assert!(
+        morning.contains("yes when is within its times") && morning.ends_with("class work on mon 09:00\n"),
+        "{morning}"
+    );
+    let evening = explained("2026-11-30 19:00");
+    assert!(evening.contains("class rest on mon 19:00: no rule matches"), "{evening}");
     let traffic = Traffic::start(&pair, 500, Duration::from_millis(5));
     traffic.until(100);
     assert_eq!(packets("work"), 0, "{}", status());
@@ -106,6 +116,13 @@ pub fn a_quota_is_used_up_outlives_a_crash_and_begins_anew() -> Ended {
     std::thread::sleep(Duration::from_millis(1_500));
     let (first, table) = (used(), succeeds(&pair, &["status", at[0], at[1]]));
     assert!(table.contains("used up, so that later rules decide; anew on"), "{table}");
+    let rules = succeeds(&pair, &["status", "--rules", at[0], at[1]]);
+    let row = rules.lines().find(|line| line.contains("allowance")).unwrap_or_else(|| panic!("{rules}"));
+    assert!(row.contains("fast") && row.ends_with("off") && !row.contains(" 0 B "), "{rules}");
+    let seen = status()["directions"][0]["rules"][0].clone();
+    let (packets, bytes) = (seen["packets"].as_u64().expect("a count"), seen["bytes"].as_u64().expect("a count"));
+    assert_eq!(bytes, first, "{seen}");
+    assert!(packets > 150 && bytes / packets > 500 && seen["in_force"] == false, "{seen}");
     // 106 kB a second, which are seen to within two seconds.
     assert!((100_000..450_000).contains(&first), "{first}");
     std::thread::sleep(Duration::from_millis(1_500));
@@ -141,5 +158,36 @@ pub fn a_quota_is_used_up_outlives_a_crash_and_begins_anew() -> Ended {
     running.says("rule 1 (allowance) has used 0 B");
     assert_eq!(used(), 0);
     running.stops();
+    Ended::Passed
+}
+
+/// A rule for both directions: what it has used is told once, by the log and by `status`.
+pub fn a_quota_of_both_directions_is_told_once() -> Ended {
+    let (pair, scratch) = (Pair::new(), Folder::new("shared"));
+    let classes = |way: &str| {
+        format!(
+            "[[{way}.class]]\nname = \"fast\"\nrate = \"4mbit\"\n\
+             [[{way}.class]]\nname = \"rest\"\nrate = \"4mbit\"\ndefault = true\n"
+        )
+    };
+    let rule = "[[rule]]\nname = \"allowance\"\nclass = \"fast\"\nprotocol = \"udp\"\nquota = \"100kB/day\"\n";
+    let file = scratch.write("shared.toml", format!("version = 1\n{}{}{rule}", classes("up"), classes("down")));
+    let (path, socket) = (file.to_str().unwrap(), scratch.0.join("s"));
+    let at = ["--control", socket.to_str().unwrap()];
+    let mut run = command(&pair, &["run", path, "--interface", DEVICE, at[0], at[1]]);
+    run.arg("--history").arg(scratch.0.join("state"));
+    let mut running = Running::start(run);
+    running.says("control socket");
+    let traffic = Traffic::start(&pair, 500, Duration::from_millis(5));
+    running.says("both directions: rule 1 (allowance) has used up");
+    std::thread::sleep(Duration::from_millis(2_500));
+    let status = succeeds(&pair, &["status", at[0], at[1]]);
+    assert_eq!(status.matches("(allowance)").count(), 1, "{status}");
+    assert!(status.contains("both directions: rule 1 (allowance)"), "{status}");
+    let rules = succeeds(&pair, &["status", "--rules", at[0], at[1]]);
+    assert_eq!(rules.matches("allowance").count(), 2, "each direction counts what it matched: {rules}");
+    drop(traffic.stop());
+    let said = running.stops();
+    assert_eq!(said.matches("has used up").count(), 1, "{said}");
     Ended::Passed
 }

@@ -281,6 +281,10 @@ class _Calls:
         """Takes back the last change that was kept; called again, the one before."""
         return self.call("undo", **_given(locals()))
 
+    def notes(self, *, since_s: int | None = None) -> Any:
+        """The last changes and faults, the oldest first: ``{"notes": [{"time_s": ..., "kind": "change", "text": ...}]}``."""
+        return self.call("notes", **_given(locals()))
+
     def in_force(self, *, direction: str | None = None) -> Any:
         """The shaper file in force: ``{"text": ...}``."""
         return self.call("in-force", **_given(locals()))

@@ -7,11 +7,12 @@ use syn::{Attribute, Expr, ExprLit, Fields, Item, Lit, LitStr, Meta, Type};
 use tidegate_control::calls::CALLS;
 
 /// The files with the types that requests, replies and events consist of.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     include_str!("../../../src/calls/change.rs"),
     include_str!("../../../src/calls/events.rs"),
     include_str!("../../../src/calls/explain.rs"),
     include_str!("../../../src/calls/hosts.rs"),
+    include_str!("../../../src/calls/notes.rs"),
     include_str!("../../../src/calls/observation.rs"),
     include_str!("../../../src/calls/promise.rs"),
     include_str!("../../../src/calls/reserve.rs"),

@@ -82,6 +82,11 @@ impl Queue {
         &self.reports
     }
 
+    /// Has UDP datagrams from and to a port copied for a group of the packet log.
+    pub(super) fn copy(&mut self, port: u16, group: u16) -> Result<(), netlink::Error> {
+        self.rules.as_mut().map_or(Ok(()), |rules| rules.copy(port, group))
+    }
+
     fn retag(&mut self, spec: Spec) -> Result<Spec, StartError> {
         self.rules.as_mut().map_or(Ok(()), |rules| rules.retag(&spec)).map_err(permission)?;
         Ok(std::mem::replace(&mut self.spec, spec))

@@ -100,7 +100,8 @@ pub(in crate::shaping) fn start(
     warnings.extend(remove_disciplines(&running.interfaces, running.direction));
     queue.guard(&running, options.guardian.as_ref(), left);
     let (named, options) = (!options.interfaces.is_empty(), options.clone());
-    Ok(Shaping { running, backend: Box::new(queue), readiness, warnings, may_be_bypassed, named, options })
+    let (backend, copies) = (Box::new(queue), Default::default());
+    Ok(Shaping { running, backend, readiness, warnings, may_be_bypassed, named, options, copies })
 }
 
 /// Looks for what would carry packets past the rules of these interfaces; see [`check_bypass`].

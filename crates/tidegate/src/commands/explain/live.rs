@@ -9,9 +9,13 @@ use tidegate_control::Client;
 use tidegate_control::calls::{DirectionObservation, Explain, Explained, Flow, FlowObservation, Flows, InForce};
 use tidegate_core::Dscp;
 use tidegate_core::classify::Fields;
+use tidegate_engine::Names;
 use tidegate_live::shaping::Addresses;
 use tidegate_replay::explain::{self, Belongs};
+use tidegate_replay::run::{Run, Settings};
+use tidegate_units::Instant;
 
+use super::names::End;
 use super::output::{print_belongs, print_rules, print_state};
 use super::{Args, fields, names};
 use crate::{Failure, output};
@@ -19,7 +23,8 @@ use crate::{Failure, output};
 /// Queries the running shaper.
 pub fn explain(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let mut client = args.connect.open()?;
-    let args = &completed(args, &mut client)?;
+    let known = names::of_hosts(args, &mut client)?;
+    let args = &completed(&names::resolved(args, known)?, &mut client)?;
     let described = fields(args)?;
     let explained = client.explain(&request(args))?;
     let text = client.in_force(&InForce { direction: Some(explained.direction.clone()) })?;
@@ -31,6 +36,12 @@ pub fn explain(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         );
     }
     let named = names::of_running(&config, &explained.direction, &mut client)?;
+    // A reservation precedes the rules of the file at all times.
+    if args.time.is_some() && !is_reservation(explained.rule, &config) {
+        let names = known_names(&config, named);
+        let fields = recorded_fields(&explained, described);
+        return at_another_time(args, (&config, &explained.direction), fields, names, &mut client, out);
+    }
     let belongs = belongs(&explained, &config, described, named);
     if args.json {
         let state = serde_json::to_value(&explained).map_err(std::io::Error::from)?;
@@ -53,11 +64,11 @@ pub fn explain(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 
 fn request(args: &Args) -> Explain {
     Explain {
-        direction: args.way.clone(),
+        direction: args.direction.clone(),
         protocol: args.protocol().map(tidegate_control::calls::Protocol),
-        source: args.source,
+        source: args.source(),
         source_port: args.source_port,
-        destination: args.destination,
+        destination: args.destination(),
         destination_port: args.destination_port,
         dscp: args.dscp.map(Dscp::value),
         mark: args.mark,
@@ -75,9 +86,9 @@ fn is_reservation(rule: Option<u32>, config: &Config) -> bool {
     rule.is_some_and(|rule| rule as usize > config.rules.len())
 }
 
-/// Compares the rules with the packet that is described. Where the shaper knows the flow, the packet has the fields of its record.
-fn belongs(explained: &Explained, config: &Config, described: Fields, named: Addresses) -> Belongs {
-    let fields = match &explained.seen {
+/// The fields of the packet that is described. Where the shaper knows the flow, they are those of its record.
+fn recorded_fields(explained: &Explained, described: Fields) -> Fields {
+    match &explained.seen {
         Some(seen) if explained.recorded => Fields {
             dscp: seen.dscp.and_then(Dscp::new).unwrap_or_default(),
             uid: seen.flow.uid,
@@ -86,15 +97,14 @@ fn belongs(explained: &Explained, config: &Config, described: Fields, named: Add
             ..described
         },
         _ => described,
-    };
-    let off = explained.rules_off.iter().map(|rule| rule.saturating_sub(1)).collect();
-    let mut names = tidegate_engine::Names { off, named, ..tidegate_engine::Names::default() };
-    names.macs = tidegate_live::shaping::devices(config).unwrap_or_default();
-    for user in config.rules.iter().flat_map(|rule| &rule.matches.users) {
-        if let User::Name(name) = user {
-            names.users.insert(name.clone(), tidegate_live::shaping::user_number(name).unwrap_or(u32::MAX));
-        }
     }
+}
+
+/// Compares the rules with the packet.
+fn belongs(explained: &Explained, config: &Config, described: Fields, named: Addresses) -> Belongs {
+    let fields = recorded_fields(explained, described);
+    let mut names = known_names(config, named);
+    names.off = explained.rules_off.iter().map(|rule| rule.saturating_sub(1)).collect();
     let chosen = explained.now.as_ref().map_or(explained.rule, |now| now.rule);
     Belongs {
         fields,
@@ -103,6 +113,48 @@ fn belongs(explained: &Explained, config: &Config, described: Fields, named: Add
         by_default: explained.rule.is_none(),
         flow: u64::from_str_radix(&explained.flow.key, 16).unwrap_or_default(),
     }
+}
+
+/// What the names in rules stand for.
+fn known_names(config: &Config, named: Addresses) -> Names {
+    let mut names = Names { named, ..Names::default() };
+    names.macs = tidegate_live::shaping::devices(config).unwrap_or_default();
+    for user in config.rules.iter().flat_map(|rule| &rule.matches.users) {
+        if let User::Name(name) = user {
+            names.users.insert(name.clone(), tidegate_live::shaping::user_number(name).unwrap_or(u32::MAX));
+        }
+    }
+    names
+}
+
+/// Says what the rules of the running shaper choose for a packet at the time of the options. The state of queues is of now, and is
+/// left out.
+fn at_another_time(
+    args: &Args,
+    (config, direction): (&Config, &str),
+    fields: Fields,
+    names: Names,
+    client: &mut Client,
+    out: &mut dyn Write,
+) -> Result<(), Failure> {
+    let status = client.status()?;
+    let of_direction = status.directions.iter().filter(|one| one.name == direction);
+    let used_up = of_direction.flat_map(|one| &one.quotas).filter(|quota| quota.is_used_up());
+    let mut settings = Settings::seeded(args.seed);
+    settings.setup.names = Names { off: config.rules_off(args.minute()), interfaces: true, ..names };
+    settings.setup.names.off.extend(used_up.map(|quota| quota.rule - 1));
+    settings.invent_names(config);
+    let run = Run::new(config, &settings, Instant::ZERO).map_err(|error| Failure::Failed(error.to_string()))?;
+    let belongs = explain::belongs(&run, config, &settings.setup.names, &fields);
+    names::warn_of_time(config);
+    if args.json {
+        let moment = args.minute().to_string();
+        writeln!(out, "{:#}", json!({ "belongs": belongs.json(), "at": moment }))?;
+        return Ok(());
+    }
+    print_rules(out, &belongs)?;
+    let by = if belongs.by_default { ": no rule matches, and it is the default" } else { "" };
+    Ok(writeln!(out, "class {} on {}{by}", belongs.class, args.minute())?)
 }
 
 /// The class and the rule that the shaper recorded, and those that the rules choose now if they differ.
@@ -137,14 +189,15 @@ fn completed(args: &Args, client: &mut Client) -> Result<Args, Failure> {
     if !is_flow.contains(&true) || (!is_flow.contains(&false) && args.protocol.is_some()) {
         return Ok(args);
     }
-    let seen = client.flows(&Flows { direction: args.way.clone(), limit: Some(Flows::MOST), ..Flows::default() })?;
+    let seen =
+        client.flows(&Flows { direction: args.direction.clone(), limit: Some(Flows::MOST), ..Flows::default() })?;
     let wanted = |flow: &Flow| {
         fn is<T: PartialEq>(asked: Option<T>, has: Option<T>) -> bool {
             asked.is_none() || asked == has
         }
         is(args.protocol.map(|protocol| protocol.0), flow.protocol.map(|protocol| protocol.0))
-            && is(args.source, flow.source)
-            && is(args.destination, flow.destination)
+            && is(args.source(), flow.source)
+            && is(args.destination(), flow.destination)
             && is(args.source_port, flow.source_port)
             && is(args.destination_port, flow.destination_port)
     };
@@ -160,10 +213,11 @@ fn completed(args: &Args, client: &mut Client) -> Result<Args, Failure> {
         n => format!(", the fastest of {} that have this", n + 1),
     };
     message!("{direction}: {}{others}", fastest.flow);
-    (args.source, args.destination) = (fastest.flow.source, fastest.flow.destination);
+    (args.source, args.destination) =
+        (fastest.flow.source.map(End::Address), fastest.flow.destination.map(End::Address));
     (args.source_port, args.destination_port) = (fastest.flow.source_port, fastest.flow.destination_port);
     args.protocol = fastest.flow.protocol.map(|protocol| Protocol(protocol.0));
     args.uid = args.uid.or(fastest.flow.uid);
-    args.way = Some(direction.clone());
+    args.direction = Some(direction.clone());
     Ok(args)
 }

@@ -1,10 +1,21 @@
-//! The addresses of the names that rules have.
+//! The addresses of names: of those that rules have, and of those on the command line.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::str::FromStr;
 
 use tidegate_config::shaper::{Config, Named};
+use tidegate_config::values::HostName;
 use tidegate_control::Client;
+use tidegate_control::calls::{Flows, NameStatus};
+use tidegate_live::leases;
 use tidegate_live::shaping::{Addresses, leased};
 
+use super::Args;
 use crate::Failure;
+
+/// The most names that a refusal lists.
+const LISTED: usize = 8;
 
 /// The addresses that leases have; only a running shaper has seen answers.
 pub fn without_running(file: &str, config: &Config) -> Addresses {
@@ -34,4 +45,120 @@ pub fn of_running(config: &Config, direction: &str, client: &mut Client) -> Resu
         of_name.flat_map(|one| &one.addresses).copied().collect()
     };
     Ok(names.map(|name| (name.clone(), addresses(&name))).collect())
+}
+
+/// An end of a packet, as it is given on the command line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum End {
+    /// Its address.
+    Address(IpAddr),
+    /// The name of a host.
+    Name(HostName),
+}
+
+impl End {
+    /// The address; none for a name.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Address(address) => Some(*address),
+            Self::Name(_) => None,
+        }
+    }
+}
+
+impl FromStr for End {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        // A wrong address is no name: names have a letter.
+        let is_name = text.bytes().any(|c| c.is_ascii_alphabetic()) && !text.contains([':', '/']);
+        let name = is_name.then(|| text.parse().ok()).flatten();
+        name.map(Self::Name).ok_or_else(|| format!("`{text}` is neither an address nor the name of a host"))
+    }
+}
+
+/// The hosts that a running shaper sees or that its rules name, with their names, if the options name any.
+pub fn of_hosts(args: &Args, client: &mut Client) -> Result<Vec<(IpAddr, String)>, Failure> {
+    let is_named = |end: &Option<End>| matches!(end, Some(End::Name(_)));
+    if !is_named(&args.source) && !is_named(&args.destination) {
+        return Ok(Vec::new());
+    }
+    let hosts = client.flows(&Flows { limit: Some(1), ..Flows::default() })?.hosts;
+    let seen = hosts.into_iter().filter_map(|host| Some((host.address, host.name?)));
+    let of_rule = |one: NameStatus| one.addresses.into_iter().map(move |address| (address, one.name.clone()));
+    let names = client.status()?.directions.into_iter().flat_map(|one| one.names);
+    Ok(names.filter(|one| one.key == "host-name").flat_map(of_rule).chain(seen).collect())
+}
+
+/// The options with addresses in the place of names: those that are `known`, and those of leases and `/etc/hosts`.
+pub fn resolved(args: &Args, known: Vec<(IpAddr, String)>) -> Result<Args, Failure> {
+    let mut args = args.clone();
+    let ends = [&args.source, &args.destination];
+    if !ends.iter().any(|end| matches!(end, Some(End::Name(_)))) {
+        return Ok(args);
+    }
+    let mut known: BTreeSet<(IpAddr, String)> = known.into_iter().collect();
+    // The name of this machine may stand there with an address of loopback, which no packet on a line has.
+    known.extend(leases::read().into_iter().filter(|(address, _)| !address.is_loopback()));
+    let [source, destination] = ends.map(|end| end.as_ref().map(|end| addresses(end, &known)).transpose());
+    let (source, destination) = (source?, destination?);
+    // Both ends have the same version where that is possible, IPv4 before IPv6.
+    let first = |of: &Option<Vec<IpAddr>>, other: &Option<Vec<IpAddr>>| {
+        let fits =
+            |one: &&IpAddr| other.as_ref().is_none_or(|all| all.iter().any(|two| two.is_ipv4() == one.is_ipv4()));
+        of.as_ref().and_then(|all| all.iter().find(fits).or(all.first())).copied().map(End::Address)
+    };
+    (args.source, args.destination) = (first(&source, &destination), first(&destination, &source));
+    Ok(args)
+}
+
+/// The addresses of an end, of which there is one at least.
+fn addresses(end: &End, known: &BTreeSet<(IpAddr, String)>) -> Result<Vec<IpAddr>, Failure> {
+    let name = match end {
+        End::Address(address) => return Ok(vec![*address]),
+        End::Name(name) => name,
+    };
+    let found: Vec<IpAddr> = known.iter().filter(|(_, other)| name.is(other)).map(|(address, _)| *address).collect();
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let names: BTreeSet<&str> = known.iter().map(|(_, name)| name.as_str()).collect();
+    let listed: Vec<&str> = names.iter().copied().take(LISTED).collect();
+    let more = if names.len() > LISTED { ", ..." } else { "" };
+    Err(Failure::Usage(format!(
+        "no address is known here for `{name}`; give its address, or one of the names in leases and /etc/hosts: {}{more}",
+        listed.join(", ")
+    )))
+}
+
+/// Says so where no rule depends on the time that was given.
+pub fn warn_of_time(config: &Config) {
+    if config.rules.iter().all(|rule| rule.matches.when.is_empty()) {
+        message!("tidegate: no rule has `when`, so nothing depends on --time");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_an_address_or_a_name_that_is_known() {
+        let known: BTreeSet<(IpAddr, String)> = [("192.0.2.7", "anna-laptop.lan"), ("2001:db8::7", "anna-laptop.lan")]
+            .map(|(address, name)| (address.parse().unwrap(), name.to_owned()))
+            .into();
+        let found = |text: &str| addresses(&text.parse::<End>().unwrap(), &known).map(|all| all[0].to_string());
+        assert_eq!(found("Anna-Laptop").unwrap(), "192.0.2.7");
+        assert_eq!(found("2001:db8::1").unwrap(), "2001:db8::1");
+        let refused = found("anne").unwrap_err().to_string();
+        assert!(
+            refused.contains("no address is known here for `anne`") && refused.contains("anna-laptop.lan"),
+            "{refused}"
+        );
+        for wrong in ["192.0.2.300", "192.0.2.0/24", "2001:db8::zz", ""] {
+            assert!(wrong.parse::<End>().is_err(), "{wrong}");
+        }
+    }
 }

@@ -100,14 +100,14 @@ mod tests {
         let word = |speaker, process, text: &str| Word { nanos: 1, speaker, process, text: text.into() };
         let words = [
             word(Speaker::Guardian, 8, "watches process 7"),
-            word(Speaker::Daemon, 7, "uid 0, process 12: set class calls rate 8mbit: in force"),
+            word(Speaker::Daemon, 7, "root (uid 0), process 12: set class calls rate 8mbit: in force"),
             word(Speaker::Guardian, 8, "process 7 has ended unexpectedly; packets pass unshaped"),
         ];
         assert_eq!(process_of(&words), Some(7));
         let text = lines("gone".into(), &words, |process| process == 8, true);
         assert!(text.contains("its guardian, process 8, lets packets pass unshaped and waits"), "{text}");
         assert!(
-            text.contains("guardian 8: process 7 has ended unexpectedly") && text.contains("daemon 7: uid 0"),
+            text.contains("guardian 8: process 7 has ended unexpectedly") && text.contains("daemon 7: root (uid 0)"),
             "{text}"
         );
         let text = lines("gone".into(), &words, |_| false, true);

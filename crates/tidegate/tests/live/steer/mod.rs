@@ -110,6 +110,7 @@ pub fn classes_and_rules_come_and_go_while_packets_wait() -> Ended {
     let finished = stage.run(&["add", "rule", "backup", "destination-port", "5004"]);
     assert_eq!(finished.code, Some(0), "{}", finished.err);
     assert!(finished.out.contains("+ rule class backup, destination-port 5004"), "{}", finished.out);
+    assert!(finished.err.contains("the new rule is rule 1, before the others"), "{}", finished.err);
     stage.until("the flow in its new class", |stage| {
         let counts = stage.status();
         let backup = &counts["directions"][0]["classes"][2];
@@ -132,6 +133,28 @@ pub fn classes_and_rules_come_and_go_while_packets_wait() -> Ended {
     whole(&traffic.stop());
     stage.end();
     measured.ended()
+}
+
+fn own_uid() -> u32 {
+    std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap())
+}
+
+/// Who made the last change, as `undo` and `events --since` have it.
+fn the_author_is_found_afterwards(stage: &Stage) {
+    let shown: Value = serde_json::from_str(&stage.does(&["undo", "--dry-run", "--json"])).unwrap();
+    let change = &shown["undone"];
+    assert_eq!(change["command"], "set class media rate 4mbit", "{shown}");
+    let uid = own_uid();
+    assert!(change["uid"] == uid && change["author"].as_str().unwrap().contains(&format!("(uid {uid}), process ")));
+    let kept = stage.does(&["events", "--since", "1h"]);
+    let is_change = |line: &&str| line.contains(" change ") && line.contains("set class media rate 4mbit: in force: ");
+    // Where the namespace of the machine cannot be told from this one, there are changes of an earlier run, too.
+    assert!(
+        kept.lines().rev().find(is_change).is_some_and(|line| line.contains(&format!("(uid {uid}), process "))),
+        "{kept}"
+    );
+    let late_ones = stage.does(&["events", "--since", "2100-01-01 00:00"]);
+    assert_eq!(late_ones, "", "nothing is of the future");
 }
 
 pub fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
@@ -188,6 +211,7 @@ pub fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
     // Changes that were kept are taken back one by one, the confirmed one as well.
     let shown = stage.does(&["undo", "--dry-run"]);
     assert!(shown.contains("class media: rate 4.00 Mbit/s -> 500 kbit/s"), "{shown}");
+    the_author_is_found_afterwards(&stage);
     assert_eq!(stage.rate("media"), Some(4_000_000));
     stage.does(&["undo"]);
     assert_eq!(stage.rate("media"), Some(500_000));
@@ -203,9 +227,9 @@ pub fn a_change_on_trial_goes_back_unless_it_is_confirmed() -> Ended {
     let counts = (times("was taken back"), times("is confirmed"), times("set class media rate"));
     assert_eq!(counts, (4 + late, 1, 5 + late), "{printed}");
     // Who, by which command, and what.
-    let uid = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap());
+    let uid = own_uid();
     let audit = |line: &str| {
-        line.contains(&format!("uid {uid}, process "))
+        line.contains(&format!("(uid {uid}), process "))
             && line.contains("--confirm 2s: in force, on trial: class media: rate 1.00 Mbit/s -> 500 kbit/s")
     };
     assert!(printed.lines().any(audit), "{printed}");
