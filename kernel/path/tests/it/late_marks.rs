@@ -1,19 +1,21 @@
 //! What it changes that a discipline in the kernel cannot write to a packet: a mark that an AQM decides on is owed by the queue, and
 //! the next packet that arrives for this queue and can carry a mark gets it (`kernel/marks.h`). The signal waits behind the queue,
-//! where one given at departure is ahead of it. The same senders over the same disciplines, both ways.
+//! where one given at departure is ahead of it. The step of a class marks what arrives as it would have marked the packet of the
+//! flow that left last. The same senders over the same disciplines, both ways.
 //!
 //! `TIDEGATE_TESTS=nightly cargo test -p tidegate-kernel --test it late_marks -- --nocapture` prints the table of the chapter *In the
 //! kernel* for round trips of 5, 20 and 100 ms; a short run takes that of 20 ms.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_config::discipline::{self, Kind, Site};
 use tidegate_config::{Diagnostics, Source, record};
 use tidegate_core::{
     AnyPacket, Backlog, Bytes, ClassId, Colour, Deadline, DropReason, Dscp, Ecn, Event, FlowKey, Instant, Outlet,
-    Packet, Qdisc, Queued, Span, codel, fq_codel, pie,
+    Packet, Qdisc, Queued, Span, codel, drr, fq_codel, pie,
 };
+use tidegate_core::step::Step;
 use tidegate_sim::scenario::Scenario;
 
 /// A mark that was owed for longer is not given, as in `marks.h`.
@@ -24,6 +26,9 @@ const LONGEST_OWED: Span = Span::from_secs(1);
 struct Owed {
     now: Instant,
     queues: HashMap<u64, (u64, Instant)>,
+    /// Whether the packet that leaves is marked; and the queues whose last packet was.
+    marks: bool,
+    stepped: HashSet<u64>,
 }
 
 type Shared = Arc<Mutex<Owed>>;
@@ -60,6 +65,7 @@ impl Packet for Unwritable {
         }
         let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
         let now = owed.now;
+        owed.marks = true;
         let entry = owed.queues.entry(self.queue).or_default();
         *entry = (entry.0 + 1, now);
         true
@@ -79,6 +85,8 @@ struct Late {
     inner: Box<dyn Qdisc<Unwritable>>,
     /// Whether each flow has a queue that owes its marks.
     by_flow: bool,
+    /// Whether it marks by a step.
+    steps: bool,
     owed: Shared,
 }
 
@@ -87,6 +95,12 @@ impl Late {
     fn pay(&self, now: Instant, queue: u64, packet: &mut AnyPacket, out: &mut dyn Outlet<AnyPacket>) {
         let mut owed = self.owed.lock().unwrap_or_else(PoisonError::into_inner);
         owed.now = now;
+        if self.steps {
+            if owed.stepped.contains(&queue) && packet.ecn() == Ecn::Ect1 && packet.mark_ce() {
+                out.event(Event::Marked { flow: packet.flow().flow });
+            }
+            return;
+        }
         let Some((marks, at)) = owed.queues.get_mut(&queue) else { return };
         if now.since(*at) > LONGEST_OWED {
             *marks = 0;
@@ -106,8 +120,16 @@ impl Qdisc<AnyPacket> for Late {
         self.inner.enqueue(now, packet, &mut Unwrapping(out))
     }
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<AnyPacket>) -> Option<AnyPacket> {
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner).now = now;
-        self.inner.dequeue(now, &mut Unwrapping(out)).map(|packet| packet.packet)
+        let owed = || self.owed.lock().unwrap_or_else(PoisonError::into_inner);
+        (owed().now, owed().marks) = (now, false);
+        let Unwritable { packet, queue, .. } = self.inner.dequeue(now, &mut Unwrapping(out))?;
+        let mut owed = owed();
+        if owed.marks {
+            owed.stepped.insert(queue);
+        } else {
+            owed.stepped.remove(&queue);
+        }
+        Some(packet)
     }
     fn deadline(&self, now: Instant) -> Deadline {
         self.inner.deadline(now)
@@ -131,10 +153,15 @@ impl Kind for LateMarks {
         let inner: Box<dyn Qdisc<Unwritable>> = match self.of.as_str() {
             "codel" => Box::new(codel::CoDel::new(codel::Params::default()).expect("valid")),
             "fq-codel" => Box::new(fq_codel::FqCodel::new(fq_codel::Params::default()).expect("valid")),
+            "drr" => {
+                let step = Some(Step::at(Span::from_millis(1)));
+                Box::new(drr::Drr::new(drr::Params { step, ..drr::Params::default() }).expect("valid"))
+            }
             "pie" => Box::new(pie::Pie::new(pie::Params::default(), 1, "late").expect("valid")),
             other => panic!("{other}"),
         };
-        Box::new(Late { inner, by_flow: self.of == "fq-codel", owed: Shared::default() })
+        let steps = self.of == "drr";
+        Box::new(Late { inner, by_flow: steps || self.of == "fq-codel", steps, owed: Shared::default() })
     }
 }
 
@@ -150,7 +177,7 @@ struct Outcome {
     dropped: f64,
 }
 
-fn run(queue: &str, milliseconds: u64, flows: u64) -> Outcome {
+fn run(queue: &str, milliseconds: u64, flows: u64, congestion: &str) -> Outcome {
     let seconds = if milliseconds < 100 { 20 } else { 40 };
     let text = format!(
         "version = 1\nduration = \"{seconds}s\"\nwarm-up = \"{}s\"\nhosts = [\"a\", \"b\"]\nrouters = [\"r\", \"s\"]\n\
@@ -159,9 +186,11 @@ fn run(queue: &str, milliseconds: u64, flows: u64) -> Outcome {
          [[link]]\nfrom = \"s\"\nto = \"b\"\nrate = \"1gbit\"\ndelay = \"0s\"\nlimit = 100000\n\
          [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\ncount = {flows}\nport = 6000\njitter = \"100ms\"\n\
          workload = {{ kind = \"bulk\" }}\n\
-         tcp = {{ congestion = \"cubic\", mss = \"1452B\", window = \"16MiB\", min-rto = \"200ms\", ecn = true }}\n",
+         tcp = {{ congestion = \"{congestion}\", mss = \"1452B\", window = \"16MiB\", min-rto = \"200ms\"{} }}\n",
         seconds / 2,
         milliseconds * 500,
+        // Prague has its own.
+        if congestion == "prague" { "" } else { ", ecn = true" },
     );
     let (source, mut diagnostics) = (Source::new("late.toml", &text), Diagnostics::new());
     let scenario = Scenario::load(&source, None, &mut diagnostics);
@@ -188,16 +217,23 @@ fn a_mark_that_is_given_at_the_next_arrival_costs_little() {
     println!(
         "| discipline | round trip | flows | used | mean wait | p99 | marks | drops |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
     );
-    for kind in ["codel", "fq-codel", "pie"] {
+    for (kind, more, congestion) in [
+        ("codel", "", "cubic"),
+        ("fq-codel", "", "cubic"),
+        ("pie", "", "cubic"),
+        ("drr", ", l4s-step = \"1ms\"", "prague"),
+    ] {
         for &milliseconds in round_trips {
             for flows in [1, 10] {
-                let at_once = run(&format!("{{ kind = \"{kind}\" }}"), milliseconds, flows);
-                let late = run(&format!("{{ kind = \"late-marks\", of = \"{kind}\" }}"), milliseconds, flows);
+                let at_once = run(&format!("{{ kind = \"{kind}\"{more} }}"), milliseconds, flows, congestion);
+                let late = format!("{{ kind = \"late-marks\", of = \"{kind}\" }}");
+                let late = run(&late, milliseconds, flows, congestion);
                 let pair = |of: fn(&Outcome) -> f64, digits: usize| {
                     format!("{:.digits$} → {:.digits$}", of(&at_once), of(&late))
                 };
                 println!(
-                    "| `{kind}` | {milliseconds} ms | {flows} | {} | {} ms | {} ms | {} | {} |",
+                    "| `{kind}`{} | {milliseconds} ms | {flows} | {} | {} ms | {} ms | {} | {} |",
+                    more.replace(", ", " with "),
                     pair(|r| r.used, 3),
                     pair(|r| r.mean, 1),
                     pair(|r| r.p99, 1),
