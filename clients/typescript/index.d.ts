@@ -10,6 +10,8 @@ export function find(name?: string): Promise<string>;
 
 /** A call that the shaper refused. Its message has the cause and the remedy. */
 export class Refusal extends Error {
+  /** From the error of a reply. */
+  constructor(error: { code: string; message: string; help?: string });
   /** For programs: one of `Code`, or one of a newer shaper. */
   readonly code: string;
   /** The remedy, where there is one. */

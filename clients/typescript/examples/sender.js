@@ -43,7 +43,7 @@ for (const end = Date.now() + 60_000; Date.now() < end; ) {
 client.close();
 socket.close();
 
-/** @returns {never} */
+/** @param {Error} error @returns {never} */
 function failed(error) {
   console.error(error.message);
   process.exit(1);
