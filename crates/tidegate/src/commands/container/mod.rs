@@ -61,6 +61,9 @@ struct Error {
     details: String,
 }
 
+/// A direction, and the edits that remove from it what a container has.
+type Removal = (Option<String>, Vec<Edit>);
+
 /// What must change for a command to succeed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Problem {
@@ -206,7 +209,7 @@ impl Shaper {
     }
 
     /// The directions that are meant, each with the edits that remove from it what the container has.
-    fn directions(&self, client: &mut Client, name: &str) -> Result<Vec<(Option<String>, Vec<Edit>)>, Error> {
+    fn directions(&self, client: &mut Client, name: &str) -> Result<Vec<Removal>, Error> {
         let mut directions = vec![self.direction.clone()];
         if self.direction.is_none() {
             let names: Vec<String> = client.status()?.directions.into_iter().map(|direction| direction.name).collect();
