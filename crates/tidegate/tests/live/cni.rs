@@ -311,6 +311,42 @@ pub fn the_tools_of_cni_run_the_plugin() -> Ended {
     Ended::Passed
 }
 
+/// Runs a command in the processes of the left host.
+fn at_left(stage: &Stage, program: &str, arguments: &[&str]) {
+    let mut command = stage.pair.left.command(program).unwrap();
+    assert!(command.args(arguments).status().unwrap().success(), "{program} {arguments:?}");
+}
+
+/// Joins a container to the left host, which forwards what it sends. It has no address yet.
+fn join(stage: &Stage, pid: &str) {
+    at_left(stage, "ip", &["link", "add", "pod0", "type", "veth", "peer", "name", "eth0", "netns", pid]);
+    at_left(stage, "ip", &["addr", "add", "10.88.0.1/24", "dev", "pod0"]);
+    at_left(stage, "ip", &["link", "set", "pod0", "up"]);
+    at_left(stage, "nsenter", &["-t", pid, "-n", "ip", "link", "set", "eth0", "up"]);
+    at_left(stage, "sh", &["-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"]);
+}
+
+/// The configuration of a bundle: in the network namespace `network` or that of the host, with the options of the hook.
+fn bundle(control: &str, network: Option<&str>, options: Option<&[&str]>, annotations: &Value) -> Value {
+    let own = ["tidegate", "oci", "--control", control];
+    let hook = |more: &[&str]| {
+        let args = [&own[..], more].concat();
+        json!([{ "path": env!("CARGO_BIN_EXE_tidegate"), "args": args }])
+    };
+    let namespace = network.map_or_else(|| json!({ "type": "ipc" }), |path| json!({ "type": "network", "path": path }));
+    let hooks =
+        options.map_or_else(|| json!({}), |options| json!({ "createRuntime": hook(options), "poststop": hook(&[]) }));
+    json!({
+        "ociVersion": "1.0.2",
+        "process": { "cwd": "/", "args": ["/bin/busybox", "sleep", "600"], "user": { "uid": 0, "gid": 0 } },
+        "root": { "path": "rootfs" },
+        "mounts": [{ "destination": "/proc", "type": "proc", "source": "proc" }],
+        "linux": { "namespaces": [{ "type": "mount" }, { "type": "pid" }, namespace] },
+        "annotations": annotations,
+        "hooks": hooks,
+    })
+}
+
 /// runc starts a container with our hooks: its packets are in its class, and the rule goes with it.
 pub fn runc_runs_the_hooks() -> Ended {
     let Some(runc) = installed("runc", &["/usr/sbin"]) else {
@@ -322,53 +358,18 @@ pub fn runc_runs_the_hooks() -> Ended {
     let stage = Stage::new(SHAPER);
     let container = Container::new(&stage);
     let pid = container.0.id().to_string();
-    let ip = |namespace: &[&str], words: &str| {
-        let mut command = stage.pair.left.command("nsenter").unwrap();
-        command.args(namespace).arg("ip").args(words.split(' '));
-        assert!(command.status().unwrap().success(), "ip {words}");
-    };
-    let inside = ["-t", &pid, "-n"];
-    let mut link = stage.pair.left.command("ip").unwrap();
-    assert!(
-        link.args(["link", "add", "pod0", "type", "veth", "peer", "name", "eth0", "netns", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
-    let here = ["--"];
-    ip(&here, "addr add 10.88.0.1/24 dev pod0");
-    ip(&here, "link set pod0 up");
-    ip(&inside, "link set eth0 up");
-    let mut forward = stage.pair.left.command("sh").unwrap();
-    assert!(forward.args(["-c", "echo 1 >/proc/sys/net/ipv4/ip_forward"]).status().unwrap().success());
+    join(&stage, &pid);
 
-    let bundle = stage.scratch.0.join("bundle");
-    std::fs::create_dir_all(bundle.join("rootfs/bin")).unwrap();
-    std::fs::copy(busybox, bundle.join("rootfs/bin/busybox")).unwrap();
-    let write = |network: Option<&str>, options: &[&str], annotations: Value| {
-        let tidegate = env!("CARGO_BIN_EXE_tidegate");
-        let control = stage.scratch.path("control");
-        let own = ["tidegate", "oci", "--control", &control];
-        let hook = |more: &[&str]| {
-            let args = [&own[..], more].concat();
-            json!([{ "path": tidegate, "args": args }])
-        };
-        let namespace =
-            network.map_or_else(|| json!({ "type": "ipc" }), |path| json!({ "type": "network", "path": path }));
-        let config = json!({
-            "ociVersion": "1.0.2",
-            "process": { "cwd": "/", "args": ["/bin/busybox", "sleep", "600"], "user": { "uid": 0, "gid": 0 } },
-            "root": { "path": "rootfs" },
-            "mounts": [{ "destination": "/proc", "type": "proc", "source": "proc" }],
-            "linux": { "namespaces": [{ "type": "mount" }, { "type": "pid" }, namespace] },
-            "annotations": annotations,
-            "hooks": if options == ["none"] { json!({}) } else { json!({ "createRuntime": hook(options), "poststop": hook(&[]) }) },
-        });
-        std::fs::write(bundle.join("config.json"), config.to_string()).unwrap();
+    let folder = stage.scratch.0.join("bundle");
+    std::fs::create_dir_all(folder.join("rootfs/bin")).unwrap();
+    std::fs::copy(busybox, folder.join("rootfs/bin/busybox")).unwrap();
+    let write = |network: Option<&str>, options: Option<&[&str]>, annotations: Value| {
+        let config = bundle(&stage.scratch.path("control"), network, options, &annotations);
+        std::fs::write(folder.join("config.json"), config.to_string()).unwrap();
     };
     let runc = |words: &[&str]| {
         let mut command = stage.pair.left.command(&runc).unwrap();
-        command.arg("--root").arg(stage.scratch.0.join("runc")).args(words).current_dir(&bundle).stdin(Stdio::null());
+        command.arg("--root").arg(stage.scratch.0.join("runc")).args(words).current_dir(&folder).stdin(Stdio::null());
         let log = stage.scratch.0.join("said");
         let file = std::fs::File::create(&log).unwrap();
         // The container has the output of runc, and lives on.
@@ -376,7 +377,7 @@ pub fn runc_runs_the_hooks() -> Ended {
         (status.success(), std::fs::read_to_string(log).unwrap())
     };
     let namespace = container.namespace();
-    write(Some(&namespace), &["none"], json!({}));
+    write(Some(&namespace), None, json!({}));
     let (starts, said) = runc(&["run", "--detach", "plain"]);
     if !starts {
         return Ended::Skipped(format!("runc starts no container here: {}", said.trim()));
@@ -384,18 +385,19 @@ pub fn runc_runs_the_hooks() -> Ended {
     assert!(runc(&["delete", "--force", "plain"]).0);
 
     // Without an address there is nothing to shape, and the container does not start; nor in the network of the host.
-    write(Some(&namespace), &["--class", "media"], json!({}));
+    write(Some(&namespace), Some(&["--class", "media"]), json!({}));
     let (starts, said) = runc(&["run", "--detach", "early"]);
     assert!(!starts && said.contains("no address yet"), "{said}");
-    write(None, &["--class", "media"], json!({}));
+    write(None, Some(&["--class", "media"]), json!({}));
     let (starts, said) = runc(&["run", "--detach", "host"]);
     assert!(!starts && said.contains("shares the network of the host"), "{said}");
-    ip(&inside, "addr add 10.88.0.2/24 dev eth0");
-    ip(&inside, "route add default via 10.88.0.1");
+    let inside = ["-t", &pid, "-n", "ip"];
+    at_left(&stage, "nsenter", &[&inside[..], &["addr", "add", "10.88.0.2/24", "dev", "eth0"]].concat());
+    at_left(&stage, "nsenter", &[&inside[..], &["route", "add", "default", "via", "10.88.0.1"]].concat());
 
     // Annotations set what the hook permits.
     let annotations = json!({ "tidegate.class": "media", "tidegate.at-most": "2mbit", "tidegate.minimum": "9mbit" });
-    write(Some(&namespace), &["--class", "rest", "--annotations", "class,at-most"], annotations.clone());
+    write(Some(&namespace), Some(&["--class", "rest", "--annotations", "class,at-most"]), annotations.clone());
     let (starts, said) = runc(&["run", "--detach", "camera"]);
     assert!(starts, "{said}");
     let file = stage.does(&["status", "--file"]);
@@ -410,7 +412,7 @@ pub fn runc_runs_the_hooks() -> Ended {
     stage.until("the end of the rule", |stage| stage.does(&["status", "--file"]) == SHAPER);
 
     // What does not fit is refused, and the container does not start.
-    write(Some(&namespace), &["--annotations", "minimum"], annotations);
+    write(Some(&namespace), Some(&["--annotations", "minimum"]), annotations);
     let (starts, said) = runc(&["run", "--detach", "greedy"]);
     assert!(!starts && said.contains("13mbit"), "{said}");
     assert_eq!(stage.does(&["status", "--file"]), SHAPER);
