@@ -110,6 +110,26 @@ pub fn a_container_has_its_terms_while_it_lives() -> Ended {
     Ended::Passed
 }
 
+/// A rule must not stay because the plugin cannot tell which shaper has it.
+pub fn of_several_shapers_one_must_be_named() -> Ended {
+    let scratch = tidegate_testbed::files::Folder::new("test");
+    std::fs::create_dir(scratch.0.join("tidegate")).unwrap();
+    let listen = |name: &str| std::os::unix::net::UnixListener::bind(scratch.0.join("tidegate").join(name)).unwrap();
+    let _sockets = [listen("eth0.sock"), listen("eth1.sock")];
+    for command in ["ADD", "DEL"] {
+        let mut plugin = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        plugin.arg("cni").env("XDG_RUNTIME_DIR", &scratch.0);
+        plugin.env("CNI_COMMAND", command).env("CNI_CONTAINERID", "abc").env("CNI_IFNAME", "eth0");
+        let mut child = plugin.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let network = json!({ "cniVersion": "1.0.0", "name": "pods", "class": "rest", "prevResult": previous() });
+        child.stdin.take().unwrap().write_all(network.to_string().as_bytes()).unwrap();
+        let (code, said) = end(child);
+        assert_eq!((code, &said["code"]), (1, &7.into()), "{command}: {said}");
+        assert!(said["details"].as_str().is_some_and(|text| text.contains("`interface`")), "{said}");
+    }
+    Ended::Passed
+}
+
 pub fn annotations_set_what_the_network_permits() -> Ended {
     let stage = Stage::new(SHAPER);
     let control = stage.scratch.path("control");

@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         #[once] cni::a_container_has_its_terms_while_it_lives,
         #[once] cni::annotations_set_what_the_network_permits,
         #[once] cni::a_container_is_shaped_in_both_directions,
+        #[once] cni::of_several_shapers_one_must_be_named,
         #[once] cni::the_tools_of_cni_run_the_plugin,
         #[once] cni::runc_runs_the_hooks,
         #[nightly] exec::downloads_keep_the_rate,

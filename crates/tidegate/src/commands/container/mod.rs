@@ -15,7 +15,7 @@ use rustix::fs::OFlags;
 use serde::Deserialize;
 use serde_json::json;
 use tidegate_control::calls::{Apply, Edit, InForce};
-use tidegate_control::{Client, ClientError, Place};
+use tidegate_control::{Client, ClientError, Place, PlaceError};
 use tidegate_units::Rate;
 
 use crate::commands::connect::connect;
@@ -181,7 +181,14 @@ impl Shaper {
             (None, Some(interface)) => Place::Interface(interface.clone()),
             (None, None) => Place::Any,
         };
-        let path = place.find().map_err(|failed| error(Problem::Later, failed.to_string()))?;
+        let path = place.find().map_err(|failed| match failed {
+            PlaceError::Nothing { .. } => error(Problem::Later, failed.to_string()),
+            // Waiting does not help, and what the container has would never be removed.
+            PlaceError::Several(paths) => Error {
+                details: "name the one that shapes containers by `interface`".into(),
+                ..error(Problem::Configuration, format!("several tidegates are running: {}", paths.join(", ")))
+            },
+        })?;
         let directory = path.parent().unwrap_or(Path::new("/")).to_owned();
         Ok((connect(&path)?, directory))
     }
