@@ -79,8 +79,8 @@ fn go_name(name: &str) -> String {
 }
 
 pub fn go() -> String {
-    let mut out = format!(
-        "// Code generated from crates/control/src/protocol.rs and calls; DO NOT EDIT.\n\npackage tidegate\n\nimport \"time\"\n\nconst (\n"
+    let mut out = String::from(
+        "// Code generated from crates/control/src/protocol.rs and calls; DO NOT EDIT.\n\npackage tidegate\n\nimport \"time\"\n\nconst (\n",
     );
     let lines: Vec<String> = all()
         .into_iter()
