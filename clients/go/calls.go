@@ -1624,6 +1624,9 @@ type PromiseState struct {
 	// The rate that could still be promised in the class.
 	FreeBps uint64 `json:"free_bps"`
 
+	// Why flows under it wait for their minimum, or nothing is reserved for flows to come, and what helps, in words.
+	Obstacle string `json:"obstacle,omitempty"`
+
 	// The time left of its lease.
 	Lease time.Duration `json:"lease_ns,omitempty"`
 

@@ -1,8 +1,9 @@
 // Package tidegate is a client for the control socket of a running Tidegate traffic shaper: status, promises, reservations,
 // events and changes of the configuration.
 //
-// calls.go has a method of [Client] for each call, generated from the declarations of the calls. The chapter "The control
-// protocol" of the book describes what they mean. The package needs the standard library alone.
+// [Open] connects to a shaper, and [Client] has a method for each call. What is sent under a promise is spaced by a [Pacer].
+// constants.go has the names, numbers and time limits of the protocol. The chapter "The control protocol" of the book
+// describes what the calls mean. The package needs the standard library alone.
 package tidegate
 
 import (
@@ -17,10 +18,6 @@ import (
 )
 
 const (
-	// version is the version of the protocol.
-	version = 1
-	// connecting is how long a connection may take.
-	connecting = 2 * time.Second
 	// longest is the length from which a message is not taken for one of Tidegate, in bytes.
 	longest = 16 << 20
 	// unread is how many notifications wait until they are read. Further ones are lost, and counted.
@@ -32,8 +29,8 @@ var ErrClosed = errors.New("tidegate closed the connection; it may have ended")
 
 // Refusal is the error of a call that the shaper refused.
 type Refusal struct {
-	// Code is for programs: "no-room", "not-allowed" and others of the protocol.
-	Code string `json:"code"`
+	// Code is for programs: [CodeNoRoom], [CodeNotAllowed] and others.
+	Code Code `json:"code"`
 
 	// Message is the cause, for people.
 	Message string `json:"message"`
@@ -90,9 +87,18 @@ type message struct {
 	Lost         uint64          `json:"lost"`
 }
 
-// Connect connects to the control socket at path. [Find] finds it.
+// Open connects to the shaper of an interface; with an empty name, to the only one that runs.
+func Open(ctx context.Context, name string) (*Client, error) {
+	path, err := Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return Connect(ctx, path)
+}
+
+// Connect connects to the control socket at path. [Find] finds it, and [Open] does both.
 func Connect(ctx context.Context, path string) (*Client, error) {
-	dialer := net.Dialer{Timeout: connecting}
+	dialer := net.Dialer{Timeout: ConnectTimeout}
 	connection, err := dialer.DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach tidegate at %s: %w; is it running?", path, err)
@@ -146,7 +152,7 @@ func (c *Client) call(ctx context.Context, name string, with, reply any, limit t
 		Version int    `json:"version"`
 		Call    string `json:"call"`
 		With    any    `json:"with,omitempty"`
-	}{id, version, name, with})
+	}{id, Version, name, with})
 	if err != nil {
 		return err
 	}

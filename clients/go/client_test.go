@@ -185,6 +185,38 @@ func TestEventsThatAreNotReadAreCounted(t *testing.T) {
 	}
 }
 
+func TestAPacerKeepsItsRate(t *testing.T) {
+	pacer, now := NewPacer(8*Mbit), time.Now()
+	// A packet of 1,000 bytes a millisecond. The first 50 ms are made up for at once.
+	sent := 0
+	for pacer.take(now, 1000) == 0 {
+		sent++
+	}
+	if sent != 51 {
+		t.Errorf("%d at once", sent)
+	}
+	for end := now.Add(time.Second); now.Before(end); {
+		if wait := pacer.take(now, 1000); wait > 0 {
+			now = now.Add(wait)
+		} else {
+			sent++
+		}
+	}
+	if sent < 1050 || sent > 1052 {
+		t.Errorf("%d in a second", sent)
+	}
+	pacer.SetRate(0)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := pacer.Wait(ctx, 1000); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	pacer.SetRate(Gbit)
+	if err := pacer.Wait(context.Background(), 1000); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestTheSocketIsFoundByItsInterface(t *testing.T) {
 	directory := t.TempDir()
 	t.Setenv("XDG_RUNTIME_DIR", directory)

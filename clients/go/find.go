@@ -12,7 +12,7 @@ import (
 
 // Find returns the path of the control socket of the shaper of an interface; with an empty name, of the only one that runs.
 func Find(name string) (string, error) {
-	directories := []string{"/run/tidegate"}
+	directories := []string{Directory}
 	if user := os.Getenv("XDG_RUNTIME_DIR"); user != "" {
 		directories = append(directories, filepath.Join(user, "tidegate"))
 	}
@@ -68,7 +68,7 @@ func only(directories []string, looked string) (string, error) {
 
 // listens says whether a process listens at a socket, also one that keeps this user out or is stopped.
 func listens(path string) bool {
-	connection, err := net.DialTimeout("unix", path, connecting)
+	connection, err := net.DialTimeout("unix", path, ConnectTimeout)
 	if err == nil {
 		_ = connection.Close()
 		return true

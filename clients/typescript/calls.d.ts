@@ -1153,6 +1153,8 @@ export interface PromiseState {
   held: number;
   /** The rate that could still be promised in the class. */
   free_bps: number;
+  /** Why flows under it wait for their minimum, or nothing is reserved for flows to come, and what helps, in words. */
+  obstacle?: string;
   /** The time left of its lease. */
   lease_ns?: number;
   /** Whether it outlives its connection. */

@@ -4,13 +4,12 @@ import { existsSync, readdirSync, statSync } from "node:fs";
 import { createConnection } from "node:net";
 import { join } from "node:path";
 
-/** How long a connection may take, in milliseconds. */
-const CONNECTING = 2_000;
+import { CONNECT_TIMEOUT, DIRECTORY } from "./constants.js";
 
 /** The path of the control socket of the shaper of an interface; without a name, of the only one that runs. */
 export async function find(name) {
   const user = process.env.XDG_RUNTIME_DIR;
-  const directories = ["/run/tidegate", ...(user ? [join(user, "tidegate")] : [])];
+  const directories = [DIRECTORY, ...(user ? [join(user, "tidegate")] : [])];
   const looked = directories.join(" nor in ");
   if (name === undefined) {
     return only(directories, looked);
@@ -66,7 +65,7 @@ function listens(path) {
       socket.destroy();
       resolve(is);
     };
-    const timer = setTimeout(() => end(true), CONNECTING);
+    const timer = setTimeout(() => end(true), CONNECT_TIMEOUT);
     socket.once("connect", () => end(true));
     socket.once("error", (error) => end(error.code === "EACCES" || error.code === "EAGAIN"));
   });

@@ -7,13 +7,13 @@ import { EventEmitter } from "node:events";
 import { createConnection } from "node:net";
 
 import { calls } from "./calls.js";
+import { CONNECT_TIMEOUT, VERSION } from "./constants.js";
+import { find } from "./find.js";
 
-export { find } from "./find.js";
+export { find };
+export * from "./constants.js";
+export { Pacer } from "./pacer.js";
 
-/** The version of the protocol. */
-const VERSION = 1;
-/** How long a connection may take, in milliseconds. */
-const CONNECTING = 2_000;
 /** The length from which a message is not taken for one of Tidegate, in bytes. */
 const LONGEST = 16 << 20;
 
@@ -49,8 +49,13 @@ export class Client extends EventEmitter {
     socket.on("close", () => this.#end(new Error("tidegate closed the connection; it may have ended")));
   }
 
-  /** Connects to the control socket at `path`. `find` finds it. */
-  static connect(path, { timeout = CONNECTING } = {}) {
+  /** Connects to the shaper of an interface; without a name, to the only one that runs. */
+  static async open(name) {
+    return Client.connect(await find(name));
+  }
+
+  /** Connects to the control socket at `path`. `find` finds it, and `open` does both. */
+  static connect(path, { timeout = CONNECT_TIMEOUT } = {}) {
     return new Promise((resolve, reject) => {
       const socket = createConnection({ path });
       const fail = (why) => {

@@ -2,24 +2,24 @@
 //   node examples/promise.js [INTERFACE]
 import { once } from "node:events";
 import { setTimeout as wait } from "node:timers/promises";
-import { Client, Refusal, find } from "tidegate";
+import { Client, Code, Kind, MBIT, Refusal } from "tidegate";
 
 const until = Date.now() + 60_000;
-const request = { target: { destination_port: 5004 }, minimum_bps: 2_000_000 };
+const request = { target: { destination_port: 5004 }, minimum_bps: 2 * MBIT };
 
 /** Holds the promise until the time is over; throws when it cannot be had, ends, or the connection breaks. */
 async function hold() {
-  const client = await Client.connect(await find(process.argv[2]));
+  const client = await Client.open(process.argv[2]);
   const closed = once(client, "close");
   const ended = new Promise((resolve) => {
     client.on("event", (event) => {
       if (event.granted_bps) console.log(`${event.kind}: granted ${event.granted_bps} bit/s`);
-      if (event.kind === "promise-ended") resolve(event.text);
+      if (event.kind === Kind.PROMISE_ENDED) resolve(event.text);
     });
   });
   try {
     const promised = await client.promise(request).catch((error) => {
-      if (!(error instanceof Refusal) || error.code !== "no-room") throw error;
+      if (!(error instanceof Refusal) || error.code !== Code.NO_ROOM) throw error;
       // There is not enough. Wait for rate that others release.
       console.log(error.message);
       return client.promise({ ...request, wait: true });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 
 import { calls } from "../calls.js";
-import { Client, Refusal, find } from "../index.js";
+import { Client, Code, MBIT, Pacer, Refusal, find } from "../index.js";
 
 /** A folder that is removed with the test. */
 function folder(t) {
@@ -61,7 +61,7 @@ test("a silent shaper is not waited for", async (t) => {
 test("a refusal has its code and its remedy", async (t) => {
   const error = { code: "no-room", message: "6mbit are left", help: "ask for less" };
   const client = await served(t, (socket, { id }) => socket.write(`${JSON.stringify({ id, error })}\n`));
-  const refused = (error) => error instanceof Refusal && error.code === "no-room" && error.message === "6mbit are left; ask for less";
+  const refused = (error) => error instanceof Refusal && error.code === Code.NO_ROOM && error.message === "6mbit are left; ask for less";
   await assert.rejects(client.promise({ target: {} }), refused);
 });
 
@@ -106,6 +106,24 @@ test("an event behind a reply is heard by who waits for the reply", async (t) =>
   assert.deepEqual(heard, ["log", 7]);
 });
 
+test("a pacer keeps its rate", async () => {
+  const pacer = new Pacer(8 * MBIT);
+  // A packet of 1,000 bytes a millisecond. The first 50 ms are made up for at once.
+  let [sent, now] = [0, 1_000];
+  while (pacer.take(now, 1_000) === 0) sent++;
+  assert.ok(sent >= 51 && sent <= 52, `${sent} at once`);
+  for (const end = now + 1_000; now < end; ) {
+    const left = pacer.take(now, 1_000);
+    if (left > 0) now += left;
+    else sent++;
+  }
+  assert.ok(sent >= 1_050 && sent <= 1_053, `${sent} in a second`);
+  pacer.setRate(0);
+  await assert.rejects(pacer.wait(1_000, { signal: AbortSignal.timeout(20) }));
+  pacer.setRate(1_000 * MBIT);
+  await pacer.wait(1_000);
+});
+
 test("a socket is found by its interface", async (t) => {
   const directory = folder(t);
   process.env.XDG_RUNTIME_DIR = directory;
@@ -115,5 +133,6 @@ test("a socket is found by its interface", async (t) => {
   const path = join(directory, "tidegate", "nosuch0.sock");
   await listening(t, path, () => {});
   assert.equal(await find("nosuch0"), path);
+  (await Client.open("nosuch0")).close();
   await assert.rejects(Client.connect(join(directory, "none")), /cannot reach tidegate at .*is it running/);
 });

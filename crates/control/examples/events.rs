@@ -1,11 +1,11 @@
 //! Prints flows as they come and go: `cargo run -p tidegate-control --example events [INTERFACE]`.
 
 use tidegate_control::calls::{EventKind, Events};
-use tidegate_control::{Client, Place, Pushed};
+use tidegate_control::{Client, Pushed};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let place = std::env::args().nth(1).map_or(Place::Any, Place::Interface);
-    let mut client = Client::connect(&place.find()?)?;
+    let interface = std::env::args().nth(1);
+    let mut client = Client::open(interface.as_deref())?;
     let which = Events { kinds: vec![EventKind::FlowStarted, EventKind::FlowEnded], ..Events::default() };
     for pushed in client.events(&which)? {
         match pushed? {

@@ -2,13 +2,12 @@
 //! [INTERFACE]`.
 
 use tidegate_control::calls::{Feedback, Target};
-use tidegate_control::{Client, Place, Pushed};
-use tidegate_units::Span;
+use tidegate_control::{Client, Pushed, Span};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let uid = std::env::args().nth(1).ok_or("give the number of a user")?.parse()?;
-    let place = std::env::args().nth(2).map_or(Place::Any, Place::Interface);
-    let mut client = Client::connect(&place.find()?)?;
+    let interface = std::env::args().nth(2);
+    let mut client = Client::open(interface.as_deref())?;
     let target = Target { uid: Some(uid), ..Target::default() };
     let (flows, events) =
         client.feedback(&Feedback { target, delay: Some(Span::from_millis(10)), ..Feedback::default() })?;

@@ -2,12 +2,10 @@
 //! tidegate-control --example promise [INTERFACE]`.
 
 use tidegate_control::calls::{PromiseCall, Target};
-use tidegate_control::{Client, ClientError, Code, Place, Pushed};
-use tidegate_units::{Rate, Span};
+use tidegate_control::{Client, ClientError, Code, Pushed, Rate, Span};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let place = std::env::args().nth(1).map_or(Place::Any, Place::Interface);
-    let mut client = Client::connect(&place.find()?)?;
+    let mut client = Client::open(std::env::args().nth(1).as_deref())?;
     let mut call = PromiseCall {
         target: Target { destination_port: Some(5004), ..Target::default() },
         minimum: Some(Rate::from_mbit(2)),

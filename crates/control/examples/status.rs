@@ -1,10 +1,10 @@
 //! Prints the classes of a running tidegate: `cargo run -p tidegate-control --example status [INTERFACE]`.
 
-use tidegate_control::{Client, Place};
+use tidegate_control::Client;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let place = std::env::args().nth(1).map_or(Place::Any, Place::Interface);
-    let status = Client::connect(&place.find()?)?.status()?;
+    let interface = std::env::args().nth(1);
+    let status = Client::open(interface.as_deref())?.status()?;
     for direction in status.directions {
         for class in direction.classes {
             let flows = class.flows.unwrap_or_default();

@@ -12,20 +12,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::calls::{Event, Events, Feedback, FlowState, Permission, ReservationsQuery, Unsubscribe};
-use crate::protocol::{Call, Message, Refusal, Request};
+use crate::place::{Place, PlaceError};
+use crate::protocol::{CHANGE_TIMEOUT, CONNECT_TIMEOUT, Call, Message, REPLY_TIMEOUT, Refusal, Request};
 
 /// How long a connection waits for its place in the queue of the socket, and a call for a daemon that is stopped.
-const STOPPED: Duration = Duration::from_secs(2);
-/// How long a call waits for its reply.
-const REPLY: Duration = Duration::from_secs(10);
-/// How long a call waits that changes the configuration, which may start other data paths.
-const CHANGE: Duration = Duration::from_secs(60);
+const STOPPED: Duration = CONNECT_TIMEOUT;
 /// After this time without a notification the daemon is asked whether it is there.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
+    /// No shaper was found, or more than one.
+    #[error(transparent)]
+    NotFound(#[from] PlaceError),
     /// No connection to the socket.
     #[error("cannot reach tidegate at {}: {source}{}", .path.display(), advice(.source))]
     Connect {
@@ -148,6 +148,15 @@ pub struct Client {
 }
 
 impl Client {
+    /// Connects to the shaper of `interface`; without one, to the only shaper that runs.
+    ///
+    /// # Errors
+    /// [`ClientError::NotFound`] and [`ClientError::Connect`].
+    pub fn open(interface: Option<&str>) -> Result<Self, ClientError> {
+        let place = interface.map_or(Place::Any, |interface| Place::Interface(interface.into()));
+        Self::connect(&place.find()?)
+    }
+
     /// Connects to the socket at `path`.
     ///
     /// # Errors
@@ -205,7 +214,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn call<C: Call>(&mut self, call: &C) -> Result<C::Reply, ClientError> {
-        let limit = if let Permission::Operator(_) = C::PERMISSION { CHANGE } else { REPLY };
+        let limit = if let Permission::Operator(_) = C::PERMISSION { CHANGE_TIMEOUT } else { REPLY_TIMEOUT };
         let limit = self.limit.map_or(limit, |own| own.min(limit));
         let begun = Instant::now();
         // A refusal of the connection precedes the request and must be read even if the write fails.
@@ -254,7 +263,7 @@ impl Client {
     /// Asks a daemon that has sent nothing for a while whether it is there, and fails if it is not.
     fn probe(&mut self) -> Result<(), ClientError> {
         match self.asked {
-            Some(asked) => self.expect(asked, REPLY)?,
+            Some(asked) => self.expect(asked, REPLY_TIMEOUT)?,
             None if self.heard.elapsed() >= SILENCE => {
                 self.asked = Some(Instant::now());
                 self.send(&ReservationsQuery::default())?.1?;

@@ -5,8 +5,7 @@
 //! `book/src/reference/control-protocol.md` and `control-calls.md` for the same without Rust.
 //!
 //! ```no_run
-//! use tidegate_control::{Client, Place};
-//! let mut client = Client::connect(&Place::Interface("eth0".into()).find()?)?;
+//! let mut client = tidegate_control::Client::open(Some("eth0"))?;
 //! for direction in client.status()?.directions {
 //!     for class in direction.classes {
 //!         println!("{}: {} bytes left", class.name, class.through_bytes);
@@ -30,6 +29,7 @@ pub use calls::{Event, EventKind, Status};
 pub use client::{Client, ClientError, Pushed, Silent, Subscription};
 pub use place::{Place, PlaceError, candidates, direction_name, directories, file_name};
 pub use protocol::{Call, Code, Refusal};
+pub use tidegate_units::{Bytes, Rate, Span};
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

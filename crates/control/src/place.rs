@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::protocol::DIRECTORY;
+
 /// The specification of a socket.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Place {
@@ -35,7 +37,7 @@ pub enum PlaceError {
 /// Returns the directories of sockets, the preferred one first: that of the system, then that of the user.
 pub fn directories() -> Vec<PathBuf> {
     let user = std::env::var_os("XDG_RUNTIME_DIR").map(|base| Path::new(&base).join("tidegate"));
-    std::iter::once(PathBuf::from("/run/tidegate")).chain(user).collect()
+    std::iter::once(PathBuf::from(DIRECTORY)).chain(user).collect()
 }
 
 /// Returns the file name of the socket of `interface`: plain, or with the number of the network namespace where another

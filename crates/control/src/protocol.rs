@@ -10,6 +10,8 @@
 //! unchanged. `with` is optional where a call needs no parameters. A key that a call does not know is refused, so that a
 //! typing error is not taken for consent; a client ignores unknown keys, so that replies can be extended.
 
+use std::time::Duration;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,6 +22,14 @@ use crate::calls::Permission;
 pub const VERSION: u32 = 1;
 /// The longest request and notification, in bytes with the newline. Replies may be longer.
 pub const LONGEST: usize = 64 << 10;
+/// The folder of the control sockets. Shapers that may not write there use the folder `tidegate` in `$XDG_RUNTIME_DIR`.
+pub const DIRECTORY: &str = "/run/tidegate";
+/// How long a connection may take. A daemon that is stopped does not accept any.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the reply to a call may take that does not change the configuration.
+pub const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the reply to a call may take that changes the configuration, which may start other data paths.
+pub const CHANGE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The parameters of a call, with its name and the type of its reply.
 pub trait Call: Serialize + DeserializeOwned {

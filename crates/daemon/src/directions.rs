@@ -344,6 +344,11 @@ impl ShapedDirection {
         }
     }
 
+    /// The name of a class; empty for one that is gone.
+    pub(crate) fn name_of(&self, class: ClassId) -> &str {
+        self.config.class_names().get(class.0 as usize).copied().unwrap_or_default()
+    }
+
     /// The class of this name.
     ///
     /// # Errors

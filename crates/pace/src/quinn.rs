@@ -9,6 +9,8 @@
 //! when a socket is full. Quinn sends through `quinn-udp`, which takes no transmit times: the back end is
 //! [`Backend::MaxRate`] where [`Settings::towards`] leads through fq, and timers elsewhere.
 
+mod controller;
+
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
@@ -18,6 +20,8 @@ use std::task::{Context, Poll, ready};
 use ::quinn::udp::{RecvMeta, Transmit};
 use ::quinn::{AsyncUdpSocket, Runtime, TokioRuntime, UdpPoller};
 use tidegate_units::Span;
+
+pub use controller::AtMost;
 
 use crate::pacer::{Params, Status};
 use crate::tokio::Alarm;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -81,8 +82,8 @@ enum Command {
     Man(commands::man::Args),
     Completions(commands::completions::Args),
     Help(commands::book::HelpArgs),
-    #[command(hide = true)]
-    Cni(commands::cni::Args),
+    Cni(commands::container::cni::Args),
+    Oci(commands::container::oci::Args),
     /// Guard the shaper that started this process
     #[command(hide = true)]
     Guardian,
@@ -161,7 +162,11 @@ pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
         message!("tidegate: {refused}");
         return ExitCode::FAILURE;
     }
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    // Container runtimes start plugins without arguments.
+    if arguments.len() == 1 && Path::new(&arguments[0]).file_name().is_some_and(|name| name == "tidegate-cni") {
+        arguments.push("cni".into());
+    }
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => run(cli),
         // clap quotes arguments as they are; its text without colours has no other control characters.
@@ -269,7 +274,8 @@ fn run(cli: Cli) -> ExitCode {
         Command::Man(args) => commands::man::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Help(args) => commands::book::help(&args),
-        Command::Cni(args) => commands::cni::run(&args),
+        Command::Cni(args) => commands::container::cni::run(&args),
+        Command::Oci(args) => commands::container::oci::run(&args),
         Command::Guardian => tidegate_live::guardian::run().map_err(Failure::from),
         Command::Lookup => tidegate_daemon::lookup::serve().map_err(Failure::from),
     };

@@ -78,6 +78,11 @@ def test_subscriptions_and_refusals(server):
     with tidegate.connect(path) as shaper:
         events = shaper.events(kinds=["flow-started"])
         assert [next(events)["event"] for _ in range(2)] == ["flow-started"] * 2
+        subscription = shaper.promise({"port": 5004}, prefer=1)["subscription"]
+        assert next(shaper.notifications(subscription))["event"] == "flow-started"
+        # There are no more than those before and after the reply; the connection can be used after a wait for others.
+        assert len(list(shaper.notifications(subscription, timeout_s=0.2))) == 1
+        assert list(shaper.notifications(subscription, timeout_s=0)) == []
         present, _ = shaper.feedback(target={"port": 5004})
         assert present[0]["class"] == "media"
         with pytest.raises(tidegate.control.ControlError, match="no such call; see the page") as caught:
@@ -107,8 +112,20 @@ def test_where_nothing_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(tidegate.control, "_directories", lambda: [str(tmp_path)])
     with pytest.raises(tidegate.control.ControlError, match="tidegate run"):
         tidegate.connect()
+    # A shaper that was killed leaves its socket.
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(tmp_path / "wan0.sock"))
+    left.close()
+    with pytest.raises(tidegate.control.ControlError, match="nothing listens") as caught:
+        tidegate.connect()
+    assert caught.value.code == tidegate.protocol.Code.NOT_FOUND
+    listening = []
     for name in ("eth0.sock", "eth1.sock"):
-        (tmp_path / name).touch()
+        listening.append(socket.socket(socket.AF_UNIX))
+        listening[-1].bind(str(tmp_path / name))
+        listening[-1].listen()
+        if len(listening) == 1:
+            assert tidegate.control.find() == str(tmp_path / "eth0.sock")
     with pytest.raises(tidegate.control.ControlError, match="several"):
         tidegate.connect()
     assert tidegate.control.find("eth1") == str(tmp_path / "eth1.sock")

@@ -38,11 +38,7 @@ func main() {
 var errEnded = errors.New("the promise ended")
 
 func hold(ctx context.Context, name string) error {
-	path, err := tidegate.Find(name)
-	if err != nil {
-		return err
-	}
-	client, err := tidegate.Connect(ctx, path)
+	client, err := tidegate.Open(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -50,11 +46,11 @@ func hold(ctx context.Context, name string) error {
 	defer client.Close()
 	request := tidegate.PromiseCall{
 		Target:     tidegate.Target{DestinationPort: tidegate.Ptr(uint16(5004))},
-		MinimumBps: 2_000_000,
+		MinimumBps: 2 * tidegate.Mbit,
 	}
 	promised, err := client.Promise(ctx, request)
 	var refusal *tidegate.Refusal
-	if errors.As(err, &refusal) && refusal.Code == "no-room" {
+	if errors.As(err, &refusal) && refusal.Code == tidegate.CodeNoRoom {
 		// There is not enough. Wait for rate that others release.
 		fmt.Println(refusal)
 		request.Wait = true

@@ -155,6 +155,9 @@ pub struct PromiseState {
     /// The rate that could still be promised in the class.
     #[serde(rename = "free_bps", with = "bps")]
     pub free: Rate,
+    /// Why flows under it wait for their minimum, or nothing is reserved for flows to come, and what helps, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<String>,
     /// The time left of its lease.
     #[serde(rename = "lease_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Span>,

@@ -9,7 +9,7 @@ use tidegate_control::protocol::{Code, Message, Request};
 use tidegate_control::{Event, EventKind};
 
 /// How the protocol works, with dialogues as examples.
-const PAGE: &str = include_str!("../../../../book/src/reference/control-protocol.md");
+pub const PAGE: &str = include_str!("../../../../book/src/reference/control-protocol.md");
 /// The section of each call.
 const CALLS_PAGE: &str = include_str!("../../../../book/src/reference/control-calls.md");
 /// Set to have that page written.

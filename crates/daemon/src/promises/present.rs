@@ -34,12 +34,14 @@ pub(super) fn flows(direction: &ShapedDirection, matches: &[Match], most: usize)
     Ok(flows)
 }
 
-/// The class in which most of these flows are now; `None` without flows.
-pub(super) fn class_of_most(flows: &[Present]) -> Option<ClassId> {
-    let mut counts: HashMap<ClassId, usize> = HashMap::new();
+/// How many of these flows are in each class now: the class with most of them first, of equal numbers the first of the file, so that
+/// the same flows lead to the same answer.
+pub(super) fn by_class(flows: &[Present]) -> Vec<(ClassId, u32)> {
+    let mut counts: HashMap<ClassId, u32> = HashMap::new();
     for (_, _, state) in flows {
         *counts.entry(state.class).or_default() += 1;
     }
-    // Of equal numbers the first class of the file, so that the same flows lead to the same answer.
-    counts.into_iter().max_by_key(|&(class, count)| (count, std::cmp::Reverse(class.0))).map(|(class, _)| class)
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort_by_key(|&(class, count)| (std::cmp::Reverse(count), class.0));
+    counts
 }

@@ -9,7 +9,7 @@ use tidegate_control::calls::{
 use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_core::fbq::{Displace, Terms};
-use tidegate_engine::PromiseError;
+use tidegate_engine::{PromiseError, PromiseView};
 use tidegate_live::shaping::LiveEngine;
 use tidegate_units::{Rate, Span};
 
@@ -48,7 +48,9 @@ impl Promises {
         self.within_counts(caller)?;
         let minimum = request.minimum.unwrap_or(Rate::ZERO);
         let selection = Selection::of(caller, request.target.clone(), !caller.is_operator(), &mut self.reader)?;
-        let (class, name) = class_of(direction, request.class.as_deref(), &selection)?;
+        let present = present::by_class(&present::flows(direction, &selection.matches, COUNTED)?);
+        let class = class_of(direction, request.class.as_deref(), &selection, &present)?;
+        let name = direction.name_of(class).to_owned();
         let displace = match &request.displace {
             None => None,
             Some(displace) => {
@@ -62,13 +64,21 @@ impl Promises {
         let kept = request.clone();
         let number = notifier.next_number();
         let subscription = notifier.next_number();
-        let (terms, flows, wait) = (Terms { minimum, steps: request.prefer, displace }, request.flows, request.wait);
+        let (terms, flows) = (Terms { minimum, steps: request.prefer, displace }, request.flows);
         // A flow that is displaced may get it elsewhere.
-        if let Some(never) = never_fits(direction, class, minimum).filter(|_| displace.is_none()) {
-            return Err(never);
+        if displace.is_none() {
+            never_fits(direction, class, minimum).map_or(Ok(()), Err)?;
         }
-        let outcome = make(direction, number, terms, class, flows, wait)?;
-        outcome.map_err(|error| refusal(error, &name, minimum, flows))?;
+        let elsewhere: Vec<_> = present.into_iter().filter(|(other, _)| *other != class).collect();
+        if !request.wait && !minimum.is_zero() {
+            fits_elsewhere(direction, &elsewhere, minimum, flows)?;
+        }
+        // What those flows have where they are need not be free in this class too.
+        let counted: u32 = elsewhere.iter().map(|(_, count)| count).sum();
+        let here = flows.saturating_sub(counted);
+        let is_enough = counted > 0 && times(minimum, here) <= unpromised(direction, class)?;
+        let outcome = make(direction, number, terms, class, flows, request.wait || is_enough)?;
+        outcome.map_err(|error| refusal(error, &name, minimum, here.max(1)))?;
         self.promises.push(Promise {
             number,
             uid: caller.peer.uid,
@@ -229,6 +239,7 @@ impl Promises {
             granted: view.rate,
             held: view.held,
             free,
+            obstacle: obstacle(direction, promise, class, &view)?,
             lease: promise.until.map(|until| Span::from_nanos(remaining(until) as u64)),
             detached: promise.detached,
         })
@@ -329,23 +340,74 @@ fn never_fits(direction: &ShapedDirection, class: ClassId, minimum: Rate) -> Opt
     Some(Refusal::new(Code::NoRoom, text).help(help))
 }
 
-/// The class of this name, or else the one in which such flows are now, or if there are none, the one that the rules choose for
-/// them.
+/// Why flows of a promise wait, or nothing is held for flows to come; `None` where neither is so. `class` is that of the promise.
+fn obstacle(
+    direction: &ShapedDirection,
+    promise: &Promise,
+    class: ClassId,
+    view: &PromiseView,
+) -> Result<Option<String>, Refusal> {
+    let is_unheld = view.flows == 0 && view.held == 0;
+    let waits_in = view.waits_in.or(is_unheld.then_some(class)).filter(|_| !promise.minimum.is_zero());
+    let Some(class) = waits_in else { return Ok(None) };
+    if let Some(never) = never_fits(direction, class, promise.minimum) {
+        return Ok(Some(never.to_string()));
+    }
+    let (name, free) = (direction.name_of(class), unpromised(direction, class)?);
+    let holders = "`tidegate promise` without conditions lists who holds the rest";
+    Ok(Some(format!("class `{name}` has {free} left to promise, not {}; {holders}", promise.minimum)))
+}
+
+/// The rate of `flows` flows with this minimum.
+fn times(minimum: Rate, flows: u32) -> Rate {
+    Rate::from_bps(minimum.as_bps().saturating_mul(flows.into()))
+}
+
+/// The rate that a class has left to promise.
+fn unpromised(direction: &ShapedDirection, class: ClassId) -> Result<Rate, Refusal> {
+    direction.ask(move |engine, _| {
+        let class = engine.tree().shaper().and_then(|shaper| shaper.class(class));
+        class.map_or(Rate::ZERO, |class| class.unpromised)
+    })
+}
+
+/// Refuses a minimum for present flows that the classes in which they are have not left. `elsewhere` has these classes with their
+/// numbers of flows; no more than `flows` are counted.
+fn fits_elsewhere(
+    direction: &ShapedDirection,
+    elsewhere: &[(ClassId, u32)],
+    minimum: Rate,
+    flows: u32,
+) -> Result<(), Refusal> {
+    let mut counted = 0;
+    for &(class, count) in elsewhere {
+        let count = count.min(flows - counted);
+        counted += count;
+        if let Some(never) = never_fits(direction, class, minimum).filter(|_| count > 0) {
+            return Err(never);
+        }
+        let free = unpromised(direction, class)?;
+        if times(minimum, count) > free {
+            return Err(refusal(PromiseError::NoRoom(free), direction.name_of(class), minimum, count));
+        }
+    }
+    Ok(())
+}
+
+/// The class of this name, or else the one in which most of such flows are now, or if there are none, the one that the rules choose
+/// for them.
 fn class_of(
     direction: &ShapedDirection,
     name: Option<&str>,
     selection: &Selection,
-) -> Result<(ClassId, String), Refusal> {
+    present: &[(ClassId, u32)],
+) -> Result<ClassId, Refusal> {
     let Root::Shaper(_) = &direction.config.root else { return Err(without_flows()) };
-    let class = match name {
-        Some(name) => direction.class_named(name)?,
-        None => match present::class_of_most(&present::flows(direction, &selection.matches, COUNTED)?) {
-            Some(class) => class,
-            None => by_rules(direction, selection)?,
-        },
-    };
-    let name = direction.config.class_names().get(class.0 as usize).map(ToString::to_string).unwrap_or_default();
-    Ok((class, name))
+    match (name, present.first()) {
+        (Some(name), _) => direction.class_named(name),
+        (None, Some((class, _))) => Ok(*class),
+        (None, None) => by_rules(direction, selection),
+    }
 }
 
 /// The class that the rules choose for packets as such flows may send them. A rule on something that the selection leaves open

@@ -22,6 +22,7 @@ fn main() {
         promises::a_promise_that_ends_with_a_change_reports_why,
         #[nightly, once] promises::preference_displacement_and_leases,
         promises::a_promise_is_made_in_the_class_where_the_flow_is,
+        promises::flows_of_a_promise_have_their_minimum_where_they_are,
         promises::a_process_tree_has_its_promise_before_it_sends,
         #[nightly, once] clients::hostile_clients_change_nothing_for_the_data_path,
         #[once] clients::a_slow_reader_receives_the_number_of_lost_events,

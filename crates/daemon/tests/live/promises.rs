@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_control::calls::{Apply, Displacement, PromiseCall, PromiseState, Target};
+use tidegate_control::calls::{Apply, Displacement, PromiseCall, PromiseState, Protocol, Target};
 use tidegate_control::{Code, EventKind, Pushed};
 use tidegate_testbed::topology::Pair;
 use tidegate_testbed::{FlowSpec, Senders, Sink};
@@ -244,4 +244,63 @@ pub fn a_promise_is_made_in_the_class_where_the_flow_is() -> Ended {
     senders.stop();
     sink.stop();
     Ended::Passed
+}
+
+/// Flows of one promise in two classes have their minimum where they are, and what waits in a class that can never grant it says so.
+pub fn flows_of_a_promise_have_their_minimum_where_they_are() -> Ended {
+    let pair = Pair::create().unwrap();
+    let by_port = "[[rule]]\nclass = \"rest\"\ndestination-port = \"5100-5199\"\n";
+    let running = Running::start(&pair, &BY_ADDRESS.replacen("[[rule]]", &format!("{by_port}[[rule]]"), 1));
+    let flows = [udp(5_004, 1), udp(5_104, 1)];
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    let mut client = running.client();
+    until("both flows", || {
+        let status = running.client().status().unwrap();
+        status.directions[0].classes.iter().all(|class| class.flows == Some(1))
+    });
+    let ours = || Target { protocol: Some(Protocol::UDP), ..Target::default() };
+    let both = |minimum, flows| PromiseCall { target: ours(), flows, ..minimum_of(minimum) };
+    // 4 of 5 Mbit/s in one class, and 4 of 8 in the other. In neither are 8 left beside it.
+    let given = client.promise(&both(4_000, 2)).unwrap().promise;
+    until("both minimums", || {
+        let classes = running.client().status().unwrap().directions[0].classes.clone();
+        let left: Vec<_> = classes.iter().map(|class| class.unpromised).collect();
+        left == [Some(Rate::from_mbit(1)), Some(Rate::from_mbit(4))]
+    });
+    let state = client.promises().unwrap().remove(0);
+    assert_eq!((state.flows, state.waiting, state.held, state.obstacle), (2, 0, 0, None));
+    client.release(given).unwrap();
+    // A flow to come besides does not fit where most of them are.
+    let refused = refusal(client.promise(&both(4_000, 3)).unwrap_err());
+    assert!(refused.message.contains("5mbit left to promise"), "{refused}");
+    // What does not fit where one of them is, is refused by the name of that class.
+    let kept = client.promise(&PromiseCall { class: Some("rest".into()), ..minimum(5_150, 6_000) }).unwrap().promise;
+    let refused = refusal(client.promise(&both(4_000, 2)).unwrap_err());
+    assert!(refused.message.contains("class `rest` has 2mbit left to promise, not 4mbit"), "{refused}");
+    client.release(kept).unwrap();
+    senders.stop();
+    sink.stop();
+
+    // Before its first packet nobody knows that the flow will be in the smaller class.
+    let early = client.promise(&minimum(5_030, 6_000)).unwrap();
+    assert_eq!((early.state.class.as_str(), early.state.held, early.state.obstacle), ("rest", 1, None));
+    let flows = [udp(5_030, 1)];
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    until("the reason why it waits", || {
+        let state = client.promises().unwrap().remove(0);
+        state.waiting == 1
+            && state.elsewhere.as_deref() == Some("films")
+            && state.obstacle.is_some_and(|text| {
+                text.contains("class `films` has 5mbit in all, which is less than 6mbit; ask for at most 5mbit")
+            })
+    });
+    senders.stop();
+    sink.stop();
+    Ended::Passed
+}
+
+fn minimum_of(kbit: u64) -> PromiseCall {
+    PromiseCall { minimum: Some(Rate::from_kbit(kbit)), ..PromiseCall::default() }
 }

@@ -155,7 +155,10 @@ impl PromiseControl<'_> {
         let mut view = PromiseView { held: lock(&entry.slots.0).held, ..PromiseView::default() };
         for flow in entry.flows.iter().filter_map(|flow| self.registry.view(self.tree.shaper()?, *flow)) {
             view.flows += 1;
-            view.waiting += u64::from(!flow.granted && !flow.minimum.is_zero());
+            if !flow.granted && !flow.minimum.is_zero() {
+                view.waiting += 1;
+                view.waits_in = view.waits_in.or(Some(flow.class));
+            }
             view.rate += flow.rate;
             view.elsewhere = view.elsewhere.or(Some(flow.class).filter(|class| *class != entry.class));
         }
@@ -234,6 +237,8 @@ pub struct PromiseView {
     pub held: u32,
     /// A class of its flows that is not the one in which rate is held.
     pub elsewhere: Option<ClassId>,
+    /// A class in which a flow waits for its minimum.
+    pub waits_in: Option<ClassId>,
 }
 
 impl PromiseView {
@@ -243,6 +248,7 @@ impl PromiseView {
         self.waiting += other.waiting;
         self.rate += other.rate;
         self.elsewhere = self.elsewhere.or(other.elsewhere);
+        self.waits_in = self.waits_in.or(other.waits_in);
     }
 }
 

@@ -6,11 +6,11 @@ pub mod apply;
 pub mod artifact;
 pub mod book;
 pub mod check;
-pub mod cni;
 #[cfg(feature = "lab")]
 pub mod compare;
 pub mod completions;
 pub mod connect;
+pub mod container;
 #[cfg(feature = "lab")]
 pub mod demo;
 pub mod doctor;

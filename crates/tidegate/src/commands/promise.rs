@@ -152,13 +152,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let text = serde_json::to_string(&promised.state).map_err(|error| Failure::Failed(error.to_string()))?;
         writeln!(crate::output::stdout(), "{text}")?;
     } else {
-        writeln!(crate::output::stdout(), "{}", told(&promised.state))?;
+        writeln!(crate::output::stdout(), "{}{}", told(&promised.state), guess(args, &promised.state))?;
     }
     if detached {
         return Ok(());
     }
     message!("tidegate: promised while this command runs");
-    stay(args, &mut client)
+    stay(args, promised.promise, &mut client)
 }
 
 fn call(args: &Args) -> Result<PromiseCall, Failure> {
@@ -219,7 +219,7 @@ fn displacement(text: &str, minimum: Option<Rate>) -> Result<Displacement, Failu
 }
 
 /// Waits for a signal; the promise ends with the connection.
-fn stay(args: &Args, client: &mut Client) -> Result<(), Failure> {
+fn stay(args: &Args, promise: u64, client: &mut Client) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -243,6 +243,13 @@ fn stay(args: &Args, client: &mut Client) -> Result<(), Failure> {
                     told_of_drops = Some(Instant::now());
                     writeln!(out, "{}", events::line(&event))?;
                 }
+                if event.kind == EventKind::Waiting && !args.json {
+                    let states = client.promises()?;
+                    let obstacle = states.into_iter().find(|state| state.promise == promise);
+                    if let Some(obstacle) = obstacle.and_then(|state| state.obstacle) {
+                        writeln!(out, "it waits: {obstacle}")?;
+                    }
+                }
                 if event.kind == EventKind::PromiseEnded {
                     return Err(Failure::Failed(format!("the promise ended: {}", event.text.unwrap_or_default())));
                 }
@@ -252,6 +259,17 @@ fn stay(args: &Args, client: &mut Client) -> Result<(), Failure> {
         out.flush()?;
     }
     Ok(())
+}
+
+/// What to know of the class of a promise without flows: it may not be that of its flows.
+fn guess(args: &Args, state: &PromiseState) -> String {
+    if state.flows > 0 || args.class.is_some() {
+        return String::new();
+    }
+    format!(
+        "; its flows may turn out to be in another class than {}, and have or lack their minimum there",
+        state.class
+    )
 }
 
 fn told(state: &PromiseState) -> String {
@@ -276,12 +294,15 @@ fn told(state: &PromiseState) -> String {
         text += "; nothing is held for it, and it waits for room";
     }
     if state.waiting > 0 {
-        text += &format!("; {} of them wait for room", state.waiting);
+        text += &format!("; {} of them wait{} for room", state.waiting, if state.waiting == 1 { "s" } else { "" });
+    }
+    if let Some(obstacle) = &state.obstacle {
+        text += &format!(": {obstacle}");
     }
     if let Some(lease) = state.lease {
         text += &format!("; for {} s", lease.as_nanos().div_ceil(1_000_000_000));
     }
-    text + &format!("; {} are left to promise", rate(state.free))
+    text + &format!("; class {} has {} left to promise", state.class, rate(state.free))
 }
 
 fn list(args: &Args, promises: &[PromiseState]) -> Result<(), Failure> {

@@ -28,6 +28,10 @@ fn the_commands_of_the_book_work() {
         }
         let blocks = blocks(&chapter.text);
         let folder = Folder::new(&chapter.slug);
+        // Chapters name scenarios by their path in the sources.
+        std::fs::create_dir_all(folder.0.join("lab/papers")).expect("a folder");
+        let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/papers/scenarios");
+        std::os::unix::fs::symlink(scenarios, folder.0.join("lab/papers/scenarios")).expect("a link");
         let mut printed: Option<String> = None;
         for block in &blocks {
             if let Some(file) = block.file() {

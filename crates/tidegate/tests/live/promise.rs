@@ -4,6 +4,7 @@ use std::net::UdpSocket;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tidegate_testbed::Ended;
@@ -236,6 +237,45 @@ fn the_example_holds_a_promise(program: &Path, arguments: &[&str]) -> Ended {
     Ended::Passed
 }
 
+/// The example of the chapter: it sends at what it is granted, and at no less than its minimum beside one that sends more than fits.
+fn the_example_sends_at_what_it_is_granted(program: &Path, arguments: &[&str]) {
+    let stage = Stage::new(SHAPER);
+    let folder = stage.scratch.0.join("tidegate");
+    std::fs::create_dir(&folder).unwrap();
+    symlink(stage.scratch.0.join("control"), folder.join(format!("{DEVICE}.sock"))).unwrap();
+    let mut command = stage.pair.left.command(program).unwrap();
+    let to = format!("{}:5004", RIGHT[0]);
+    command.args(arguments).args([&to, DEVICE]).env("XDG_RUNTIME_DIR", &stage.scratch.0);
+    let mut sender = Printing::start(command);
+    sender.prints("promise 1 in class media");
+    sender.prints("granted ");
+    // 8 Mbit/s of another flow of the class, where 3 are promised and 6 are there in all.
+    let traffic = stage.traffic(5_005, 2_000);
+    let flow = |stage: &Stage| {
+        let listed = promises(stage).remove(0);
+        (listed["flows"].as_u64(), listed["granted_bps"].as_u64().unwrap_or(0))
+    };
+    stage.until("a grant beside the other flow", |stage| {
+        let (flows, granted) = flow(stage);
+        flows == Some(1) && (2_000_000..4_000_000).contains(&granted)
+    });
+    let bytes = |stage: &Stage| {
+        let flows = stage.does(&["top", "--once", "--json"]);
+        let flows: Value = serde_json::from_str(&flows).unwrap();
+        let flows = flows["directions"][0]["flows"].as_array().unwrap();
+        let own = flows.iter().find(|flow| flow["flow"]["destination_port"] == 5_004).expect("the flow");
+        own["sent_bytes"].as_u64().unwrap()
+    };
+    let (from, before) = (Instant::now(), bytes(&stage));
+    std::thread::sleep(Duration::from_secs(2));
+    let bps = (bytes(&stage) - before) as f64 * 8.0 / from.elapsed().as_secs_f64();
+    assert!(bps > 1_600_000.0, "{bps} bit/s of a minimum of 2 Mbit/s");
+    traffic.stop_now();
+    sender.signal(libc::SIGTERM);
+    stage.until("the end of the promise", |stage| stage.does(&["promise"]).contains(FREE));
+    stage.end();
+}
+
 pub fn a_program_in_go_holds_a_promise() -> Ended {
     if !is_installed("go", "version") {
         return Ended::Skipped("go is not installed: the client in Go is not tested; apt-get install golang-go".into());
@@ -251,9 +291,9 @@ pub fn a_program_in_go_holds_a_promise() -> Ended {
         go
     };
     succeeds(go().args(["test", "-timeout", "120s", "."]));
-    let program = built.0.join("promise");
-    succeeds(go().args(["build", "-o"]).arg(&program).arg("./examples/promise"));
-    the_example_holds_a_promise(&program, &[])
+    succeeds(go().args(["build", "-o"]).arg(&built.0).args(["./examples/promise", "./examples/sender"]));
+    the_example_sends_at_what_it_is_granted(&built.0.join("sender"), &[]);
+    the_example_holds_a_promise(&built.0.join("promise"), &[])
 }
 
 pub fn a_program_in_javascript_holds_a_promise() -> Ended {
@@ -272,5 +312,7 @@ pub fn a_program_in_javascript_holds_a_promise() -> Ended {
             "no compiler of TypeScript: the types are not checked; npm install in clients/typescript",
         );
     }
+    let sender = folder.join("examples/sender.js");
+    the_example_sends_at_what_it_is_granted(Path::new("node"), &[sender.to_str().unwrap()]);
     the_example_holds_a_promise(Path::new("node"), &[folder.join("examples/promise.js").to_str().unwrap()])
 }

@@ -18,15 +18,15 @@ from collections import deque
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from typing import Any, Literal, Optional, TypedDict
 
+from . import protocol
 from .errors import TidegateError
 
 __all__ = ["AsyncConnection", "Connection", "ControlError", "Displacement", "Target", "connect", "connect_async", "find"]
 
-_VERSION = 1
-
 
 class ControlError(TidegateError):
-    """The shaper refused a call, or cannot be reached. ``code`` is that of the protocol, for programs."""
+    """The shaper refused a call, or cannot be reached. ``code`` is for programs: one of :class:`tidegate.protocol.Code`, or one
+    of a newer shaper."""
 
     def __init__(self, code: str, message: str, help: str | None = None) -> None:
         super().__init__(f"{message}; {help}" if help else message)
@@ -34,7 +34,7 @@ class ControlError(TidegateError):
 
 
 def _directories() -> list[str]:
-    found = ["/run/tidegate"]
+    found = [protocol.DIRECTORY]
     if base := os.environ.get("XDG_RUNTIME_DIR"):
         found.append(os.path.join(base, "tidegate"))
     return found
@@ -57,17 +57,32 @@ def find(interface: str | None = None) -> str:
         found = []
         for folder in folders:
             if os.path.isdir(folder):
-                found += sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".sock"))
+                paths = sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".sock"))
+                found += filter(_is_served, paths)
     if not found:
         looked = ", ".join(folders)
-        raise ControlError("not-found", f"no tidegate is running: no socket in {looked}", "start one with `tidegate run FILE`")
+        text = f"no tidegate is running: nothing listens in {looked}"
+        raise ControlError(protocol.Code.NOT_FOUND, text, "start one with `tidegate run FILE`")
     if len(found) > 1:
-        raise ControlError("invalid", "several tidegates are running: " + ", ".join(found), "name an interface or a path")
+        raise ControlError(protocol.Code.INVALID, "several tidegates are running: " + ", ".join(found), "name an interface or a path")
     return found[0]
 
 
+def _is_served(path: str) -> bool:
+    """Whether a process listens at a socket. A shaper that was killed leaves its socket; one that keeps this user out counts."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(protocol.CONNECT_TIMEOUT)
+        try:
+            asking.connect(path)
+        except (PermissionError, TimeoutError, BlockingIOError):
+            return True
+        except OSError:
+            return False
+        return True
+
+
 def _unreachable(path: str, error: OSError) -> ControlError:
-    return ControlError("failed", f"cannot reach tidegate at {path}: {error.strerror or error}", "is it running?")
+    return ControlError(protocol.Code.FAILED, f"cannot reach tidegate at {path}: {error.strerror or error}", "is it running?")
 
 
 #: What the protocol asks of what carries its lines: a line to write, or ``None`` to read one; and what it is sent for it.
@@ -85,7 +100,7 @@ class _Protocol:
     def _handle(self, line: bytes, number: int | None) -> tuple[bool, Any]:
         """Whether ``line`` is the reply to request ``number``, and the reply."""
         if not line.endswith(b"\n"):
-            raise ControlError("failed", "tidegate closed the connection; it may have ended")
+            raise ControlError(protocol.Code.FAILED, "tidegate closed the connection; it may have ended")
         message = json.loads(line)
         if "subscription" in message:
             event = message.get("event", {"event": "lost", "lost": message.get("lost")})
@@ -102,7 +117,7 @@ class _Protocol:
         number = self._next
         self._next += 1
         given = {key.rstrip("_"): value for key, value in parameters.items() if value is not None}
-        yield json.dumps({"id": number, "version": _VERSION, "call": call, "with": given}).encode() + b"\n"
+        yield json.dumps({"id": number, "version": protocol.VERSION, "call": call, "with": given}).encode() + b"\n"
         while True:
             done, reply = self._handle((yield None) or b"", number)
             if done:
@@ -293,7 +308,7 @@ class _Calls:
 class Connection(_Calls, _Protocol):
     """A connection. Subscriptions, promises and reservations end with it, unless they were requested to last."""
 
-    def __init__(self, path: str, timeout_s: float | None = 10.0) -> None:
+    def __init__(self, path: str, timeout_s: float | None = protocol.REPLY_TIMEOUT) -> None:
         super().__init__()
         self.path = path
         self._timeout_s = timeout_s
@@ -304,7 +319,20 @@ class Connection(_Calls, _Protocol):
         except OSError as error:
             self._socket.close()
             raise _unreachable(path, error) from error
-        self._file = self._socket.makefile("rb")
+        #: What was received of the next lines. A file of the socket could not be read again after a timeout.
+        self._received = bytearray()
+
+    def _line(self) -> bytes:
+        """The next line; one without its end where the connection ended."""
+        while (end := self._received.find(b"\n") + 1) == 0:
+            data = self._socket.recv(1 << 16)
+            if not data:
+                end = len(self._received)
+                break
+            self._received += data
+        line = bytes(self._received[:end])
+        del self._received[:end]
+        return line
 
     def _run(self, steps: _Steps, timeout_s: float | None) -> Any:
         self._socket.settimeout(timeout_s)
@@ -313,7 +341,7 @@ class Connection(_Calls, _Protocol):
             while True:
                 step = steps.send(line)
                 if step is None:
-                    line = self._file.readline()
+                    line = self._line()
                 else:
                     self._socket.sendall(step)
                     line = None
@@ -332,9 +360,15 @@ class Connection(_Calls, _Protocol):
         """
         return self._run(self._exchange(name, parameters), self._timeout_s)
 
-    def _subscription(self, number: int) -> Iterator[dict[str, Any]]:
+    def notifications(self, subscription: int, timeout_s: float | None = None) -> Iterator[dict[str, Any]]:
+        """The notifications of a subscription, such as ``shaper.promise(...)["subscription"]``. The iterator waits for the next;
+        with ``timeout_s`` it ends when none came for so long, with 0 after those that are there."""
         while True:
-            yield self._run(self._notification(number), None)
+            try:
+                notification = self._run(self._notification(subscription), timeout_s)
+            except (TimeoutError, BlockingIOError):
+                return
+            yield notification
 
     def events(
         self,
@@ -348,7 +382,7 @@ class Connection(_Calls, _Protocol):
         """Subscribes to events, of these ``kinds`` (``"flow-started"``, ``"moved"``, ...) alone if they are given; the iterator waits
         for the next."""
         watching = self.call("events", **_given(locals()))
-        return self._subscription(watching["subscription"])
+        return self.notifications(watching["subscription"])
 
     def feedback(
         self, target: Target, *, direction: str | None = None, delay_ns: int | None = None, kinds: Sequence[str] | None = None
@@ -356,11 +390,10 @@ class Connection(_Calls, _Protocol):
         """Subscribes to what happens to some flows, of these ``kinds`` alone if they are given, and to waits beyond ``delay_ns``.
         Returns those that are present, and the notifications."""
         watching = self.call("feedback", **_given(locals()))
-        return watching["flows"], self._subscription(watching["subscription"])
+        return watching["flows"], self.notifications(watching["subscription"])
 
     def close(self) -> None:
         """Closes the connection."""
-        self._file.close()
         self._socket.close()
 
     def __enter__(self) -> Connection:
@@ -399,9 +432,10 @@ class AsyncConnection(_Calls, _Protocol):
         """Makes any call of the protocol and returns its reply; calls of several tasks follow one another."""
         return await self._run(self._exchange(name, parameters))
 
-    async def _subscription(self, number: int) -> AsyncIterator[dict[str, Any]]:
+    async def notifications(self, subscription: int) -> AsyncIterator[dict[str, Any]]:
+        """The notifications of a subscription, as :meth:`Connection.notifications`."""
         while True:
-            yield await self._run(self._notification(number))
+            yield await self._run(self._notification(subscription))
 
     async def events(
         self,
@@ -414,7 +448,7 @@ class AsyncConnection(_Calls, _Protocol):
     ) -> AsyncIterator[dict[str, Any]]:
         """Subscribes to events, when the iterator is first asked for one."""
         watching = await self.call("events", **_given(locals()))
-        async for event in self._subscription(watching["subscription"]):
+        async for event in self.notifications(watching["subscription"]):
             yield event
 
     async def feedback(
@@ -422,7 +456,7 @@ class AsyncConnection(_Calls, _Protocol):
     ) -> tuple[list[dict[str, Any]], AsyncIterator[dict[str, Any]]]:
         """Subscribes to everything that happens to some flows, as :meth:`Connection.feedback`."""
         watching = await self.call("feedback", **_given(locals()))
-        return watching["flows"], self._subscription(watching["subscription"])
+        return watching["flows"], self.notifications(watching["subscription"])
 
     async def close(self) -> None:
         """Closes the connection."""
@@ -436,7 +470,7 @@ class AsyncConnection(_Calls, _Protocol):
         await self.close()
 
 
-def connect(path: str | None = None, *, interface: str | None = None, timeout_s: float | None = 10.0) -> Connection:
+def connect(path: str | None = None, *, interface: str | None = None, timeout_s: float | None = protocol.REPLY_TIMEOUT) -> Connection:
     """Connects to a running shaper: by the ``path`` of its control socket, by its ``interface``, or to the only one.
 
     ``timeout_s`` bounds the wait for a reply.

@@ -53,6 +53,10 @@ impl Simulation {
         if connection.number != packet.flow >> 1 {
             return;
         }
+        if let Advice::Told(signal) = packet.advice {
+            // The shaper notifies the sender directly, over its control socket; here that takes until the packet arrives.
+            connection.ends[1 - side].advise(Instant::from_nanos(self.now), signal.rate());
+        }
         connection.ends[side].on_segment(Instant::from_nanos(self.now), &packet.segment);
         self.attend(packet.slot, side);
     }
@@ -113,7 +117,8 @@ impl Simulation {
     ) {
         let spec = &self.flows[group as usize];
         let (source, destination) = if side == 0 { (spec.from, spec.to) } else { (spec.to, spec.from) };
-        let asks = side == 1 && segment.len > 0 && spec.workload.asks_for_advice();
+        let follows = matches!(&spec.transport, Transport::Tcp(config) if config.follow_advice);
+        let asks = segment.len > 0 && (follows || side == 1 && spec.workload.asks_for_advice());
         let advice = if asks { Advice::Asked } else { Advice::None };
         let packet = SimPacket {
             flow,

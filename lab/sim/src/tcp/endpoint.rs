@@ -20,7 +20,7 @@ mod tlp;
 
 use std::sync::Arc;
 
-use tidegate_core::{Instant, Span};
+use tidegate_core::{Instant, Rate, Span};
 
 use super::bbr::Bbr;
 use super::congestion::{Algorithm, Controller, EcnCounts, EcnFeedback};
@@ -108,6 +108,8 @@ pub struct Endpoint {
     snd_wnd_edge: u64,
     /// Max(SND.WND) of RFC 9293, section 3.8.6.2.1.
     max_snd_wnd: u64,
+    /// The rate that the path advised last, and when.
+    advised: Option<(Rate, Instant)>,
     phase: Phase,
     /// recover of RFC 6582: fast retransmit applies only to segments above it.
     recover: u64,
@@ -196,6 +198,7 @@ impl Endpoint {
             closing: false,
             snd_wnd_edge: 0,
             max_snd_wnd: 0,
+            advised: None,
             phase: Phase::Open,
             recover: 0,
             dup_acks: 0,

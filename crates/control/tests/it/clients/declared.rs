@@ -83,6 +83,21 @@ pub fn types() -> BTreeMap<String, Declared> {
     found
 }
 
+/// A type that one source declares.
+pub fn declared_in(source: &str, name: &str) -> Declared {
+    declared(&syn::parse_file(source).expect("it compiles").items, name)
+}
+
+/// The public constants of a source with their documentation, in one line.
+pub fn constants(source: &str) -> BTreeMap<String, String> {
+    let items = syn::parse_file(source).expect("it compiles").items.into_iter();
+    let constants = items.filter_map(|item| match item {
+        Item::Const(one) => Some((one.ident.to_string(), documentation(&one.attrs).replace('\n', " "))),
+        _ => None,
+    });
+    constants.collect()
+}
+
 impl Declared {
     /// The fields of an object.
     pub fn fields(&self) -> &[Field] {

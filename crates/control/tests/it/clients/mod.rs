@@ -1,5 +1,6 @@
 //! The clients in other languages have the calls that are declared: what is generated of them is what the declarations give.
 
+mod constants;
 mod declared;
 mod go;
 mod typescript;
@@ -7,6 +8,7 @@ mod typescript;
 use std::path::Path;
 
 use tidegate_control::calls::{Declaration, Permission};
+use tidegate_control::protocol::{CHANGE_TIMEOUT, REPLY_TIMEOUT};
 
 use crate::protocol::WRITE;
 
@@ -15,8 +17,8 @@ const PAGE: &str = include_str!("../../../../../book/src/promise.md");
 
 /// How long a reply may take, in seconds: as for the client in Rust.
 fn limit(call: &Declaration) -> u32 {
-    // A change of the configuration may start other data paths.
-    if matches!(call.permission, Permission::Operator(_)) { 60 } else { 10 }
+    let limit = if matches!(call.permission, Permission::Operator(_)) { CHANGE_TIMEOUT } else { REPLY_TIMEOUT };
+    limit.as_secs() as u32
 }
 
 /// `in-force` as `InForce`.
@@ -32,15 +34,19 @@ fn commented(documentation: &str, mark: &str) -> String {
 
 #[test]
 fn the_clients_are_those_of_the_declarations() {
-    let clients = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let types = declared::types();
     for (name, text) in [
-        ("go/calls.go", go::calls(&types)),
-        ("go/examples_test.go", go::examples(&types)),
-        ("typescript/calls.js", typescript::calls()),
-        ("typescript/calls.d.ts", typescript::types(&types)),
+        ("clients/go/calls.go", go::calls(&types)),
+        ("clients/go/constants.go", constants::go()),
+        ("clients/go/examples_test.go", go::examples(&types)),
+        ("clients/typescript/calls.js", typescript::calls()),
+        ("clients/typescript/calls.d.ts", typescript::types(&types)),
+        ("clients/typescript/constants.js", constants::javascript()),
+        ("clients/typescript/constants.d.ts", constants::typescript()),
+        ("lab/python/python/tidegate/protocol.py", constants::python()),
     ] {
-        let path = clients.join(name);
+        let path = root.join(name);
         if std::env::var_os(WRITE).is_some() {
             std::fs::write(&path, &text).expect("written");
         }
@@ -49,12 +55,22 @@ fn the_clients_are_those_of_the_declarations() {
     }
 }
 
+#[test]
+fn the_page_of_the_protocol_has_the_constants() {
+    let table = constants::table();
+    assert!(
+        crate::protocol::PAGE.contains(&table),
+        "book/src/reference/control-protocol.md lacks this table:\n{table}"
+    );
+}
+
 /// The live tests of `tidegate` run these examples.
 #[test]
 fn the_examples_of_the_chapter_are_those_of_the_clients() {
     for (language, example) in [
-        ("go", include_str!("../../../../../clients/go/examples/promise/main.go")),
-        ("js", include_str!("../../../../../clients/typescript/examples/promise.js")),
+        ("go", include_str!("../../../../../clients/go/examples/sender/main.go")),
+        ("js", include_str!("../../../../../clients/typescript/examples/sender.js")),
+        ("rust", include_str!("../../../examples/sender.rs")),
     ] {
         assert!(
             PAGE.contains(&format!("```{language}\n{example}```\n")),

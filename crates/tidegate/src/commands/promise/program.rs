@@ -16,7 +16,7 @@ use tidegate_control::calls::PromiseCall;
 use tidegate_control::{Client, EventKind, Pushed};
 use tidegate_exec::signals::{SignalAction, Signals, pass_on};
 
-use super::{Args, told};
+use super::{Args, guess, told};
 use crate::Failure;
 use crate::commands::connect::process;
 use crate::commands::events;
@@ -86,9 +86,7 @@ fn promised(args: &Args, call: &PromiseCall, limit: Option<Duration>) -> Result<
         );
     }
     let promised = client.promise(call)?;
-    // The class of flows that nobody has seen is where packets go that match no rule.
-    let guessed = if promised.state.flows == 0 { "; that is their class if no rule says otherwise" } else { "" };
-    message!("tidegate: {}{guessed}", told(&promised.state));
+    message!("tidegate: {}{}", told(&promised.state), guess(args, &promised.state));
     Ok(client)
 }
 

@@ -250,7 +250,7 @@ pub fn a_promise_is_kept_refused_listed_and_ends() -> Ended {
     share(500.0, 500.0);
     let mut promise = stage.starts(&["promise", "--port", "5004", "--min", "700kbit"]);
     promise.prints("in class media: at least 700 kbit/s a flow; one flow, granted ");
-    promise.prints("300 kbit/s are left to promise");
+    promise.prints("has 300 kbit/s left to promise");
     promise.prints("promised while this command runs");
     promise.prints(" promised ");
     share(700.0, 300.0);

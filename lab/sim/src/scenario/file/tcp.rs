@@ -122,5 +122,8 @@ tidegate_config::record! {
         pub d_sack: bool = false,
         /// Whether the first slow start ends when the RTT rises (HyStart++, RFC 9406). Default no.
         pub hystart: bool = false,
+        /// Whether a sender bounds its window by the rate that its class advises (`advice` of a class of a shaper file on the
+        /// path): the last rate that it was told, for 67 s, times its least round trip. Default no.
+        pub follow_advice: bool = false,
     }
 }

@@ -101,6 +101,7 @@ impl Resolver<'_> {
             timestamps: tcp.timestamps,
             d_sack: tcp.d_sack,
             hystart: tcp.hystart,
+            follow_advice: tcp.follow_advice,
             ..Config::default()
         })
     }

@@ -86,6 +86,9 @@ pub struct Config {
     pub d_sack: bool,
     /// Whether to use HyStart++ (RFC 9406) in the first slow start. Default no.
     pub hystart: bool,
+    /// Whether the window is bounded by the rate that the path advises ([`Endpoint::advise`](super::Endpoint::advise)). Default
+    /// no.
+    pub follow_advice: bool,
     /// How much an acknowledgement counts. Default the bytes that it acknowledges.
     pub growth: Growth,
     /// Whether received data is consumed at once. Otherwise `Endpoint::read` consumes it. Default at once.
@@ -113,6 +116,7 @@ impl Default for Config {
             timestamps: false,
             d_sack: false,
             hystart: false,
+            follow_advice: false,
             growth: Growth::Bytes,
             reads_at_once: true,
             retries: 15,

@@ -1,6 +1,7 @@
 //! Segments to send: new data, retransmissions, acknowledgements, window probes.
 
 use tidegate_core::{Ecn, Instant, Rate, Span};
+use tidegate_engine::advice::PERIOD;
 
 use super::{AckPending, Endpoint, NEVER, Phase, Recovery, State, Vintage};
 use crate::tcp::segment::{Flags, Segment};
@@ -9,6 +10,22 @@ impl Endpoint {
     /// Whether this end has sent anything but its SYN.
     pub(crate) fn has_sent(&self) -> bool {
         self.high_data > 1
+    }
+
+    /// Bounds the window by a rate that the path advises, if the connection follows advice.
+    pub fn advise(&mut self, now: Instant, rate: Rate) {
+        if self.config.follow_advice {
+            self.advised = Some((rate, now));
+        }
+    }
+
+    /// The end of the window: that of the receiver, or before it the one that the advised rate leaves. Two segments more than
+    /// rate times round trip, so that delayed acknowledgements do not stop the sender.
+    fn window_edge(&self, now: Instant) -> u64 {
+        let advised = self.advised.filter(|(_, told)| now.since(*told) < PERIOD);
+        let (Some((rate, _)), Some(round_trip)) = (advised, self.rtt.min_rtt()) else { return self.snd_wnd_edge };
+        let bytes = rate.bytes_in_floor(round_trip).as_u64() + 2 * self.mss;
+        self.snd_wnd_edge.min(self.snd_una + bytes)
     }
 
     /// The pacing rate of the congestion control; `None` if it does not pace.
@@ -141,7 +158,7 @@ impl Endpoint {
         // RFC 3042: a new segment for each of the first two duplicate acknowledgements.
         let limited_transmit = self.phase == Phase::Open && self.config.vintage == Vintage::Current;
         let limited = if limited_transmit { u64::from(self.dup_acks.min(2)) * self.mss } else { 0 };
-        let (start, end) = self.next_new(limit)?;
+        let (start, end) = self.next_new(now, limit)?;
         // The FIN is not limited by cwnd.
         if end.min(self.written).saturating_sub(self.snd_una) > cwnd + limited && self.snd_nxt > self.snd_una {
             self.cwnd_limited = true;
@@ -158,7 +175,7 @@ impl Endpoint {
             return self.poll_rack(now, limit, pipe, cwnd);
         }
         if self.phase == Phase::Open {
-            let (start, end) = self.next_new(limit)?;
+            let (start, end) = self.next_new(now, limit)?;
             if pipe + end.min(self.written).saturating_sub(start) > cwnd && pipe > 0 {
                 self.cwnd_limited = true;
                 return None;
@@ -175,7 +192,7 @@ impl Endpoint {
             self.high_rxt = end;
             return Some(self.emit(now, start, end));
         }
-        if let Some((start, end)) = self.next_new(limit) {
+        if let Some((start, end)) = self.next_new(now, limit) {
             self.snd_nxt = end;
             return Some(self.emit(now, start, end));
         }
@@ -203,28 +220,29 @@ impl Endpoint {
         if let Some((start, end)) = self.transmissions.as_ref().and_then(|sent| sent.first_lost()) {
             return Some(self.emit(now, start, end));
         }
-        let (start, end) = self.next_new(limit)?;
+        let (start, end) = self.next_new(now, limit)?;
         self.snd_nxt = end;
         Some(self.emit(now, start, end))
     }
 
     /// The segment at SND.NXT, if the send window allows it: new data or, after a timeout without SACK, data that is
     /// sent again.
-    pub(super) fn next_new(&mut self, limit: u64) -> Option<(u64, u64)> {
+    pub(super) fn next_new(&mut self, now: Instant, limit: u64) -> Option<(u64, u64)> {
         if self.snd_nxt >= limit {
             return None;
         }
+        let edge = self.window_edge(now);
         let data_end = (self.snd_nxt + self.mss).min(self.written);
-        let room = self.snd_wnd_edge.max(self.snd_nxt) - self.snd_nxt;
+        let room = edge.max(self.snd_nxt) - self.snd_nxt;
         let mut end = data_end;
-        if end > self.snd_wnd_edge.max(self.snd_nxt) {
-            end = self.snd_wnd_edge.max(self.snd_nxt);
+        if end > edge.max(self.snd_nxt) {
+            end = edge.max(self.snd_nxt);
             // RFC 9293, 3.8.6.2.1: less than a segment only if it is half of the largest window.
             if end == self.snd_nxt || room < self.mss && 2 * room < self.max_snd_wnd {
                 return None;
             }
         }
-        if end == self.written && self.closing && end <= self.snd_wnd_edge {
+        if end == self.written && self.closing && end <= edge {
             end += 1;
         }
         (end > self.snd_nxt).then_some((self.snd_nxt, end))

@@ -88,7 +88,7 @@ impl Endpoint {
         if !pending || self.phase != Phase::Open {
             return None;
         }
-        let segment = match self.next_new(limit) {
+        let segment = match self.next_new(now, limit) {
             Some((start, end)) => {
                 self.snd_nxt = end;
                 self.extensions.tail.sent = Some((end, false));

@@ -95,3 +95,46 @@ fn a_ceiling_of_each_flow_bounds_what_is_told() {
     let bounded = videos(", advice = \"ceiling\", flow-at-most = \"2800kbit\"", ", follow-advice = true");
     assert_eq!(value(&bounded, "flow video", "switches"), 1.0);
 }
+
+/// Two TCPs in a class of 10 Mbit/s, at a round trip of 40 ms.
+fn downloads(class: &str, tcp: &str) -> Outcome {
+    run(&format!(
+        r#"
+version = 1
+sentence = "two downloads in a class of 10 Mbit/s"
+duration = "30s"
+warm-up = "5s"
+measure = ["goodput", "links"]
+hosts = ["internet", "home"]
+[[link]]
+from = "internet"
+to = "home"
+rate = "100mbit"
+delay = "20ms"
+queue = {{ shaper = {{ class = [{{ name = "home", rate = "10mbit", borrow = false, default = true{class} }}] }} }}
+[[flow]]
+name = "download"
+from = "internet"
+to = "home"
+count = 2
+tcp = {{ congestion = "cubic"{tcp} }}
+workload = {{ kind = "bulk" }}
+"#
+    ))
+}
+
+/// A fair share of 5 Mbit/s leaves 4.886 for payload, and the next step of the scale is 4.467: 559 kB/s, and two segments in a round
+/// trip. So the sender is never ahead of the shaper by more than these.
+#[test]
+fn a_tcp_that_follows_its_advice_keeps_the_queue_empty() {
+    let goodput = |outcome: &Outcome| value(outcome, "flow download", "goodput");
+    let wait = |outcome: &Outcome| value(outcome, "link internet->home", "queueing p99");
+    let followed = downloads(", advice = \"fair-share\"", ", follow-advice = true");
+    let blind = downloads(", advice = \"fair-share\"", "");
+    assert!((8_900_000.0..9_740_000.0).contains(&goodput(&followed)), "{}", goodput(&followed));
+    assert!(wait(&followed) < 10e6 && wait(&blind) > 50e6, "{} {}", wait(&followed), wait(&blind));
+    assert!(goodput(&blind) > 9_500_000.0, "{}", goodput(&blind));
+    // Who is told nothing is bounded by nothing.
+    let untold = downloads("", ", follow-advice = true");
+    assert_eq!((goodput(&untold), wait(&untold)), (goodput(&blind), wait(&blind)));
+}
