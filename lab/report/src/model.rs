@@ -208,15 +208,19 @@ impl Axis {
     }
     /// The label: title, unit, and the scale if it is not linear.
     pub fn label(&self) -> String {
+        self.titled(&self.unit)
+    }
+    /// The label with a unit that may be another than the axis's own.
+    pub(crate) fn titled(&self, unit: &str) -> String {
         let scale = match self.scale {
             Scale::Linear => "",
             Scale::Log => " (logarithmic)",
             Scale::Tail => " (logarithmic tail)",
         };
-        if self.unit.is_empty() || self.unit == "1" {
+        if unit.is_empty() || unit == "1" {
             format!("{}{scale}", self.title)
         } else {
-            format!("{}, {}{scale}", self.title, self.unit)
+            format!("{}, {unit}{scale}", self.title)
         }
     }
 }

@@ -267,7 +267,7 @@ impl Panels {
             let heading = fitted(heading, size, look.width - 24.0 * u);
             drawing.text((12.0 * u, 22.0 * u), Anchor::Start, size, Ink::Text, heading);
         }
-        drawing.text((12.0 * u, top), Anchor::Start, small, Ink::Muted, first.y.label());
+        drawing.text((12.0 * u, top), Anchor::Start, small, Ink::Muted, y.title.as_str());
         top += 26.0 * u;
         // There is no legend if each panel has a single curve, which the panel's name identifies.
         let several = self.panels.iter().any(|(_, plot)| plot.curves.len() > 1);
@@ -295,7 +295,7 @@ impl Panels {
         }
         let mut at = top + step * rows as f64 + 6.0 * u;
         let middle = left + (look.width - left) / 2.0;
-        drawing.text((middle, at), Anchor::Middle, small, Ink::Text, first.x.label());
+        drawing.text((middle, at), Anchor::Middle, small, Ink::Text, x.title.as_str());
         legend.draw(&mut drawing, (left, at + 22.0 * u), (small, u), |_| first.style, &pens);
         at += lines;
         drawing.note(&note, (12.0 * u, at), small);
@@ -419,8 +419,8 @@ impl Plot {
         if let Some(heading) = heading {
             text((begin, 22.0 * u), Anchor::Start, &fitted(heading, size, width - begin - 12.0 * u));
         }
-        text(((left + width - right) / 2.0, bottom + 43.0 * u), Anchor::Middle, &self.x.label());
-        text((if wide { 12.0 } else { 6.0 } * u, top - 12.0 * u), Anchor::Start, &self.y.label());
+        text(((left + width - right) / 2.0, bottom + 43.0 * u), Anchor::Middle, &x.title);
+        text((if wide { 12.0 } else { 6.0 } * u, top - 12.0 * u), Anchor::Start, &y.title);
         drawing.note(&note, (12.0 * u, bottom + 43.0 * u), small);
         frame.grid(&mut drawing, (x, y), size, (Some(if wide { 30.0 * u } else { left - 2.0 * u }), true));
         frame.curves(&mut drawing, self, (x, y), pens, 2.0 * u);
