@@ -1,7 +1,7 @@
 //! A comparison of several variants by their measures, in words, as a figure and as a table.
 
 use crate::columns::{self, Column};
-use crate::judgement::{Family, Verdict, more_runs};
+use crate::judgement::{Family, Verdict, guess, more_runs};
 use tidegate_display::Table;
 use tidegate_display::{human, human_interval};
 
@@ -218,7 +218,8 @@ impl Group {
                     measure.name, verdict.runs, best.0
                 );
                 if let Some((more, from)) = verdict.more {
-                    text += &format!("; about {more} more would tell it from {}", ranked[from].0);
+                    let guess = guess(verdict.runs);
+                    text += &format!("; about {more} more would tell it from {}{guess}", ranked[from].0);
                 }
                 return Some(text);
             }
@@ -229,7 +230,7 @@ impl Group {
             text += &format!(", not told apart from {}", equal.join(", "));
             if let Some((more, from)) = verdict.more {
                 let from = if equal.len() > 1 { format!(" from {}", ranked[from].0) } else { String::new() };
-                text += &format!(" (about {} would tell it{from})", more_runs(more));
+                text += &format!(" ({} would tell it{from})", more_runs(more, verdict.runs));
             }
             let told_apart = (0..ranked.len()).rev().find(|place| !verdict.equal.contains(place));
             worst = told_apart.map_or(worst, |place| &ranked[place]);

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use tidegate_display::{Table, human};
-use tidegate_metrics::{Difference, LEVEL, Test, bootstrap, holm};
+use tidegate_metrics::{Difference, FEWEST_RUNS, LEVEL, Test, bootstrap, holm};
 
 use crate::columns::{self, Column};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure};
@@ -26,8 +26,18 @@ pub struct Contrast {
     pub difference: Difference,
     /// The 95 % interval by the bootstrap over pairs (BCa); `None` without pairs.
     pub bootstrap: Option<(f64, f64)>,
-    /// The probability, corrected for `comparisons` (Holm).
-    pub corrected: f64,
+    /// The probability, corrected for all differences that text, reports and figures state beside each other; `None` if this
+    /// one is not among them.
+    pub stated: Option<Corrected>,
+    /// The probability, corrected for the pairs of variants in this measure of this subject alone: for those who state no other.
+    pub alone: Corrected,
+}
+
+/// A probability that is corrected for the number of tests (Holm).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Corrected {
+    /// The corrected probability.
+    pub p: f64,
     /// The number of differences for which it is corrected.
     pub comparisons: usize,
 }
@@ -59,9 +69,9 @@ impl Family {
         self.probabilities.len()
     }
     /// Corrects the probability of one of the tests. Equal ones have the same correction.
-    fn corrected(&self, p: f64) -> f64 {
+    fn correct(&self, p: f64) -> Corrected {
         let place = self.probabilities.partition_point(|other| *other < p);
-        self.corrected.get(place).copied().unwrap_or(1.0)
+        Corrected { p: self.corrected.get(place).copied().unwrap_or(1.0), comparisons: self.len() }
     }
 }
 
@@ -109,7 +119,7 @@ impl Verdict {
         if with_best.len() + 1 < estimates.len() {
             return None;
         }
-        let undecided = || with_best.iter().filter(|(_, pair)| family.corrected(pair.difference.p) > LEVEL);
+        let undecided = || with_best.iter().filter(|(_, pair)| family.correct(pair.difference.p).p > LEVEL);
         Some(Self {
             best,
             equal: undecided().map(|(other, _)| *other).collect(),
@@ -123,7 +133,8 @@ impl Verdict {
     }
 }
 
-/// The differences of all pairs of named estimates of one measure, corrected for those of `family`, or without one for each other.
+/// The differences of all pairs of named estimates of one measure, corrected for each other and for those of `family`, if they
+/// belong to it.
 pub(crate) fn contrasts(
     subject: &str,
     measure: &str,
@@ -134,28 +145,28 @@ pub(crate) fn contrasts(
     let alone: Vec<&Estimate> = estimates.iter().map(|(_, estimate)| *estimate).collect();
     let pairs = pairs(&alone);
     let alone = Family::new(pairs.iter().map(|pair| pair.difference.p).collect());
-    let family = family.unwrap_or(&alone);
     let contrast = |pair: Pair| Contrast {
         subject: subject.to_owned(),
         measure: measure.to_owned(),
         unit: unit.to_owned(),
         variants: pair.places.map(|place| estimates[place].0.to_owned()),
-        corrected: family.corrected(pair.difference.p),
+        stated: family.map(|family| family.correct(pair.difference.p)),
+        alone: alone.correct(pair.difference.p),
         difference: pair.difference,
         bootstrap: bootstrap(&pair.values),
-        comparisons: family.len(),
     };
     pairs.into_iter().map(contrast).collect()
 }
 
 impl Contrast {
-    /// Whether the variants differ at a level of 5 %, after the correction.
-    pub fn is_decided(&self) -> bool {
-        self.corrected <= LEVEL
+    /// Whether the variants differ at a level of 5 %, after the correction for all differences that are stated; `None` if this one is
+    /// not stated.
+    pub fn is_decided(&self) -> Option<bool> {
+        self.stated.map(|stated| stated.p <= LEVEL)
     }
-    /// How many more runs would decide it with a probability of 80 %; `None` if it is decided, or cannot be.
+    /// How many more runs would decide it with a probability of 80 %; `None` if it is decided or not stated, or cannot be said.
     pub fn more_runs(&self) -> Option<u64> {
-        if self.is_decided() { None } else { self.difference.more_runs(self.comparisons) }
+        self.stated.filter(|stated| stated.p > LEVEL).and_then(|stated| self.difference.more_runs(stated.comparisons))
     }
     /// The name of the test in tables.
     pub fn test(&self) -> &'static str {
@@ -198,14 +209,16 @@ impl Comparison {
 
     /// States how the answers were decided; `None` if nothing was tested.
     pub fn method(&self) -> Option<String> {
+        let family = self.family();
         // The numbers of runs, and how many differences were tested, by pairs and otherwise.
-        let (mut runs, mut tested) = ([Vec::new(), Vec::new()], 0);
+        let (mut runs, mut tested, mut unplanned) = ([Vec::new(), Vec::new()], 0, false);
         for group in self.groups.iter().filter(|group| !group.name.is_empty()) {
             for at in (0..group.measures.len()).filter(|at| group.measures[*at].better != Better::Neither) {
                 let estimates: Vec<&Estimate> = group.estimates(at).into_iter().map(|(_, estimate)| estimate).collect();
                 let pairs = pairs(&estimates);
                 tested += pairs.len();
                 for Pair { difference, .. } in pairs {
+                    unplanned |= difference.runs < FEWEST_RUNS && family.correct(difference.p).p > LEVEL;
                     runs[usize::from(difference.test == Test::Welch)].push(difference.runs);
                 }
             }
@@ -224,11 +237,13 @@ impl Comparison {
             ),
             (None, None) => return None,
         };
-        let corrected = match self.family().len() {
+        // Two or three runs do not say how much runs vary.
+        let few = if unplanned { " From fewer than four runs nobody can say how many more would decide." } else { "" };
+        let corrected = match family.len() {
             1 => String::new(),
             n => format!(", corrected for all {n} differences (Holm)"),
         };
-        Some(format!("Decided at 5 % by {by}{corrected}."))
+        Some(format!("Decided at 5 % by {by}{corrected}.{few}"))
     }
 
     /// The differences as a table for people; empty if nothing was tested.
@@ -242,9 +257,9 @@ impl Comparison {
             let interval =
                 contrast.bootstrap.map_or(String::new(), |(low, high)| format!("{} to {}", say(low), say(high)));
             let decided = match (contrast.is_decided(), contrast.more_runs()) {
-                (true, _) => "yes".to_owned(),
-                (false, Some(more)) => format!("no; about {}", more_runs(more)),
-                (false, None) => "no".to_owned(),
+                (Some(true), _) => "yes".to_owned(),
+                (_, Some(more)) => format!("no; {}", more_runs(more, contrast.difference.runs)),
+                (_, None) => "no".to_owned(),
             };
             let row = [
                 contrast.subject.clone(),
@@ -254,7 +269,7 @@ impl Comparison {
                 say(contrast.difference.half_width()),
                 interval,
                 probability(p),
-                probability(contrast.corrected),
+                contrast.stated.map_or(String::new(), |stated| probability(stated.p)),
                 decided,
             ];
             table.row(row.map(Into::into));
@@ -263,9 +278,18 @@ impl Comparison {
     }
 }
 
-/// A number of further runs for people.
-pub(crate) fn more_runs(more: u64) -> String {
-    if more == 1 { "1 more run".to_owned() } else { format!("{more} more runs") }
+/// The number of runs below which a number of further runs is called a guess: the spread of so few says little about that of all.
+const FEW: usize = 10;
+
+/// A number of further runs for people, if it was planned from `runs` runs.
+pub(crate) fn more_runs(more: u64, runs: usize) -> String {
+    let plural = if more == 1 { "" } else { "s" };
+    format!("about {more} more run{plural}{}", guess(runs))
+}
+
+/// What is added to a number of further runs that was planned from a few.
+pub(crate) fn guess(runs: usize) -> String {
+    if runs < FEW { format!(", a guess from {runs}") } else { String::new() }
 }
 
 /// A probability for people.
@@ -293,10 +317,12 @@ pub fn difference_columns(contrasts: &[Contrast]) -> columns::Table {
         .with("test", text(&|of| of.test()))
         .with("pairs", integer(&|of| Some(of.difference.runs as u64)))
         .with("p", number(&|of| Some(of.difference.p)))
-        .with("p_holm", number(&|of| Some(of.corrected)))
-        .with("comparisons", integer(&|of| Some(of.comparisons as u64)))
-        .with("decided", Column::Truth(contrasts.iter().map(|of| Some(of.is_decided())).collect()))
+        .with("p_holm", number(&|of| of.stated.map(|stated| stated.p)))
+        .with("comparisons", integer(&|of| of.stated.map(|stated| stated.comparisons as u64)))
+        .with("decided", Column::Truth(contrasts.iter().map(Contrast::is_decided).collect()))
         .with("more_runs", integer(&|of| of.more_runs()))
+        .with("p_holm_measure", number(&|of| Some(of.alone.p)))
+        .with("comparisons_measure", integer(&|of| Some(of.alone.comparisons as u64)))
 }
 
 #[cfg(test)]
@@ -382,9 +408,10 @@ mod tests {
         let found = comparison.contrasts();
         let chance = found[..20].iter().filter(|contrast| contrast.difference.p <= LEVEL).count();
         assert!(chance > 0, "the draws have no difference of chance: {:?}", found[0]);
-        let decided: Vec<&str> = found.iter().filter(|one| one.is_decided()).map(|one| one.measure.as_str()).collect();
+        let decided: Vec<&str> =
+            found.iter().filter(|one| one.is_decided() == Some(true)).map(|one| one.measure.as_str()).collect();
         assert_eq!(decided, ["delay 20"]);
-        assert!(found.iter().all(|contrast| contrast.comparisons == 21));
+        assert!(found.iter().all(|contrast| contrast.stated.is_some_and(|stated| stated.comparisons == 21)));
         // The sentences and the stars of figures follow.
         let sentences = comparison.sentences();
         let best: Vec<_> = sentences.iter().filter(|said| said.contains("has the least")).collect();
@@ -409,10 +436,12 @@ mod tests {
             (0..20).map(|_| estimate(&seeds.iter().map(|_| draw()).collect::<Vec<_>>(), &seeds)).collect();
         let named: Vec<(&str, &Estimate)> = all.iter().map(|estimate| ("x", estimate)).collect();
         let found = contrasts("flow a", "goodput", "bps", &named, None);
-        assert_eq!((found.len(), found[0].comparisons), (190, 190));
+        assert_eq!((found.len(), found[0].alone.comparisons), (190, 190));
         assert!(found.iter().filter(|contrast| contrast.difference.p <= LEVEL).count() > 3);
-        assert_eq!(found.iter().filter(|contrast| contrast.is_decided()).count(), 0);
+        assert_eq!(found.iter().filter(|contrast| contrast.alone.p <= LEVEL).count(), 0);
+        // They are not stated beside others, so that nothing is said of a correction for these.
+        assert!(found.iter().all(|contrast| contrast.stated.is_none() && contrast.is_decided().is_none()));
         let table = difference_columns(&found);
-        assert_eq!(table.columns().count(), 16);
+        assert_eq!(table.columns().count(), 18);
     }
 }

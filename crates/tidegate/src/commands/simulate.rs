@@ -82,6 +82,9 @@ pub(super) struct Item {
     subject: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     variant: String,
+    /// The point of a sweep, if variants are compared at each.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    point: String,
     measure: String,
     unit: &'static str,
     mean: f64,
@@ -92,8 +95,8 @@ pub(super) struct Item {
 
 impl From<Quantity> for Item {
     fn from(quantity: Quantity) -> Self {
-        let Quantity { subject, variant, measure, unit, mean, half_width_95, values, .. } = quantity;
-        Self { subject, variant, measure, unit, mean, half_width_95, values }
+        let Quantity { subject, variant, point, measure, unit, mean, half_width_95, values, .. } = quantity;
+        Self { subject, variant, point, measure, unit, mean, half_width_95, values }
     }
 }
 
@@ -166,12 +169,15 @@ pub(super) struct Difference {
     test: &'static str,
     pairs: usize,
     p: f64,
-    /// Corrected for `comparisons`.
-    p_holm: f64,
-    comparisons: usize,
-    decided: bool,
-    /// How many more runs would decide it; null if it is decided or cannot be.
+    /// Corrected for `comparisons`, all that are stated together.
+    p_holm: Option<f64>,
+    comparisons: Option<usize>,
+    decided: Option<bool>,
+    /// How many more runs would decide it; null if it is decided or cannot be said.
     more_runs: Option<u64>,
+    /// Corrected for `comparisons_measure`, the pairs of variants in this measure alone.
+    p_holm_measure: f64,
+    comparisons_measure: usize,
 }
 
 impl From<Contrast> for Difference {
@@ -189,8 +195,10 @@ impl From<Contrast> for Difference {
             measure: found.measure,
             unit: found.unit,
             variants: found.variants,
-            p_holm: found.corrected,
-            comparisons: found.comparisons,
+            p_holm: found.stated.map(|stated| stated.p),
+            comparisons: found.stated.map(|stated| stated.comparisons),
+            p_holm_measure: found.alone.p,
+            comparisons_measure: found.alone.comparisons,
         }
     }
 }
@@ -398,8 +406,7 @@ fn print(args: &Args, found: &Simulation<'_>, report: &Report<'_>, outcomes: &[O
             writeln!(out, "{}", wrapped(&method, width()))?;
         }
         if !sentences.is_empty() && comparison.sentences().len() > sentences.len() {
-            let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all. \
-                        What follows \u{b1} is half the width of a 95 % interval.";
+            let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all.";
             writeln!(out, "{}", wrapped(rest, width()))?;
         }
     }
@@ -514,13 +521,22 @@ pub(super) fn tables(out: &mut impl Write, items: &[Item], width: Option<usize>)
     let mut table = Table::new("", ["of", "what", ">mean", ">± 95 %"]).shorten("of", 16).shorten("what", 16);
     let mut subject = "";
     for item in alone {
-        let half = item.half_width_95.map_or(String::new(), |half| human(half, item.unit));
+        let half = match item.half_width_95 {
+            Some(0.0) => "equal".to_owned(),
+            half => half.map_or(String::new(), |half| human(half, item.unit)),
+        };
         let name = if item.subject == subject { "" } else { &item.subject };
         subject = &item.subject;
         table.row([name.to_owned(), item.measure.clone(), human(item.mean, item.unit), half].map(Into::into));
     }
     if !table.rows.is_empty() {
         write!(out, "{}", table.text(width))?;
+    }
+    let halves = || items.iter().filter(|item| !item.variant.is_empty()).filter_map(|item| item.half_width_95);
+    if halves().any(|half| half > 0.0) {
+        let equal = if halves().any(|half| half <= 0.0) { "; values without it are equal in all runs" } else { "" };
+        let text = format!("\u{b1} is half the width of a 95 % interval of the mean{equal}.");
+        writeln!(out, "{}", wrapped(&text, width))?;
     }
     Ok(())
 }

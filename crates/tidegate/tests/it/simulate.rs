@@ -414,6 +414,22 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     assert!(apart["decided"] == true && apart["pairs"] == 4 && apart["comparisons"] == 42, "{apart}");
     let rows = std::fs::read_to_string(out.join("differences.csv")).expect("differences");
     assert!(rows.starts_with("subject,measure,unit,first,second,difference,half_width_95,"), "{rows}");
+    // The file corrects what text and JSON state as they do, and each measure for its own pairs besides.
+    let head: Vec<&str> = rows.lines().next().unwrap_or_default().split(',').collect();
+    let cell = |measure: &str, name: &str| -> Option<String> {
+        let row =
+            rows.lines().find(|row| row.starts_with(&format!("flow mice,{measure},")) && row.contains(",one,fair,"));
+        let place = head.iter().position(|known| *known == name)?;
+        row?.split(',').nth(place).map(str::to_owned)
+    };
+    let number = |measure: &str, name: &str| cell(measure, name).and_then(|text| text.parse::<f64>().ok());
+    assert_eq!(number("completion p50", "p_holm"), apart["p_holm"].as_f64());
+    assert_eq!(cell("completion p50", "comparisons").as_deref(), Some("42"));
+    assert_eq!(number("completion p50", "p_holm_measure"), apart["p_holm_measure"].as_f64());
+    assert_eq!(cell("completion p50", "comparisons_measure").as_deref(), Some("3"));
+    // The mean is not stated: it has the correction for its own pairs alone.
+    assert_eq!(cell("completion mean", "p_holm").as_deref(), Some(""));
+    assert!(number("completion mean", "p_holm_measure").is_some(), "{rows}");
     // Each transfer has its size and its time.
     let transfers = std::fs::read_to_string(out.join("transfers.csv")).expect("transfers");
     assert!(

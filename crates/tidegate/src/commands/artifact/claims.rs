@@ -77,7 +77,7 @@ impl Claim {
                 && ((a == &self.less && b == &self.more) || (a == &self.more && b == &self.less))
         });
         match pair {
-            Some(pair) if !pair.is_decided() => {
+            Some(pair) if pair.is_decided() == Some(false) => {
                 let more = pair.more_runs().map(|more| format!("; about {more} more would")).unwrap_or_default();
                 Err(wrong(format!("{shown_less} and {shown_more} are not told apart by these runs{more}")))
             }
