@@ -127,7 +127,10 @@ impl Results {
     /// there are fewer than ten. Empty without variants, and with one run.
     #[getter]
     fn differences(&self, py: Python<'_>) -> PyResult<Table> {
-        failure::guarded(py, || Table::new(difference_columns(&differences(&self.shown().quantities()))))
+        failure::guarded(py, || {
+            let shown = self.shown();
+            Table::new(difference_columns(&differences(&shown.quantities(), &shown.comparison())))
+        })
     }
 
     /// The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.

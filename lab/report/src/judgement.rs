@@ -9,7 +9,7 @@ use tidegate_display::{Table, human};
 use tidegate_metrics::{Difference, FEWEST_RUNS, LEVEL, Test, bootstrap, holm};
 
 use crate::columns::{self, Column};
-use crate::comparison::{Better, Comparison, Estimate, Group, Measure};
+use crate::comparison::{Better, Comparison, Estimate, Group, Measure, is_small};
 
 /// A difference of two variants in one measure of one subject: the first minus the second.
 #[derive(Clone, PartialEq, Debug)]
@@ -94,14 +94,20 @@ fn pairs(estimates: &[&Estimate]) -> Vec<Pair> {
     found
 }
 
-/// The best of several variants according to their runs.
+/// The best of several variants according to their runs, and how the others stand to it, by their places.
 pub(crate) struct Verdict {
-    /// The place of the best, and those of the variants that are not told apart from it.
+    /// The best.
     pub(crate) best: usize,
-    pub(crate) equal: Vec<usize>,
+    /// Those whose means differ from that of the best by no more than [`SMALL`], whether or not runs tell them apart: a difference
+    /// that does not matter makes no loser.
+    pub(crate) alike: Vec<usize>,
+    /// Those that differ by more, but are not told apart from the best.
+    pub(crate) open: Vec<usize>,
+    /// Those that are told apart from the best.
+    pub(crate) apart: Vec<usize>,
     /// The number of runs of the smallest sample.
     pub(crate) runs: usize,
-    /// The fewest further runs that would tell the best from one of `equal`, and which.
+    /// The fewest further runs that would tell the best from one of `open`, and which.
     pub(crate) more: Option<(u64, usize)>,
 }
 
@@ -119,17 +125,30 @@ impl Verdict {
         if with_best.len() + 1 < estimates.len() {
             return None;
         }
-        let undecided = || with_best.iter().filter(|(_, pair)| family.correct(pair.difference.p).p > LEVEL);
-        Some(Self {
-            best,
-            equal: undecided().map(|(other, _)| *other).collect(),
-            runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,
-            more: undecided().filter_map(|(n, pair)| Some((pair.difference.more_runs(family.len())?, *n))).min(),
-        })
+        let runs = with_best.iter().map(|(_, pair)| pair.difference.runs).min()?;
+        let mut verdict = Self { best, alike: Vec::new(), open: Vec::new(), apart: Vec::new(), runs, more: None };
+        for (other, pair) in with_best {
+            if is_small(estimates[best].mean, estimates[other].mean) {
+                verdict.alike.push(other);
+            } else if family.correct(pair.difference.p).p <= LEVEL {
+                verdict.apart.push(other);
+            } else {
+                verdict.open.push(other);
+                let more = pair.difference.more_runs(family.len()).map(|more| (more, other));
+                verdict.more = verdict.more.into_iter().chain(more).min();
+            }
+        }
+        Some(verdict)
     }
     /// Whether no other variant is told apart from the best.
-    pub(crate) fn is_open(&self, variants: usize) -> bool {
-        self.equal.len() + 1 == variants
+    pub(crate) fn is_open(&self) -> bool {
+        self.apart.is_empty()
+    }
+    /// The best, those that are alike, and those that are not told apart from it, unless their mean is worse than one that is.
+    /// `order` has the places from the best mean to the worst.
+    pub(crate) fn starred(&self, order: impl Iterator<Item = usize>) -> Vec<usize> {
+        let before = order.take_while(|place| !self.apart.contains(place));
+        before.filter(|place| *place == self.best || self.alike.contains(place) || self.open.contains(place)).collect()
     }
 }
 
@@ -258,7 +277,7 @@ impl Comparison {
                 contrast.bootstrap.map_or(String::new(), |(low, high)| format!("{} to {}", say(low), say(high)));
             let decided = match (contrast.is_decided(), contrast.more_runs()) {
                 (Some(true), _) => "yes".to_owned(),
-                (_, Some(more)) => format!("no; {}", more_runs(more, contrast.difference.runs)),
+                (_, Some(more)) => format!("no; {}", would_tell(more, contrast.difference.runs, "")),
                 (_, None) => "no".to_owned(),
             };
             let row = [
@@ -281,15 +300,17 @@ impl Comparison {
 /// The number of runs below which a number of further runs is called a guess: the spread of so few says little about that of all.
 const FEW: usize = 10;
 
-/// A number of further runs for people, if it was planned from `runs` runs.
-pub(crate) fn more_runs(more: u64, runs: usize) -> String {
-    let plural = if more == 1 { "" } else { "s" };
-    format!("about {more} more run{plural}{}", guess(runs))
+/// A number of further runs for people, with two digits: it is a plan, and no more is known.
+fn rounded(more: u64) -> u64 {
+    let step = 10_u64.pow(more.max(1).ilog10().saturating_sub(1));
+    more.div_ceil(step) * step
 }
 
-/// What is added to a number of further runs that was planned from a few.
-pub(crate) fn guess(runs: usize) -> String {
-    if runs < FEW { format!(", a guess from {runs}") } else { String::new() }
+/// States how many further runs would tell a variant from others, if `more` were planned from `runs` runs.
+pub(crate) fn would_tell(more: u64, runs: usize, from: &str) -> String {
+    let plural = if more == 1 { "" } else { "s" };
+    let guess = if runs < FEW { format!(", a guess from {runs}") } else { String::new() };
+    format!("about {} more run{plural} would tell it{from}{guess}", rounded(more))
 }
 
 /// A probability for people.
@@ -346,22 +367,48 @@ mod tests {
     fn pairs_decide_where_intervals_overlap() {
         let seeds: Vec<u64> = (1..=10).collect();
         let rates: Vec<f64> = seeds.iter().map(|seed| 1e6 * *seed as f64).collect();
-        let slower: Vec<f64> = rates.iter().zip(&seeds).map(|(rate, n)| rate - 4e4 - 1e3 * (n % 3) as f64).collect();
+        let slower: Vec<f64> = rates.iter().zip(&seeds).map(|(rate, n)| rate - 4e5 - 1e3 * (n % 3) as f64).collect();
         let (a, b) = (estimate(&rates, &seeds), estimate(&slower, &seeds));
         assert!(a.mean - a.half.unwrap() < b.mean, "the intervals overlap");
         let verdict = alone(&[&b, &a], Better::More).unwrap();
-        assert_eq!((verdict.best, verdict.equal.len(), verdict.runs), (1, 0, 10));
+        assert_eq!((verdict.best, verdict.apart.len(), verdict.runs), (1, 1, 10));
         // The same runs in another order are the same pairs; without common seeds they are none, and nothing is decided.
         let turned = estimate(
             &slower.iter().rev().copied().collect::<Vec<_>>(),
             &seeds.iter().rev().copied().collect::<Vec<_>>(),
         );
-        assert!(alone(&[&a, &turned], Better::More).unwrap().equal.is_empty());
+        assert_eq!(alone(&[&a, &turned], Better::More).unwrap().apart, [1]);
         let strangers = estimate(&slower, &seeds.iter().map(|seed| seed + 100).collect::<Vec<_>>());
         let verdict = alone(&[&a, &strangers], Better::More).unwrap();
-        assert!(verdict.is_open(2) && verdict.more.is_some_and(|(more, _)| more > 1_000));
+        assert!(verdict.is_open() && verdict.more.is_some_and(|(more, _)| more > 100));
         // A single run decides nothing.
         assert!(alone(&[&estimate(&[1.0], &[1]), &estimate(&[2.0], &[1])], Better::More).is_none());
+    }
+
+    /// A call has a quality of 4.355 in the best variant, one that is 0.0002 behind in each run, and one that is far behind in the mean, but
+    /// not in all runs. The one behind by nothing is no loser, and the far one not perhaps the best.
+    #[test]
+    fn small_differences_make_no_loser_and_doubt_makes_no_winner() {
+        let seeds: Vec<u64> = (1..=8).collect();
+        let of = |value: &dyn Fn(u64) -> f64| estimate(&seeds.iter().map(|n| value(*n)).collect::<Vec<_>>(), &seeds);
+        let best = of(&|n| 4.355 + 1e-4 * n as f64);
+        let behind = of(&|n| 4.3548 + 1e-4 * n as f64 + 1e-7 * (n % 2) as f64);
+        let doubtful = of(&|n| if n < 3 { 1.0 } else { 4.36 });
+        let verdict = alone(&[&best, &behind, &doubtful], Better::More).unwrap();
+        assert_eq!((verdict.best, &verdict.alike[..], &verdict.open[..]), (0, &[1][..], &[2][..]));
+        assert!(verdict.is_open() && verdict.more.is_some());
+        // One that is clearly worse takes the star from those with a still worse mean.
+        let worse = of(&|n| 4.0 + 1e-4 * (n % 3) as f64);
+        let verdict = alone(&[&best, &behind, &doubtful, &worse], Better::More).unwrap();
+        assert_eq!((&verdict.open[..], &verdict.apart[..]), (&[2][..], &[3][..]));
+        assert_eq!(verdict.starred([0, 1, 3, 2].into_iter()), [0, 1]);
+    }
+
+    #[test]
+    fn further_runs_have_two_digits() {
+        assert_eq!([1, 9, 19, 100, 101, 548, 1122, 999_999].map(rounded), [1, 9, 19, 100, 110, 550, 1200, 1_000_000]);
+        assert_eq!(would_tell(1, 4, ""), "about 1 more run would tell it, a guess from 4");
+        assert_eq!(would_tell(548, 10, " from pie"), "about 550 more runs would tell it from pie");
     }
 
     /// A measure that some runs lack does not make the others unpaired.

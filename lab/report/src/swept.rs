@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(said, [("rate=2mbit", "flow bulk", 1.5), ("rate=5mbit", "flow bulk", 5.0)]);
         assert!(found.iter().all(|of| of.seeds == [7, 8]));
         // 4 - 1 and 6 - 2: the mean of the pairs.
-        let pairs = crate::simulation::differences(&found);
+        let pairs = crate::simulation::differences(&found, &crate::simulation::compared("", &found));
         assert_eq!((pairs.len(), pairs[0].difference.mean.abs(), pairs[0].test()), (1, 3.5, "paired t"));
         let one = quantities(&table([7, 8, 7, 8]), &[("link.a->b.rate".into(), "5mbit".into())], &[]).expect("a sweep");
         assert_eq!((one.len(), one[0].variant.as_str(), one[0].mean), (1, "", 5.0), "nothing varies");
@@ -195,7 +195,7 @@ mod tests {
         let said: Vec<_> = found.iter().map(|of| (of.variant.as_str(), of.plain(), of.mean)).collect();
         let (slow, fast) = ("flow bulk at rate=2mbit", "flow bulk at rate=5mbit");
         assert_eq!(said, [("red", slow, 1.5), ("pie", slow, 5.0), ("red", fast, 1.0), ("pie", fast, 1.25)]);
-        let pairs = crate::simulation::differences(&found);
+        let pairs = crate::simulation::differences(&found, &crate::simulation::compared("", &found));
         let said: Vec<_> = pairs
             .iter()
             .map(|pair| (pair.subject.as_str(), pair.stated.map(|stated| stated.comparisons), pair.test()))
@@ -247,7 +247,7 @@ mod tests {
         let mut table = of_rate("2mbit", [1.0, 1.1, 2.0, 2.1]);
         table.append(of_rate("5mbit", [5.0, 5.1, 4.0, 4.1])).expect("the same columns");
         let found = quantities(&table, &[], &["queue".to_owned()]).expect("a sweep");
-        let pairs = crate::simulation::differences(&found);
+        let pairs = crate::simulation::differences(&found, &crate::simulation::compared("", &found));
         let said: Vec<_> = pairs.iter().map(|pair| (pair.subject.as_str(), pair.variants.join(" - "))).collect();
         let pair = || "queue=fifo - queue=codel".to_owned();
         assert_eq!(said, [("flow bulk at rate=2mbit", pair()), ("flow bulk at rate=5mbit", pair())]);

@@ -18,7 +18,7 @@ use tidegate_report::{Fold, Report, Section, swept};
 use super::figure::{pair, read};
 use super::replay::next_part;
 use super::replay::page::quantities;
-use super::simulate::{Item, differences, tables};
+use super::simulate::{Item, differences, stated, tables};
 use crate::Failure;
 use crate::output::{Files, Paper, width};
 use crate::progress::Reading;
@@ -61,7 +61,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             [(!args.only.is_empty(), "--only chooses runs"), (!args.by.is_empty(), "--by chooses columns")]
         {
             if option {
-                return Err(Failure::Usage(format!("{does} of a sweep; name the folder of one")));
+                return Err(Failure::Usage(format!(
+                    "{does} of a sweep; name the folder of one. --look subject=, row= and measure= choose parts of any results"
+                )));
             }
         }
     }
@@ -78,6 +80,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let all = named(loaded, &names(&args.files));
     let comparison = compared("The files beside each other", &all);
+    let chosen = stated(&comparison, &args.output)?;
     args.output.write(
         || {
             let values = Section { fold: Fold::Closed, ..Section::new("Values") }.with(comparison.table());
@@ -98,7 +101,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         },
         || table(&all),
     )?;
-    let differences = differences(&comparison);
+    let differences = differences(&chosen);
     let items: Vec<Item> = all.into_iter().map(Item::from).collect();
     let mut out = crate::output::stdout();
     if args.json {
@@ -112,14 +115,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )?;
         return Ok(());
     }
-    if let Some(table) = args.paper.table(&comparison, &args.output.look()?)? {
+    if let Some(table) = args.paper.table(&chosen) {
         write!(out, "{table}")?;
         return Ok(());
     }
-    for sentence in comparison.sentences() {
+    for sentence in chosen.sentences() {
         writeln!(out, "{}", wrapped(&sentence, width()))?;
     }
-    if let Some(method) = comparison.method() {
+    if let Some(method) = chosen.method() {
         writeln!(out, "{}", wrapped(&method, width()))?;
     }
     writeln!(out)?;

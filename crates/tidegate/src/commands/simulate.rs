@@ -286,9 +286,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         notes,
         runs: outcomes.iter().map(shown).collect(),
     };
-    let report = Report::new(&found, outcomes);
+    let stated = stated(&found.comparison(), &args.files)?;
+    let report = Report::new(&found, outcomes, &stated);
     if let Some(folder) = &args.out {
-        written::all(folder, &found, &report, outcomes)
+        written::all(folder, &found, &report, outcomes, &stated)
             .map_err(|error| Failure::Failed(format!("cannot write into {}: {error}", folder.display())))?;
     }
     if let Some(selection) = &traced {
@@ -296,7 +297,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
     args.files.write(|| found.page(text()), || found.table())?;
-    print(args, &found, &report, outcomes)?;
+    print(args, &report, outcomes, &stated)?;
     conclude(args, &scenario, &made, elapsed);
     stopped.map_or(Ok(()), Err)
 }
@@ -383,35 +384,61 @@ fn stopped(args: &Args, made: &runs::Runs) -> Result<Option<Failure>, Failure> {
 }
 
 /// Prints the results in the requested form.
-fn print(args: &Args, found: &Simulation<'_>, report: &Report<'_>, outcomes: &[Outcome]) -> Result<(), Failure> {
+fn print(args: &Args, report: &Report<'_>, outcomes: &[Outcome], comparison: &Comparison) -> Result<(), Failure> {
     let mut out = crate::output::stdout();
     if args.hash {
         writeln!(out, "{}", report.digest)?;
     } else if args.json {
         serde_json::to_writer_pretty(&mut out, report).map_err(std::io::Error::from)?;
         writeln!(out)?;
-    } else if let Some(table) = args.paper.table(&found.comparison(), &args.files.look()?)? {
+    } else if let Some(table) = args.paper.table(comparison) {
         write!(out, "{table}")?;
     } else {
         if let Some(first) = outcomes.first() {
             shapers::write(&mut out, first)?;
         }
         table(&mut out, report)?;
-        let comparison = found.comparison();
-        let sentences = comparison.summary_of_variants();
-        for sentence in &sentences {
-            writeln!(out, "{}", wrapped(sentence, width()))?;
-        }
-        if let Some(method) = comparison.method().filter(|_| !sentences.is_empty()) {
-            writeln!(out, "{}", wrapped(&method, width()))?;
-        }
-        if !sentences.is_empty() && comparison.sentences().len() > sentences.len() {
-            let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all.";
-            writeln!(out, "{}", wrapped(rest, width()))?;
-        }
+        answer(&mut out, comparison, args.files.chooses_parts(), outcomes.len())?;
     }
     out.flush()?;
     Ok(())
+}
+
+/// Writes which variants are told apart: by the first measure of each subject that does, or by all that a look has chosen.
+fn answer(out: &mut impl Write, comparison: &Comparison, chosen: bool, runs: usize) -> std::io::Result<()> {
+    let sentences = if chosen { comparison.sentences() } else { comparison.summary_of_variants() };
+    let is_compared = !comparison.summary_of_variants().is_empty();
+    if runs < 2 && is_compared {
+        let text = "One run tells nothing apart: what follows is of this run, and others may differ (--runs 5).";
+        writeln!(out, "{}", wrapped(text, width()))?;
+    }
+    for sentence in sentences.iter().filter(|_| is_compared) {
+        writeln!(out, "{}", wrapped(sentence, width()))?;
+    }
+    if let Some(method) = comparison.method().filter(|_| is_compared) {
+        writeln!(out, "{}", wrapped(&method, width()))?;
+    }
+    if runs > 1 && is_compared && comparison.sentences().len() > sentences.len() {
+        let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all, and \
+                    --look measure=NAME chooses one, with the correction for fewer.";
+        writeln!(out, "{}", wrapped(rest, width()))?;
+    }
+    Ok(())
+}
+
+/// What is stated together: the comparison, or the part of it that a look chooses.
+///
+/// # Errors
+/// Invalid usage, where the look wants subjects, rows or measures that do not exist.
+pub(super) fn stated(comparison: &Comparison, files: &Files) -> Result<Comparison, Failure> {
+    if comparison.groups.is_empty() || !files.chooses_parts() {
+        return Ok(comparison.clone());
+    }
+    match files.look()?.comparison(comparison) {
+        // The rows of a plot are its curves, which the figure looks for itself.
+        Err(_) if !files.figure.is_empty() => Ok(comparison.clone()),
+        chosen => chosen.map_err(Failure::Usage),
+    }
 }
 
 /// Reports to people at a terminal how long it took.
@@ -434,7 +461,7 @@ fn conclude(args: &Args, scenario: &Scenario, made: &runs::Runs, elapsed: Durati
 }
 
 impl<'a> Report<'a> {
-    fn new(found: &Simulation<'a>, outcomes: &'a [Outcome]) -> Self {
+    fn new(found: &Simulation<'a>, outcomes: &'a [Outcome], stated: &Comparison) -> Self {
         let run = |outcome: &'a Outcome| Run {
             seed: outcome.seed,
             events: outcome.events,
@@ -452,7 +479,7 @@ impl<'a> Report<'a> {
             notes: found.notes.clone(),
             steady: found.steady().into_iter().filter_map(SteadyItem::of).collect(),
             items: found.quantities().into_iter().map(Item::from).collect(),
-            differences: differences(&found.comparison()),
+            differences: differences(stated),
         }
     }
 }

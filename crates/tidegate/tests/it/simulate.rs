@@ -440,6 +440,45 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     assert!(out.join("transfers.parquet").exists());
 }
 
+/// A look chooses what is stated, and p is corrected for that alone, in the text, JSON, the file and of a stored result.
+#[test]
+fn what_a_look_chooses_is_corrected_alone() {
+    let folder = Folder::new("chosen");
+    let file = folder.with("duel.toml", DUEL);
+    let out = folder.0.join("out").display().to_string();
+    let look = ["--look", "subject=flow mice,measure=completion p50"];
+    let found = simulate(&[&[&file, "--runs", "4", "--out", &out][..], &look].concat());
+    let words = |output: &Output| text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = words(&found);
+    assert!(said.contains("completion p50 of flow mice: fair has the least"), "{said}{}", text(&found.stderr));
+    assert!(said.contains("corrected for all 3 differences") && !said.contains("of link a->b: "), "{said}");
+    let json = std::fs::read_to_string(format!("{out}/results.json")).expect("results");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let differences = json["differences"].as_array().expect("a list");
+    assert!(differences.len() == 3 && differences.iter().all(|one| one["comparisons"] == 3), "{differences:?}");
+    let rows = std::fs::read_to_string(format!("{out}/differences.csv")).expect("differences");
+    assert!(rows.lines().any(|row| row.starts_with("flow mice,completion p50,") && row.contains(",3,true,")), "{rows}");
+    let stored = format!("{out}/results.json");
+    let compared = tidegate(&[&["compare", stored.as_str()][..], &look].concat());
+    assert!(words(&compared).contains("corrected for all 3 differences"), "{}", words(&compared));
+    let wrong = simulate(&[&file, "--runs", "2", "--look", "measure=speed"]);
+    assert!(
+        wrong.status.code() == Some(2) && text(&wrong.stderr).contains("no measure is meant by `speed`"),
+        "{wrong:?}"
+    );
+}
+
+/// One run is no evidence of a difference, and says so.
+#[test]
+fn one_run_tells_nothing_apart() {
+    let folder = Folder::new("one-run");
+    let file = folder.with("duel.toml", DUEL);
+    let found = simulate(&[&file, "--runs", "1"]);
+    let said = text(&found.stdout);
+    assert!(said.contains("One run tells nothing apart"), "{said}");
+    assert!(!said.contains("tells variants apart") && !said.contains('±'), "{said}");
+}
+
 #[test]
 fn rules_choose_the_runs_and_the_warm_up() {
     let folder = Folder::new("rules");

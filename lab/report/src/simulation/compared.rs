@@ -61,10 +61,9 @@ fn better(measure: &str) -> Better {
         .map_or(Better::Neither, |(_, better)| *better)
 }
 
-/// The differences of all pairs of variants in all quantities, for notebooks. Those that [`compared`] states are corrected for all
-/// that it states, as in text and reports; and each for the pairs of its measure, since a notebook may state that one alone.
-pub fn differences(quantities: &[Quantity]) -> Vec<Contrast> {
-    let stated = compared("", quantities);
+/// The differences of all pairs of variants in all quantities, for notebooks. Those that are `stated` are corrected for all that are,
+/// as in text; and each for the pairs of its measure, since a notebook may state that one alone.
+pub fn differences(quantities: &[Quantity], stated: &Comparison) -> Vec<Contrast> {
     let family = stated.family();
     let names = stated.groups.iter().flat_map(|group| group.measures.iter().map(|m| (&*group.name, &*m.name)));
     let names: BTreeSet<(&str, &str)> = names.collect();
