@@ -220,6 +220,8 @@ mod tests {
         let report = Report { sections: vec![Section::new("Distributions").with(plot)], ..Report::default() };
         let one = report.figure("one-way delay", "flow call").expect("a figure");
         assert!(one.contains(">fifo<") && one.contains(">codel<") && one.contains("distribution: flow call<"), "{one}");
+        let log = report.drawing("one-way delay", "", &Look { log: true, ..Look::page() }).expect("a figure").svg();
+        assert!(log.contains("delay, s (logarithmic)"), "{log}");
         let both = report.figure("one-way delay", "").expect("a figure");
         assert!(both.contains(">fifo: call<") && both.contains(">fifo: bulk<"), "{both}");
     }

@@ -217,7 +217,9 @@ impl Axis {
             Scale::Log => " (logarithmic)",
             Scale::Tail => " (logarithmic tail)",
         };
-        if unit.is_empty() || unit == "1" {
+        // Whoever gives a title may have written the unit into it.
+        let is_said = [format!(", {unit}"), format!("({unit})"), format!("[{unit}]")];
+        if unit.is_empty() || unit == "1" || is_said.iter().any(|end| self.title.ends_with(end)) {
             format!("{}{scale}", self.title)
         } else {
             format!("{}, {unit}{scale}", self.title)

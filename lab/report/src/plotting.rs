@@ -45,8 +45,10 @@ impl Frame {
         let u = self.unit;
         let mut free = f64::NEG_INFINITY;
         for ((value, label), beyond) in x.ticks.iter().zip(beyond.into_iter().cycle()) {
-            let (at, half) = (self.x(x, *value), room(label, size) / 2.0);
-            if at - half >= free.max(self.left - beyond) && at + half <= (self.right + beyond).min(drawing.width) {
+            let (tick, half) = (self.x(x, *value), room(label, size) / 2.0);
+            // A label at an end is moved inwards, but still reaches to its tick.
+            let at = tick.min((self.right + beyond).min(drawing.width) - half).max(self.left - beyond + half);
+            if at - half >= free && at + half <= drawing.width && (at - tick).abs() <= half {
                 drawing.text((at, self.bottom + size + 5.0 * u), Anchor::Middle, size, Ink::Text, label);
                 free = at + half + 4.0 * u;
             }
@@ -269,8 +271,9 @@ impl Panels {
         }
         drawing.text((12.0 * u, top), Anchor::Start, small, Ink::Muted, y.title.as_str());
         top += 26.0 * u;
-        // There is no legend if each panel has a single curve, which the panel's name identifies.
+        // There is no legend if each panel has a single curve, which the panel's name identifies. Such a curve needs no dashes.
         let several = self.panels.iter().any(|(_, plot)| plot.curves.len() > 1);
+        let plain = |pen: Pen| if several { pen } else { Pen { dash: 0, ..pen } };
         let entries = names.iter().copied().filter(|_| several);
         let legend = Legend::new(entries, look.width - left, small, u);
         let note = first.note.as_deref().map_or(Vec::new(), |note| Look::lines(note, small, look.width - 24.0 * u));
@@ -290,7 +293,7 @@ impl Panels {
             let beyond = lowest.then_some(gap / 2.0 - 1.0);
             frame.grid(&mut drawing, (&x, &y), small, (beyond, column == 0));
             let plot = plot.on_axes_of(first);
-            let pens: Vec<Pen> = plot.curves.iter().map(|curve| pen_of(&curve.name)).collect();
+            let pens: Vec<Pen> = plot.curves.iter().map(|curve| plain(pen_of(&curve.name))).collect();
             frame.curves(&mut drawing, &plot, (&x, &y), &pens, 1.5 * u);
         }
         let mut at = top + step * rows as f64 + 6.0 * u;

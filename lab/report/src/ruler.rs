@@ -149,6 +149,9 @@ mod tests {
         assert_eq!(said(&delay, &[0.5, 4.0]), ("delay, s".into(), "0 1 2 3 4".into()));
         let log = Axis::log("delay", "s");
         assert_eq!(said(&log, &[0.001, 0.5]), ("delay, ms (logarithmic)".into(), "1 10 100 1000".into()));
+        // A title that has its unit already has it once.
+        assert_eq!(said(&Axis::new("time, s", "s"), &[4.0]).0, "time, s");
+        assert_eq!(said(&Axis::new("time (s)", "s"), &[4.0]).0, "time (s)");
         // The ticks of other units are as they were.
         assert_eq!(said(&Axis::new("rate", "bit/s"), &[4e6]), ("rate, bit/s".into(), "0 1 M 2 M 3 M 4 M".into()));
     }

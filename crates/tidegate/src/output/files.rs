@@ -27,7 +27,7 @@ pub struct Files {
     pub figure: Vec<FigureFile>,
     /// How figures are drawn: `page` (900 points wide), `column` (252) or `text` (516, both with 8 point type, for papers), then
     /// any of width=, height=, type= (points, or with in, cm, mm), title= (empty for none), subject=, row=, measure= (what is drawn and
-    /// compared, in this order; may be repeated: p is corrected for these alone), form= (bars, box, violin, strip; ecdf, ccdf), log (the vertical axis of curves) and grey, with commas between.
+    /// compared, in this order; may be repeated: p is corrected for these alone), form= (bars, box, violin, strip; ecdf, ccdf), log (the axis of values) and grey, with commas between.
     /// May be repeated
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
     look: Vec<String>,
