@@ -195,7 +195,7 @@ impl Results {
     /// `look` is `"page"` (900 points wide), `"column"` (252 points) or `"text"` (516), the last two with type of 8 points and no
     /// title, for papers. The other options change it: `width`, `height` and `type_size` in points; `heading`, the text above
     /// (empty for none); `subjects`, `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
-    /// comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic vertical axis of curves.
+    /// comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic axis of values.
     ///
     /// Raises `ValueError`, with the titles that there are, or what is wrong with an option.
     #[pyo3(signature = (title=None, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, subjects=None, rows=None, measures=None, form=None, grey=false, log=false))]
