@@ -147,9 +147,8 @@ impl Results {
             None => {
                 // Those of the subject and the variant come first: one of them has another measure, such as `delay up p99`.
                 let is_near = |quantity: &Quantity| quantity.plain() == subject && quantity.variant == variant;
-                let name = |found: &Quantity| {
-                    format!("\n  {:?}, {:?}, {:?}", found.plain(), found.measure, found.variant)
-                };
+                let name =
+                    |found: &Quantity| format!("\n  {:?}, {:?}, {:?}", found.plain(), found.measure, found.variant);
                 let (near, far): (Vec<&Quantity>, Vec<_>) = quantities.iter().partition(|found| is_near(found));
                 let names: Vec<String> = near.into_iter().chain(far).map(name).collect();
                 Err(PyKeyError::new_err(format!("no value of this name; there are{}", names.concat())))

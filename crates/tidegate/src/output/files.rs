@@ -191,6 +191,12 @@ impl FigureFile {
 /// # Errors
 /// If it is too large, or the file cannot be written.
 pub fn draw(drawing: &tidegate_report::Drawing, format: Format, path: &Path) -> Result<(), Failure> {
+    if let Some(height) = drawing.beyond_page() {
+        let path = path.display();
+        message!(
+            "{path}: {height:.0} points high, more than a page has; choose parts by --look subject=, row= or measure="
+        );
+    }
     let bytes = drawing.bytes(format);
     write(path, &bytes.map_err(|why| Failure::Failed(format!("cannot write {}: {why}", path.display())))?)
 }
