@@ -385,8 +385,8 @@ mod tests {
         assert!(alone(&[&estimate(&[1.0], &[1]), &estimate(&[2.0], &[1])], Better::More).is_none());
     }
 
-    /// A call has a quality of 4.355 in the best variant, one that is 0.0002 behind in each run, and one that is far behind in the mean, but
-    /// not in all runs. The one behind by nothing is no loser, and the far one not perhaps the best.
+    /// A call has a quality of 4.355 in the best variant. Another is 0.0002 behind in each run, and a third far behind in the mean, but
+    /// not in all runs. The second is no loser, and the third not perhaps the best.
     #[test]
     fn small_differences_make_no_loser_and_doubt_makes_no_winner() {
         let seeds: Vec<u64> = (1..=8).collect();

@@ -25,10 +25,10 @@ pub struct Files {
     /// the figure has only the curves, or measures, whose names contain it. May be repeated
     #[arg(long, alias = "plot", value_name = "[TITLE[/CURVE]=]FILE.svg", value_parser = FigureFile::parse)]
     pub figure: Vec<FigureFile>,
-    /// How figures are drawn: `page` (900 points wide), `column` (252) or `text` (516, both with 8 point type, for papers), then
-    /// any of width=, height=, type= (points, or with in, cm, mm), title= (empty for none), subject=, row=, measure= (what is drawn and
-    /// compared, in this order; may be repeated: p is corrected for these alone), form= (bars, box, violin, strip; ecdf, ccdf), log (the axis of values) and grey, with commas between.
-    /// May be repeated
+    /// How figures are drawn: `page` (900 points wide), `column` (252) or `text` (516, both with 8 point type, for papers),
+    /// then any of width=, height=, type= (points, or with in, cm, mm), title= (empty for none), subject=, row=, measure=
+    /// (what is drawn and compared, in this order; may be repeated: p is corrected for these alone), form= (bars, box,
+    /// violin, strip; ecdf, ccdf), log (the axis of values) and grey, with commas between. May be repeated
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
     look: Vec<String>,
 }
