@@ -216,4 +216,27 @@ mod tests {
             .collect();
         assert_eq!(order, ["link a->b throughput", "link a->b marked", "link b->a throughput"]);
     }
+
+    /// The page of several runs says how it was decided, and that of one that nothing was.
+    #[test]
+    fn the_page_of_one_run_says_that_it_tells_nothing_apart() {
+        use crate::model::Source;
+        let values: Vec<Value> = [("fifo", 1e6), ("codel", 2e6)]
+            .map(|(variant, value)| Value {
+                variant: variant.into(),
+                subject: "flow bulk".into(),
+                measure: "goodput".into(),
+                unit: "bps",
+                value,
+            })
+            .into();
+        let run = |seed| Run { seed, events: 0, digest: String::new(), values: &values, curves: &[] };
+        let page = |runs: Vec<Run<'_>>| {
+            Simulation { runs, ..Simulation::default() }
+                .page(Source { name: String::new(), text: String::new() })
+                .html()
+        };
+        assert!(page(vec![run(1)]).contains("One run tells nothing apart"));
+        assert!(!page(vec![run(1), run(2)]).contains("One run tells nothing apart"));
+    }
 }

@@ -58,7 +58,11 @@ impl Simulation<'_> {
             return Vec::new();
         }
         let differences = comparison.differences();
-        let mut sections = vec![Section::new("Answer").with(comparison)];
+        let mut answer = Section::new("Answer");
+        if self.runs.len() == 1 && !comparison.summary_of_variants().is_empty() {
+            answer = answer.note("One run tells nothing apart: this is what it has, and others may differ.");
+        }
+        let mut sections = vec![answer.with(comparison)];
         if !differences.rows.is_empty() {
             let section = Section::new("Differences").note(DIFFERENCES).with(differences);
             sections.push(Section { fold: Fold::Closed, ..section });
