@@ -98,7 +98,7 @@ fn pairs(estimates: &[&Estimate]) -> Vec<Pair> {
 pub(crate) struct Verdict {
     /// The best.
     pub(crate) best: usize,
-    /// Those whose means differ from that of the best by no more than [`SMALL`], whether or not runs tell them apart: a difference
+    /// Those whose means differ from that of the best by no more than 2 %, whether or not runs tell them apart: a difference
     /// that does not matter makes no loser.
     pub(crate) alike: Vec<usize>,
     /// Those that differ by more, but are not told apart from the best.
