@@ -7,17 +7,21 @@ pub fn human(value: f64, unit: &str) -> String {
     with_unit(digits(value / scale), unit)
 }
 
-/// Formats a mean with half the width of its interval in one unit, both with two digits of the latter: `41.0 ± 4.3 ms`.
+/// Formats a mean with half the width of its interval in one unit, both with two digits of the latter: `41.0 ± 4.3 ms`. Equal
+/// values have no interval, and no `±`.
 pub fn human_interval(mean: f64, half: f64, unit: &str) -> String {
     let (scale, unit) = unit_of(mean.abs().max(half.abs()), unit);
-    let [mean, half] = interval(mean / scale, half / scale);
-    with_unit(format!("{mean} \u{b1} {half}"), unit)
+    match interval(mean / scale, half / scale) {
+        (mean, Some(half)) => with_unit(format!("{mean} \u{b1} {half}"), unit),
+        (mean, None) => with_unit(mean, unit),
+    }
 }
 
-/// Formats a mean and half the width of its interval, which are in one unit, with the digits of [`human_interval`].
-pub fn interval(mean: f64, half: f64) -> [String; 2] {
+/// Formats a mean and half the width of its interval, which are in one unit, with the digits of [`human_interval`]. There is no
+/// interval of values that are equal.
+pub fn interval(mean: f64, half: f64) -> (String, Option<String>) {
     if half <= 0.0 || half.is_nan() {
-        return [digits(mean), "0".to_owned()];
+        return (digits(mean), None);
     }
     // Two digits of the interval, but no more than five of the greater number.
     let most = 4 - mean.abs().max(half).log10().floor() as i32;
@@ -25,7 +29,7 @@ pub fn interval(mean: f64, half: f64) -> [String; 2] {
     let step = 10_f64.powi(-places);
     let places = places as usize;
     let half = if half < step / 2.0 { format!("< {step:.places$}") } else { format!("{half:.places$}") };
-    [format!("{mean:.places$}"), half]
+    (format!("{mean:.places$}"), Some(half))
 }
 
 fn with_unit(number: String, unit: &str) -> String {
@@ -140,7 +144,7 @@ mod tests {
             ((41e6, 4.279e6, "ns"), "41.0 ± 4.3 ms"),
             ((9.707e6, 87e3, "bps"), "9.707 ± 0.087 Mbit/s"),
             ((900.0, 5e6, "ns"), "0.0 ± 5.0 ms"),
-            ((129.0, 0.0, ""), "129 ± 0"),
+            ((129.0, 0.0, "packets"), "129 packets"),
             ((10_160_173.0, 39.0, "ns"), "10.160 ± < 0.001 ms"),
             ((8_325.0, 43.0, "packets"), "8325 ± 43 packets"),
         ] {

@@ -5,13 +5,13 @@
 //! intervals* (1987), for the interval without an assumption on the distribution.
 //! *Cost*: [`bootstrap`] draws [`RESAMPLES`] times as many values as there are differences.
 
-use crate::student::{critical, normal, normal_quantile, tails};
+use crate::student::{critical, normal, normal_quantile, power, tails};
 use crate::summary::{LEVEL, moments};
 
 /// How many means [`bootstrap`] draws.
 pub const RESAMPLES: usize = 4_000;
 /// The fewest runs from which [`Difference::more_runs`] plans.
-const FEWEST_RUNS: usize = 4;
+pub const FEWEST_RUNS: usize = 4;
 /// The power for which [`Difference::more_runs`] plans: the probability that the difference is found.
 pub const POWER: f64 = 0.8;
 /// No more runs than these are suggested.
@@ -78,7 +78,8 @@ impl Difference {
 
     /// How many more runs would find this difference with a probability of [`POWER`], if it and its variation are as they
     /// were measured, as one of `comparisons`. `None` if there is no difference to find, or a million runs would not do, or if
-    /// there are fewer than four runs: how much runs vary is not known from two or three.
+    /// there are fewer than [`FEWEST_RUNS`]: how much runs vary is not known from two or three. From fewer than ten it is a guess:
+    /// the true difference is often smaller than that which was measured.
     pub fn more_runs(&self, comparisons: usize) -> Option<u64> {
         let level = LEVEL / comparisons.max(1) as f64;
         let n = self.runs as f64;
@@ -87,7 +88,7 @@ impl Difference {
             let runs = runs as f64;
             let freedom = (self.freedom * (runs - 1.0) / (n - 1.0)).max(1.0);
             let error = self.error * (n / runs).sqrt();
-            self.mean.abs() >= error * (critical(level, freedom) + critical(2.0 * (1.0 - POWER), freedom))
+            power(self.mean.abs() / error, freedom, critical(level, freedom)) >= POWER
         };
         if self.runs < FEWEST_RUNS || self.mean == 0.0 || !finds(MOST_RUNS) {
             return None;

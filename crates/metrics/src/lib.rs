@@ -31,7 +31,7 @@ mod value;
 
 pub use curve::{Curve, OTHER_CLASSES, OTHER_FLOWS, Points, SHOWN_PARTS};
 pub use delays::{Delays, FewDelays, RecentDelays};
-pub use difference::{Difference, POWER, Test, bootstrap, holm};
+pub use difference::{Difference, FEWEST_RUNS, POWER, Test, bootstrap, holm};
 pub use digest::Digest;
 pub use fairness::jain;
 pub use histogram::{Histogram, Quantiles};

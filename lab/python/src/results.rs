@@ -120,12 +120,17 @@ impl Results {
     }
 
     /// One row for each pair of variants and each quantity: subject, measure, unit, first, second, difference (the first minus
-    /// the second), its 95 % interval by Student's t (half_width_95) and by the bootstrap, p, and p_holm, which is
-    /// corrected for all pairs of the measure and decides at 0.05. Runs with the same seed are compared as pairs. more_runs is
-    /// how many more would decide. Empty without variants, and with one run.
+    /// the second), its 95 % interval by Student's t (half_width_95) and by the bootstrap, and p. p_holm is corrected for all
+    /// comparisons that the command and the report state beside each other, and decided says whether it is at most 0.05; both are
+    /// missing for other quantities. p_holm_measure is corrected for the comparisons_measure pairs of the measure alone: use it if
+    /// you state no other. Runs with the same seed are compared as pairs. more_runs is how many more would decide, a guess if
+    /// there are fewer than ten. Empty without variants, and with one run.
     #[getter]
     fn differences(&self, py: Python<'_>) -> PyResult<Table> {
-        failure::guarded(py, || Table::new(difference_columns(&differences(&self.shown().quantities()))))
+        failure::guarded(py, || {
+            let shown = self.shown();
+            Table::new(difference_columns(&differences(&shown.quantities(), &shown.comparison())))
+        })
     }
 
     /// The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
@@ -140,11 +145,12 @@ impl Results {
         match quantities.iter().find(named) {
             Some(quantity) => Ok(quantity.mean),
             None => {
-                let all = self.outcomes.iter().flat_map(|outcome| &outcome.values);
-                let mut names: Vec<String> = all
-                    .map(|value| format!("\n  {:?}, {:?}, {:?}", value.subject, value.measure, value.variant))
-                    .collect();
-                names.dedup();
+                // Those of the subject and the variant come first: one of them has another measure, such as `delay up p99`.
+                let is_near = |quantity: &Quantity| quantity.plain() == subject && quantity.variant == variant;
+                let name =
+                    |found: &Quantity| format!("\n  {:?}, {:?}, {:?}", found.plain(), found.measure, found.variant);
+                let (near, far): (Vec<&Quantity>, Vec<_>) = quantities.iter().partition(|found| is_near(found));
+                let names: Vec<String> = near.into_iter().chain(far).map(name).collect();
                 Err(PyKeyError::new_err(format!("no value of this name; there are{}", names.concat())))
             }
         }
@@ -188,7 +194,7 @@ impl Results {
     /// `look` is `"page"` (900 points wide), `"column"` (252 points) or `"text"` (516), the last two with type of 8 points and no
     /// title, for papers. The other options change it: `width`, `height` and `type_size` in points; `heading`, the text above
     /// (empty for none); `subjects`, `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
-    /// comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic vertical axis of curves.
+    /// comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic axis of values.
     ///
     /// Raises `ValueError`, with the titles that there are, or what is wrong with an option.
     #[pyo3(signature = (title=None, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, subjects=None, rows=None, measures=None, form=None, grey=false, log=false))]

@@ -35,7 +35,7 @@ impl Comparison {
         let remarked = self.groups.iter().all(fit);
         let (family, mut starred) = (self.family(), false);
         for group in &self.groups {
-            y = group.heading(&mut drawing, y, look);
+            y = self.heading(group, &mut drawing, y, look);
             for measures in blocks(group, left, look) {
                 y += 18.0 * u;
                 let column = width(measures.len());
@@ -67,7 +67,7 @@ impl Comparison {
             notes.push("Bars: means; lines: 95 % intervals of the mean.".to_owned());
         }
         if starred {
-            notes.push("*: the best, or not told apart from it.".to_owned());
+            notes.push("*: the best, within 2 % of it, or not told apart from it.".to_owned());
         }
         if !remarked {
             notes.extend(self.remarks());
@@ -79,6 +79,19 @@ impl Comparison {
         }
         drawing.height = y + 12.0 * u;
         drawing
+    }
+
+    /// Writes the name of a group, and returns where its rows begin. A single group of a figure without a title has none either: its
+    /// caption says what it shows.
+    pub(crate) fn heading(&self, group: &Group, drawing: &mut Drawing, y: f64, look: &Look) -> f64 {
+        if group.name.is_empty() || (self.groups.len() == 1 && look.heading(&self.title).is_none()) {
+            return y;
+        }
+        let (u, size) = (look.unit(), look.type_of(13.0));
+        let y = y + 20.0 * u;
+        let name = fitted(&group.name, size, look.width - 24.0 * u);
+        drawing.text((12.0 * u, y), Anchor::Start, size, Ink::Text, name);
+        y
     }
 
     /// Which measures are better in which direction, in sentences.
@@ -122,18 +135,6 @@ pub(crate) fn blocks(group: &Group, left: f64, look: &Look) -> Vec<Vec<usize>> {
 }
 
 impl Group {
-    /// Writes the name of the group, and returns where its rows begin.
-    pub(crate) fn heading(&self, drawing: &mut Drawing, y: f64, look: &Look) -> f64 {
-        if self.name.is_empty() {
-            return y;
-        }
-        let (u, size) = (look.unit(), look.type_of(13.0));
-        let y = y + 20.0 * u;
-        let name = fitted(&self.name, size, look.width - 24.0 * u);
-        drawing.text((12.0 * u, y), Anchor::Start, size, Ink::Text, name);
-        y
-    }
-
     /// Draws one value as a bar with its interval and its number.
     fn bar(
         &self,
@@ -187,6 +188,12 @@ mod tests {
             })
             .collect();
         assert_eq!(bars.len(), 6);
+        // The only subject is named below a title; a figure of a paper has neither.
+        let named = |look: &Look| {
+            let drawing = comparison().drawing(&Pens::named(["fifo"].into_iter()), look);
+            drawing.shapes.iter().any(|shape| matches!(shape, Shape::Text { text, .. } if text == "flow call"))
+        };
+        assert!(named(&Look::page()) && !named(&Look::column()));
         assert_eq!(drawing.misplaced(), Vec::<String>::new());
         // Every second bar is a delay, of 100 and 13 ms.
         assert!((bars[1] / bars[3] - 100.0 / 13.0).abs() < 0.01, "{bars:?}");

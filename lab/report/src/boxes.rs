@@ -33,7 +33,7 @@ impl Comparison {
         let title = format!("{}: {kind} of {runs} runs", self.title);
         let (mut drawing, left, mut y) = self.begin(&title, look);
         for group in self.groups.iter().filter(|group| group.runs() > 1) {
-            y = group.heading(&mut drawing, y, look);
+            y = self.heading(group, &mut drawing, y, look);
             for measures in blocks(group, left, look) {
                 y += 18.0 * u;
                 let column = (look.width - left - 12.0 * u) / measures.len().max(1) as f64;

@@ -2,22 +2,24 @@
 //! spread of values.
 
 mod bins;
+mod counts;
 mod heat;
 mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::bins::Bins;
+use self::counts::Counts;
 use self::heat::Heat;
-use self::units::{number, number_in, of_results};
-use crate::columns::{Column, Table};
+use self::units::{number, number_in, of_results, scaled_axis};
+use crate::columns::{Column, Table, end};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::drawing::Drawing;
 use crate::look::{Form, Look};
 use crate::model::{Axis, Curve, Plot, Style};
-use crate::number::quantiles;
 use crate::palette::Pens;
 use tidegate_display::human;
+use tidegate_metrics::{Summary, summarise};
 
 /// A figure of a table: its kind, and the columns that it draws.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -58,7 +60,7 @@ pub enum ChartKind {
     Heat,
     /// A point for each row.
     Scatter,
-    /// The mean of the rows at each x, with a band between the quartiles.
+    /// The mean of the rows at each x, with its 95 % interval as a band.
     Lines,
     /// The distribution of the values.
     Ecdf,
@@ -199,8 +201,10 @@ impl Chart {
             ChartKind::Heat => &[&self.x, &self.y, &self.value],
             _ => &[&self.x, &self.y],
         };
-        let chosen = self.only.iter().any(|(column, _)| column == name);
-        chosen || axes.iter().any(|axis| *axis == name) || self.by.as_deref() == Some(name)
+        // An axis of a sweep may be named by the end of its path.
+        let is_it = |text: &str| text == name || text == end(name);
+        let chosen = self.only.iter().any(|(column, _)| is_it(column));
+        chosen || axes.iter().any(|axis| is_it(axis)) || self.by.as_deref().is_some_and(is_it)
     }
 
     /// Says over which other columns of texts a mean is taken, such as the axes of a sweep; empty if over seeds alone.
@@ -299,20 +303,6 @@ impl Chart {
         }
     }
 
-    /// The axis of values in a unit of results, and the factor for them. Times are in the unit in which the greatest is at
-    /// least 1.
-    fn axis(title: String, unit: &str, log: bool, most: f64) -> (Axis, f64) {
-        let (unit, scale) = match unit {
-            "ns" if most >= 1e9 => ("s", 1e-9),
-            "ns" if most >= 1e6 => ("ms", 1e-6),
-            "ns" if most >= 1e3 => ("\u{b5}s", 1e-3),
-            "bps" => ("bit/s", 1.0),
-            "1" => ("", 1.0),
-            unit => (unit, 1.0),
-        };
-        (if log { Axis::log(title, unit) } else { Axis::new(title, unit) }, scale)
-    }
-
     fn plot(&self, table: &Table) -> Result<Plot, String> {
         let distribution = matches!(self.kind, ChartKind::Ecdf | ChartKind::Ccdf);
         let values = if distribution { &self.x } else { &self.y };
@@ -321,15 +311,15 @@ impl Chart {
         let along = table.known(&self.x)?;
         let greatest = |values: &mut dyn Iterator<Item = f64>| values.map(f64::abs).fold(0.0, f64::max);
         let most_of_all = greatest(&mut rows.iter().map(|(_, value)| *value));
-        let (axis, scale) = Self::axis(self.label(usize::from(!distribution), values), &unit, self.log, most_of_all);
+        let (axis, scale) = scaled_axis(self.label(usize::from(!distribution), values), &unit, self.log, most_of_all);
         let far = greatest(&mut rows.iter().filter_map(|(row, _)| along.number(*row)));
         let unit_along = self.unit_along(table, along, &rows);
         let over_time = self.x == "x" && unit_along == "s";
         let x_title = if over_time && self.labels[0].is_empty() { "time".to_owned() } else { self.label(0, &self.x) };
-        let (x_axis, x_scale) = Self::axis(x_title, &unit_along, self.log_x, far);
+        let (x_axis, x_scale) = scaled_axis(x_title, &unit_along, self.log_x, far);
         let bins =
             (over_time && unit == "bps" && self.kind == ChartKind::Lines).then(|| Bins::new(along, &rows)).flatten();
-        let (mut curves, mut most) = (Vec::new(), 0);
+        let (mut curves, mut counts) = (Vec::new(), Counts::default());
         for (name, rows) in self.series(table, &rows)? {
             let mut curve = Curve { name, ..Curve::default() };
             if distribution {
@@ -348,11 +338,12 @@ impl Chart {
                     curve.points = points;
                 } else {
                     for same in points.chunk_by(|a, b| a.0 == b.0) {
-                        let mut ys: Vec<f64> = same.iter().map(|point| point.1).collect();
-                        curve.points.push((same[0].0, ys.iter().sum::<f64>() / ys.len() as f64));
-                        most = most.max(ys.len());
-                        if let Some([_, lower, _, upper, _]) = quantiles(&mut ys).filter(|_| ys.len() > 1) {
-                            curve.band.push((same[0].0, lower, upper));
+                        let ys: Vec<f64> = same.iter().map(|point| point.1).collect();
+                        let Some(Summary { mean, half_width, .. }) = summarise(&ys) else { continue };
+                        curve.points.push((same[0].0, mean));
+                        counts.add(ys.len());
+                        if let Some(half) = half_width {
+                            curve.band.push((same[0].0, mean - half, mean + half));
                         }
                     }
                 }
@@ -372,8 +363,8 @@ impl Chart {
         if curves.iter().all(|curve| curve.points.is_empty()) {
             return Err(format!("no row has numbers in `{}` and `{values}`", self.x));
         }
-        let note = (most > 1).then(|| {
-            format!("Lines: means of up to {most} values; bands: their quartiles.{}", self.pooled(table, &rows))
+        let note = counts.said().map(|of| {
+            format!("Lines: means of {of}; bands: their 95 % intervals (Student's t).{}", self.pooled(table, &rows))
         });
         let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
         let note = [note, means].into_iter().flatten().reduce(|note, means| format!("{note} {means}"));
@@ -426,7 +417,11 @@ impl Chart {
 
     fn heat(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
         let rows = self.chosen(table, &self.value)?;
-        let (xs, ys) = (self.classes(table, &self.x, &rows)?, self.classes(table, &self.y, &rows)?);
+        let (xs, mut ys) = (self.classes(table, &self.x, &rows)?, self.classes(table, &self.y, &rows)?);
+        // Numbers rise upwards; names stand from the top in the order in which the legend of other figures has them.
+        if ys.iter().any(|text| number(text).is_none()) {
+            ys.reverse();
+        }
         let (along, up) = (table.known(&self.x)?, table.known(&self.y)?);
         let mut cells: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); xs.len()]; ys.len()];
         for (row, value) in &rows {
@@ -440,15 +435,13 @@ impl Chart {
         }
         let mean = |values: &Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         let means: Vec<Vec<Option<f64>>> = cells.iter().map(|row| row.iter().map(mean).collect()).collect();
-        let most = cells.iter().flatten().map(Vec::len).max().unwrap_or(0);
-        if most == 0 {
+        let mut counts = Counts::default();
+        cells.iter().flatten().map(Vec::len).filter(|count| *count > 0).for_each(|count| counts.add(count));
+        if counts.most == 0 {
             return Err("no row is left to draw".into());
         }
-        let note = if most > 1 {
-            format!("Cells: means of up to {most} values.{}", self.pooled(table, &rows))
-        } else {
-            String::new()
-        };
+        let note = counts.said().map(|of| format!("Cells: means of {of}.{}", self.pooled(table, &rows)));
+        let note = note.unwrap_or_default();
         let heat = Heat { xs, ys, means, unit: self.unit(table, &rows), log: self.log, note };
         Ok(heat.drawing(self, look))
     }
@@ -515,7 +508,7 @@ mod tests {
         assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()));
         let texts = texts(&drawing);
         // The mean of the two seeds of `flow b` in the first cell: (2 + 4) / 2.
-        assert!(texts.contains(&"3") && texts.contains(&"Cells: means of up to 2 values."), "{texts:?}");
+        assert!(texts.contains(&"3") && texts.contains(&"Cells: means of 2 values."), "{texts:?}");
     }
 
     #[test]
@@ -530,7 +523,22 @@ mod tests {
         assert_eq!((plot.x.unit.as_str(), plot.y.unit.as_str()), ("bit/s", ""));
         // Shares are fractions, as in papers, and times from elsewhere are in seconds.
         assert_eq!((number("1%"), number_in("5ms")), (Some(0.01), Some((5e6, "ns"))));
-        assert!(plot.note.as_deref().is_some_and(|note| note.contains("quartiles")) && plot.y.scale == Scale::Linear);
+        assert!(
+            plot.note.as_deref().is_some_and(|note| note.contains("95 % intervals")) && plot.y.scale == Scale::Linear
+        );
+        // An axis that is named by the end of its path is drawn, and not pooled.
+        let (mut named, mut swept) = (lines.clone(), Table::default());
+        named.only = vec![("seed".into(), "1".into())];
+        for (name, column) in table().columns() {
+            let name = if name == "seed" || name == "subject" || name == "value" {
+                name.into()
+            } else {
+                format!("link.1.{name}")
+            };
+            swept = swept.with(name, column.clone());
+        }
+        let note = named.plot(&swept).expect("a plot").note.expect("a note");
+        assert!(note.ends_with("They are over all of link.1.rtt (20ms, 5ms)."), "{note}");
         let mut ecdf = chart(ChartKind::Ecdf);
         ecdf.x = "value".into();
         let said = ecdf.plot(&table()).expect_err("two flows as one");
@@ -564,12 +572,11 @@ mod tests {
         let plot = chart.plot(&table).expect("a plot");
         assert_eq!((plot.x.label(), plot.y.unit.as_str()), ("time, s".to_owned(), "bit/s"));
         let curve = &plot.curves[0];
-        assert_eq!(
-            (curve.points.len(), curve.points[1].1, curve.band[1].1, curve.band[1].2),
-            (60, 1.5e6, 1.25e6, 1.75e6)
-        );
+        assert_eq!((curve.points.len(), curve.points[1].1), (60, 1.5e6));
+        // Two runs, of 1 and 2 Mbit/s: with one degree of freedom t is 12.706, and the standard error half of 1 Mbit/s.
+        assert!((curve.band[1].2 - curve.band[1].1 - 12.706e6).abs() < 1e3, "{:?}", curve.band[1]);
         let note = plot.note.as_deref().expect("a note");
-        assert!(note.contains("of up to 2 values") && note.ends_with("Points: means over 1 s."), "{note}");
+        assert!(note.contains("of 2 values") && note.ends_with("Points: means over 1 s."), "{note}");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use crate::comparison::means;
+
 /// Columns of equal length.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Table {
@@ -208,15 +210,23 @@ impl Table {
             }
             if rows.is_empty() {
                 let mut there: Vec<String> = before.iter().filter_map(|row| column.text(*row)).collect();
-                there.sort();
+                // Those that the text may mean come first: `delay up p99` for `delay p99`.
+                there.sort_by_cached_key(|other| (!means(other, text), other.clone()));
                 there.dedup();
-                there.truncate(12);
-                return Err(format!("no row has `{text}` in the column `{name}`; there are {}", there.join(", ")));
+                let more = if there.len() > MOST_NAMED { ", ..." } else { "" };
+                there.truncate(MOST_NAMED);
+                return Err(format!(
+                    "no row has `{text}` in the column `{name}`; there are {}{more}",
+                    there.join(", ")
+                ));
             }
         }
         Ok(rows)
     }
 }
+
+/// The maximum number of texts of a column that an error names.
+const MOST_NAMED: usize = 12;
 
 /// The last part of the path of an axis of a sweep.
 pub(crate) fn end(path: &str) -> &str {
@@ -251,6 +261,16 @@ pub(crate) mod tests {
         assert_eq!(rows("flow bulk 2"), Ok(vec![1]));
         assert_eq!(rows("flow bulk"), Ok(vec![0, 1]));
         assert!(rows("flow bulk 3").is_err_and(|why| why.contains("there are flow bulk, flow call")));
+    }
+
+    /// A call has a delay of each direction, and many other measures before them in the alphabet.
+    #[test]
+    fn an_error_names_first_what_may_be_meant() {
+        let others = (0..20).map(|n| format!("bytes {n:02}"));
+        let measures = others.chain(["delay down p99", "delay up p99"].map(str::to_owned)).map(Some);
+        let table = Table::default().with("measure", Column::Text(measures.collect()));
+        let said = table.rows_with(&[("measure".to_owned(), "delay p99".to_owned())]).expect_err("there is none");
+        assert!(said.contains("there are delay down p99, delay up p99, bytes 00") && said.ends_with(", ..."), "{said}");
     }
 
     #[test]

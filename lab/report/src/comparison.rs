@@ -1,7 +1,7 @@
 //! A comparison of several variants by their measures, in words, as a figure and as a table.
 
 use crate::columns::{self, Column};
-use crate::judgement::{Family, Verdict, more_runs};
+use crate::judgement::{Family, Verdict, would_tell};
 use tidegate_display::Table;
 use tidegate_display::{human, human_interval};
 
@@ -124,8 +124,26 @@ impl Measure {
     }
 }
 
-/// Relative differences below this are not mentioned.
+/// Relative differences up to this are not mentioned.
 const SMALL: f64 = 0.02;
+
+/// Whether two means differ by no more than 2 % of the greater one.
+pub(crate) fn is_small(a: f64, b: f64) -> bool {
+    (a - b).abs() <= SMALL * a.abs().max(b.abs())
+}
+
+/// An order of two variants in a measure that a comparison states.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stated {
+    /// The flow, link or class.
+    pub subject: String,
+    /// The measure.
+    pub measure: String,
+    /// The variant that has less.
+    pub less: String,
+    /// The variant that has more.
+    pub more: String,
+}
 
 /// Whether a name is meant by `text`: if it contains this text or, as `delay up p99` does those of `delay p99`, all of its
 /// words. Case does not matter.
@@ -207,32 +225,38 @@ impl Group {
             Better::More => "the most",
             _ => "the least",
         };
-        let estimates: Vec<&Estimate> = ranked.iter().map(|(_, estimate)| *estimate).collect();
-        let verdict = Verdict::of(&estimates, measure.better, family);
+        let verdict = self.verdict(at, &ranked, family);
         let of_best = measure.value(best.1.mean);
-        let mut worst = worst;
+        let (mut worst, names) = (worst, |places: &[usize]| {
+            let names: Vec<&str> = places.iter().map(|place| ranked[*place].0).collect();
+            names.join(", ")
+        });
         let mut text = match &verdict {
-            Some(verdict) if verdict.is_open(ranked.len()) => {
+            Some(verdict) if verdict.is_open() => {
+                let (runs, by) = (verdict.runs, if verdict.alike.is_empty() { "" } else { " by more than 2 %" });
                 let mut text = format!(
-                    "{}{subject}: {} runs tell {} ({of_best}) apart from no other",
-                    measure.name, verdict.runs, best.0
+                    "{}{subject}: {runs} runs tell {} ({of_best}) apart from no other{by}",
+                    measure.name, best.0
                 );
                 if let Some((more, from)) = verdict.more {
-                    text += &format!("; about {more} more would tell it from {}", ranked[from].0);
+                    text += &format!("; {}", would_tell(more, runs, &format!(" from {}", ranked[from].0)));
                 }
                 return Some(text);
             }
             _ => format!("{}{subject}: {} has {ends}, {of_best}", measure.name, best.0),
         };
-        if let Some(verdict) = verdict.filter(|verdict| !verdict.equal.is_empty()) {
-            let equal: Vec<&str> = verdict.equal.iter().map(|place| ranked[*place].0).collect();
-            text += &format!(", not told apart from {}", equal.join(", "));
-            if let Some((more, from)) = verdict.more {
-                let from = if equal.len() > 1 { format!(" from {}", ranked[from].0) } else { String::new() };
-                text += &format!(" (about {} would tell it{from})", more_runs(more));
+        if let Some(verdict) = verdict {
+            if !verdict.alike.is_empty() {
+                text += &format!(", with {} within 2 %", names(&verdict.alike));
             }
-            let told_apart = (0..ranked.len()).rev().find(|place| !verdict.equal.contains(place));
-            worst = told_apart.map_or(worst, |place| &ranked[place]);
+            if !verdict.open.is_empty() {
+                text += &format!(", not told apart from {}", names(&verdict.open));
+            }
+            if let Some((more, from)) = verdict.more {
+                let from = if verdict.open.len() > 1 { format!(" from {}", ranked[from].0) } else { String::new() };
+                text += &format!(" ({})", would_tell(more, verdict.runs, &from));
+            }
+            worst = verdict.apart.iter().max().map_or(worst, |place| &ranked[*place]);
         }
         text += &format!("; {} has {}", worst.0, measure.value(worst.1.mean));
         let (small, great) = (best.1.mean.min(worst.1.mean), best.1.mean.max(worst.1.mean));
@@ -249,19 +273,39 @@ impl Group {
         Some(text)
     }
 
-    /// The variants that are the best by a measure: the best and those that are not told apart from it. None are if no
-    /// other is told apart from the best.
+    /// The variants that are perhaps the best by a measure: the best, and those that are within 2 % of it or not told apart from it,
+    /// unless their mean is worse than one that is told apart. None are if no other is told apart from the best.
     pub(crate) fn best(&self, at: usize, family: &Family) -> Vec<&str> {
         let ranked = self.ranked(at);
         if self.measures[at].better == Better::Neither || ranked.len() < 2 {
             return Vec::new();
         }
-        let estimates: Vec<&Estimate> = ranked.iter().map(|(_, estimate)| *estimate).collect();
-        match Verdict::of(&estimates, self.measures[at].better, family) {
-            Some(verdict) if verdict.is_open(ranked.len()) => Vec::new(),
-            Some(verdict) => verdict.equal.iter().chain([&verdict.best]).map(|place| ranked[*place].0).collect(),
+        match self.verdict(at, &ranked, family) {
+            Some(verdict) if verdict.is_open() => Vec::new(),
+            Some(verdict) => verdict.starred(0..ranked.len()).into_iter().map(|place| ranked[place].0).collect(),
             None => ranked.iter().filter(|other| other.1.mean == ranked[0].1.mean).map(|other| other.0).collect(),
         }
+    }
+
+    /// How the variants stand to the best by a measure, by their places in `ranked`.
+    fn verdict(&self, at: usize, ranked: &[(&str, &Estimate)], family: &Family) -> Option<Verdict> {
+        let estimates: Vec<&Estimate> = ranked.iter().map(|(_, estimate)| *estimate).collect();
+        Verdict::of(&estimates, self.measures[at].better, family)
+    }
+
+    /// The order of the best variant and of the worst that is told apart from it, if there is one.
+    fn stated(&self, at: usize, family: &Family) -> Option<Stated> {
+        let (measure, ranked) = (&self.measures[at], self.ranked(at));
+        if ranked.len() < 2 || measure.better == Better::Neither || !self.differs(at) {
+            return None;
+        }
+        let worst = match self.verdict(at, &ranked, family) {
+            Some(verdict) => verdict.apart.into_iter().max()?,
+            None => ranked.len() - 1,
+        };
+        let (best, worst) = (ranked[0].0.to_owned(), ranked[worst].0.to_owned());
+        let (less, more) = if measure.better == Better::More { (worst, best) } else { (best, worst) };
+        Some(Stated { subject: self.name.clone(), measure: measure.name.clone(), less, more })
     }
 
     /// The measure whose answer comes first: the first one that tells variants apart which differ by more than [`SMALL`],
@@ -275,7 +319,7 @@ impl Group {
     fn differs(&self, at: usize) -> bool {
         let ranked = self.ranked(at);
         let (Some((_, best)), Some((_, worst))) = (ranked.first(), ranked.last()) else { return false };
-        (best.mean - worst.mean).abs() > SMALL * best.mean.max(worst.mean)
+        !is_small(best.mean, worst.mean)
     }
 
     /// Describes the only variant in words.
@@ -293,6 +337,13 @@ impl Comparison {
     /// The answer in sentences: one for each measure of each group, if the measure has an answer.
     pub fn sentences(&self) -> Vec<String> {
         self.answers_by(|group, _| (0..group.measures.len()).collect()).into_iter().flatten().collect()
+    }
+    /// The orders of variants that the sentences state, one for each measure of each subject that has one.
+    pub fn stated(&self) -> Vec<Stated> {
+        let family = self.family();
+        let named = self.groups.iter().filter(|group| !group.name.is_empty());
+        let of_group = |group: &Group| (0..group.measures.len()).filter_map(|at| group.stated(at, &family)).collect();
+        named.flat_map::<Vec<Stated>, _>(of_group).collect()
     }
     /// States for each group which variant is the best by its headline. Empty without variants.
     pub fn summary_of_variants(&self) -> Vec<String> {
@@ -402,7 +453,7 @@ pub(crate) mod tests {
             said,
             [
                 "goodput of flow call: no difference above 2 %, 5 Mbit/s",
-                "delay p99 of flow call: pie has the least, 12 ms, not told apart from codel (about 176 more runs would \
+                "delay p99 of flow call: pie has the least, 12 ms, not told apart from codel (about 180 more runs would \
                  tell it); fifo has 100 ms, 8.3 times as much",
             ]
         );

@@ -390,7 +390,8 @@ impl Group<'_> {
             "packets" => Axis::new(y, ""),
             _ => Axis::new(y, unit),
         };
-        let (x, x_scale) = if distribution { (Axis::log("time", "s"), 1e-9) } else { (Axis::new("time", "s"), 1.0) };
+        let (x, x_scale) =
+            if distribution { (Axis::log(words(first.measure), "s"), 1e-9) } else { (Axis::new("time", "s"), 1.0) };
         let scaled = |curve: &Banded<'_>| {
             let points = curve.measured.points.iter().map(|&(x, y)| (x * x_scale, y * scale)).collect();
             let band = curve.band.iter().map(|&(x, low, high)| (x * x_scale, low * scale, high * scale)).collect();

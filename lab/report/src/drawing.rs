@@ -228,7 +228,14 @@ fn short(length: f64) -> f64 {
     (length * 100.0).round() / 100.0
 }
 
+/// The height of the text of a page, in points: nine inches.
+const PAGE: f64 = 648.0;
+
 impl Drawing {
+    /// The height in points, if it is a figure of a paper and longer than a page of one.
+    pub fn beyond_page(&self) -> Option<f64> {
+        (self.finish.on_paper && self.height > PAGE).then_some(self.height)
+    }
     pub(crate) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, ink: Ink, text: impl Into<String>) {
         self.shapes.push(Shape::Text { x, y, anchor, size, ink, text: text.into() });
     }

@@ -173,19 +173,29 @@ impl Report {
     }
 }
 
-/// Names curves by their variants alone where all are of one subject, which goes into the titles.
+/// Names curves by what they differ in: by their variants alone where all are of one subject, which goes into the titles, and
+/// otherwise without the word that all subjects begin with, such as `flow`.
 fn name_by_variants(plots: &mut [(Plot, Vec<Pen>)]) {
     let parts = |name: &str| name.split_once(": ").map(|(variant, subject)| (variant.to_owned(), subject.to_owned()));
     let names: BTreeSet<&str> = plots.iter().flat_map(|(plot, _)| plot.names()).collect();
-    let Some(subject) = names.first().and_then(|name| parts(name)).map(|(_, subject)| subject) else { return };
-    if names.len() < 2 || !names.iter().all(|name| parts(name).is_some_and(|(_, other)| other == subject)) {
+    let Some(subjects) =
+        names.iter().map(|name| parts(name).map(|(_, subject)| subject)).collect::<Option<BTreeSet<_>>>()
+    else {
         return;
-    }
+    };
+    let Some(subject) = subjects.first().filter(|_| names.len() > 1) else { return };
+    let kind = subject.split_once(' ').map_or("", |(kind, _)| kind);
+    let is_shared = !kind.is_empty() && subjects.iter().all(|other| other.split(' ').next() == Some(kind));
     for (plot, _) in plots {
         for curve in &mut plot.curves {
-            curve.name = parts(&curve.name).map_or(String::new(), |(variant, _)| variant);
+            let Some((variant, of)) = parts(&curve.name) else { continue };
+            curve.name = match of.strip_prefix(kind).filter(|_| is_shared) {
+                _ if subjects.len() == 1 => variant,
+                Some(rest) => format!("{variant}: {}", rest.trim_start()),
+                None => continue,
+            };
         }
-        if !plot.title.contains(&subject) {
+        if subjects.len() == 1 && !plot.title.contains(subject) {
             plot.title = format!("{}: {subject}", plot.title);
         }
     }
@@ -210,7 +220,9 @@ mod tests {
         let report = Report { sections: vec![Section::new("Distributions").with(plot)], ..Report::default() };
         let one = report.figure("one-way delay", "flow call").expect("a figure");
         assert!(one.contains(">fifo<") && one.contains(">codel<") && one.contains("distribution: flow call<"), "{one}");
+        let log = report.drawing("one-way delay", "", &Look { log: true, ..Look::page() }).expect("a figure").svg();
+        assert!(log.contains("delay, s (logarithmic)"), "{log}");
         let both = report.figure("one-way delay", "").expect("a figure");
-        assert!(both.contains(">fifo: flow call<") && both.contains(">fifo: flow bulk<"), "{both}");
+        assert!(both.contains(">fifo: call<") && both.contains(">fifo: bulk<"), "{both}");
     }
 }

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 
 use tidegate_display::{Table, human};
-use tidegate_metrics::{Difference, LEVEL, Test, bootstrap, holm};
+use tidegate_metrics::{Difference, FEWEST_RUNS, LEVEL, Test, bootstrap, holm};
 
 use crate::columns::{self, Column};
-use crate::comparison::{Better, Comparison, Estimate, Group, Measure};
+use crate::comparison::{Better, Comparison, Estimate, Group, Measure, is_small};
 
 /// A difference of two variants in one measure of one subject: the first minus the second.
 #[derive(Clone, PartialEq, Debug)]
@@ -26,8 +26,18 @@ pub struct Contrast {
     pub difference: Difference,
     /// The 95 % interval by the bootstrap over pairs (BCa); `None` without pairs.
     pub bootstrap: Option<(f64, f64)>,
-    /// The probability, corrected for `comparisons` (Holm).
-    pub corrected: f64,
+    /// The probability, corrected for all differences that text, reports and figures state beside each other; `None` if this
+    /// one is not among them.
+    pub stated: Option<Corrected>,
+    /// The probability, corrected for the pairs of variants in this measure of this subject alone: for those who state no other.
+    pub alone: Corrected,
+}
+
+/// A probability that is corrected for the number of tests (Holm).
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Corrected {
+    /// The corrected probability.
+    pub p: f64,
     /// The number of differences for which it is corrected.
     pub comparisons: usize,
 }
@@ -59,9 +69,9 @@ impl Family {
         self.probabilities.len()
     }
     /// Corrects the probability of one of the tests. Equal ones have the same correction.
-    fn corrected(&self, p: f64) -> f64 {
+    fn correct(&self, p: f64) -> Corrected {
         let place = self.probabilities.partition_point(|other| *other < p);
-        self.corrected.get(place).copied().unwrap_or(1.0)
+        Corrected { p: self.corrected.get(place).copied().unwrap_or(1.0), comparisons: self.len() }
     }
 }
 
@@ -84,14 +94,20 @@ fn pairs(estimates: &[&Estimate]) -> Vec<Pair> {
     found
 }
 
-/// The best of several variants according to their runs.
+/// The best of several variants according to their runs, and how the others stand to it, by their places.
 pub(crate) struct Verdict {
-    /// The place of the best, and those of the variants that are not told apart from it.
+    /// The best.
     pub(crate) best: usize,
-    pub(crate) equal: Vec<usize>,
+    /// Those whose means differ from that of the best by no more than 2 %, whether or not runs tell them apart: a difference
+    /// that does not matter makes no loser.
+    pub(crate) alike: Vec<usize>,
+    /// Those that differ by more, but are not told apart from the best.
+    pub(crate) open: Vec<usize>,
+    /// Those that are told apart from the best.
+    pub(crate) apart: Vec<usize>,
     /// The number of runs of the smallest sample.
     pub(crate) runs: usize,
-    /// The fewest further runs that would tell the best from one of `equal`, and which.
+    /// The fewest further runs that would tell the best from one of `open`, and which.
     pub(crate) more: Option<(u64, usize)>,
 }
 
@@ -109,21 +125,35 @@ impl Verdict {
         if with_best.len() + 1 < estimates.len() {
             return None;
         }
-        let undecided = || with_best.iter().filter(|(_, pair)| family.corrected(pair.difference.p) > LEVEL);
-        Some(Self {
-            best,
-            equal: undecided().map(|(other, _)| *other).collect(),
-            runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,
-            more: undecided().filter_map(|(n, pair)| Some((pair.difference.more_runs(family.len())?, *n))).min(),
-        })
+        let runs = with_best.iter().map(|(_, pair)| pair.difference.runs).min()?;
+        let mut verdict = Self { best, alike: Vec::new(), open: Vec::new(), apart: Vec::new(), runs, more: None };
+        for (other, pair) in with_best {
+            if is_small(estimates[best].mean, estimates[other].mean) {
+                verdict.alike.push(other);
+            } else if family.correct(pair.difference.p).p <= LEVEL {
+                verdict.apart.push(other);
+            } else {
+                verdict.open.push(other);
+                let more = pair.difference.more_runs(family.len()).map(|more| (more, other));
+                verdict.more = verdict.more.into_iter().chain(more).min();
+            }
+        }
+        Some(verdict)
     }
     /// Whether no other variant is told apart from the best.
-    pub(crate) fn is_open(&self, variants: usize) -> bool {
-        self.equal.len() + 1 == variants
+    pub(crate) fn is_open(&self) -> bool {
+        self.apart.is_empty()
+    }
+    /// The best, those that are alike, and those that are not told apart from it, unless their mean is worse than one that is.
+    /// `order` has the places from the best mean to the worst.
+    pub(crate) fn starred(&self, order: impl Iterator<Item = usize>) -> Vec<usize> {
+        let before = order.take_while(|place| !self.apart.contains(place));
+        before.filter(|place| *place == self.best || self.alike.contains(place) || self.open.contains(place)).collect()
     }
 }
 
-/// The differences of all pairs of named estimates of one measure, corrected for those of `family`, or without one for each other.
+/// The differences of all pairs of named estimates of one measure, corrected for each other and for those of `family`, if they
+/// belong to it.
 pub(crate) fn contrasts(
     subject: &str,
     measure: &str,
@@ -134,28 +164,28 @@ pub(crate) fn contrasts(
     let alone: Vec<&Estimate> = estimates.iter().map(|(_, estimate)| *estimate).collect();
     let pairs = pairs(&alone);
     let alone = Family::new(pairs.iter().map(|pair| pair.difference.p).collect());
-    let family = family.unwrap_or(&alone);
     let contrast = |pair: Pair| Contrast {
         subject: subject.to_owned(),
         measure: measure.to_owned(),
         unit: unit.to_owned(),
         variants: pair.places.map(|place| estimates[place].0.to_owned()),
-        corrected: family.corrected(pair.difference.p),
+        stated: family.map(|family| family.correct(pair.difference.p)),
+        alone: alone.correct(pair.difference.p),
         difference: pair.difference,
         bootstrap: bootstrap(&pair.values),
-        comparisons: family.len(),
     };
     pairs.into_iter().map(contrast).collect()
 }
 
 impl Contrast {
-    /// Whether the variants differ at a level of 5 %, after the correction.
-    pub fn is_decided(&self) -> bool {
-        self.corrected <= LEVEL
+    /// Whether the variants differ at a level of 5 %, after the correction for all differences that are stated; `None` if this one is
+    /// not stated.
+    pub fn is_decided(&self) -> Option<bool> {
+        self.stated.map(|stated| stated.p <= LEVEL)
     }
-    /// How many more runs would decide it with a probability of 80 %; `None` if it is decided, or cannot be.
+    /// How many more runs would decide it with a probability of 80 %; `None` if it is decided or not stated, or cannot be said.
     pub fn more_runs(&self) -> Option<u64> {
-        if self.is_decided() { None } else { self.difference.more_runs(self.comparisons) }
+        self.stated.filter(|stated| stated.p > LEVEL).and_then(|stated| self.difference.more_runs(stated.comparisons))
     }
     /// The name of the test in tables.
     pub fn test(&self) -> &'static str {
@@ -198,14 +228,16 @@ impl Comparison {
 
     /// States how the answers were decided; `None` if nothing was tested.
     pub fn method(&self) -> Option<String> {
+        let family = self.family();
         // The numbers of runs, and how many differences were tested, by pairs and otherwise.
-        let (mut runs, mut tested) = ([Vec::new(), Vec::new()], 0);
+        let (mut runs, mut tested, mut unplanned) = ([Vec::new(), Vec::new()], 0, false);
         for group in self.groups.iter().filter(|group| !group.name.is_empty()) {
             for at in (0..group.measures.len()).filter(|at| group.measures[*at].better != Better::Neither) {
                 let estimates: Vec<&Estimate> = group.estimates(at).into_iter().map(|(_, estimate)| estimate).collect();
                 let pairs = pairs(&estimates);
                 tested += pairs.len();
                 for Pair { difference, .. } in pairs {
+                    unplanned |= difference.runs < FEWEST_RUNS && family.correct(difference.p).p > LEVEL;
                     runs[usize::from(difference.test == Test::Welch)].push(difference.runs);
                 }
             }
@@ -224,11 +256,13 @@ impl Comparison {
             ),
             (None, None) => return None,
         };
-        let corrected = match self.family().len() {
+        // Two or three runs do not say how much runs vary.
+        let few = if unplanned { " From fewer than four runs nobody can say how many more would decide." } else { "" };
+        let corrected = match family.len() {
             1 => String::new(),
             n => format!(", corrected for all {n} differences (Holm)"),
         };
-        Some(format!("Decided at 5 % by {by}{corrected}."))
+        Some(format!("Decided at 5 % by {by}{corrected}.{few}"))
     }
 
     /// The differences as a table for people; empty if nothing was tested.
@@ -242,9 +276,9 @@ impl Comparison {
             let interval =
                 contrast.bootstrap.map_or(String::new(), |(low, high)| format!("{} to {}", say(low), say(high)));
             let decided = match (contrast.is_decided(), contrast.more_runs()) {
-                (true, _) => "yes".to_owned(),
-                (false, Some(more)) => format!("no; about {}", more_runs(more)),
-                (false, None) => "no".to_owned(),
+                (Some(true), _) => "yes".to_owned(),
+                (_, Some(more)) => format!("no; {}", would_tell(more, contrast.difference.runs, "")),
+                (_, None) => "no".to_owned(),
             };
             let row = [
                 contrast.subject.clone(),
@@ -254,7 +288,7 @@ impl Comparison {
                 say(contrast.difference.half_width()),
                 interval,
                 probability(p),
-                probability(contrast.corrected),
+                contrast.stated.map_or(String::new(), |stated| probability(stated.p)),
                 decided,
             ];
             table.row(row.map(Into::into));
@@ -263,9 +297,20 @@ impl Comparison {
     }
 }
 
-/// A number of further runs for people.
-pub(crate) fn more_runs(more: u64) -> String {
-    if more == 1 { "1 more run".to_owned() } else { format!("{more} more runs") }
+/// The number of runs below which a number of further runs is called a guess: the spread of so few says little about that of all.
+const FEW: usize = 10;
+
+/// A number of further runs for people, with two digits: it is a plan, and no more is known.
+fn rounded(more: u64) -> u64 {
+    let step = 10_u64.pow(more.max(1).ilog10().saturating_sub(1));
+    more.div_ceil(step) * step
+}
+
+/// States how many further runs would tell a variant from others, if `more` were planned from `runs` runs.
+pub(crate) fn would_tell(more: u64, runs: usize, from: &str) -> String {
+    let plural = if more == 1 { "" } else { "s" };
+    let guess = if runs < FEW { format!(", a guess from {runs}") } else { String::new() };
+    format!("about {} more run{plural} would tell it{from}{guess}", rounded(more))
 }
 
 /// A probability for people.
@@ -293,10 +338,12 @@ pub fn difference_columns(contrasts: &[Contrast]) -> columns::Table {
         .with("test", text(&|of| of.test()))
         .with("pairs", integer(&|of| Some(of.difference.runs as u64)))
         .with("p", number(&|of| Some(of.difference.p)))
-        .with("p_holm", number(&|of| Some(of.corrected)))
-        .with("comparisons", integer(&|of| Some(of.comparisons as u64)))
-        .with("decided", Column::Truth(contrasts.iter().map(|of| Some(of.is_decided())).collect()))
+        .with("p_holm", number(&|of| of.stated.map(|stated| stated.p)))
+        .with("comparisons", integer(&|of| of.stated.map(|stated| stated.comparisons as u64)))
+        .with("decided", Column::Truth(contrasts.iter().map(Contrast::is_decided).collect()))
         .with("more_runs", integer(&|of| of.more_runs()))
+        .with("p_holm_measure", number(&|of| Some(of.alone.p)))
+        .with("comparisons_measure", integer(&|of| Some(of.alone.comparisons as u64)))
 }
 
 #[cfg(test)]
@@ -320,22 +367,48 @@ mod tests {
     fn pairs_decide_where_intervals_overlap() {
         let seeds: Vec<u64> = (1..=10).collect();
         let rates: Vec<f64> = seeds.iter().map(|seed| 1e6 * *seed as f64).collect();
-        let slower: Vec<f64> = rates.iter().zip(&seeds).map(|(rate, n)| rate - 4e4 - 1e3 * (n % 3) as f64).collect();
+        let slower: Vec<f64> = rates.iter().zip(&seeds).map(|(rate, n)| rate - 4e5 - 1e3 * (n % 3) as f64).collect();
         let (a, b) = (estimate(&rates, &seeds), estimate(&slower, &seeds));
         assert!(a.mean - a.half.unwrap() < b.mean, "the intervals overlap");
         let verdict = alone(&[&b, &a], Better::More).unwrap();
-        assert_eq!((verdict.best, verdict.equal.len(), verdict.runs), (1, 0, 10));
+        assert_eq!((verdict.best, verdict.apart.len(), verdict.runs), (1, 1, 10));
         // The same runs in another order are the same pairs; without common seeds they are none, and nothing is decided.
         let turned = estimate(
             &slower.iter().rev().copied().collect::<Vec<_>>(),
             &seeds.iter().rev().copied().collect::<Vec<_>>(),
         );
-        assert!(alone(&[&a, &turned], Better::More).unwrap().equal.is_empty());
+        assert_eq!(alone(&[&a, &turned], Better::More).unwrap().apart, [1]);
         let strangers = estimate(&slower, &seeds.iter().map(|seed| seed + 100).collect::<Vec<_>>());
         let verdict = alone(&[&a, &strangers], Better::More).unwrap();
-        assert!(verdict.is_open(2) && verdict.more.is_some_and(|(more, _)| more > 1_000));
+        assert!(verdict.is_open() && verdict.more.is_some_and(|(more, _)| more > 100));
         // A single run decides nothing.
         assert!(alone(&[&estimate(&[1.0], &[1]), &estimate(&[2.0], &[1])], Better::More).is_none());
+    }
+
+    /// A call has a quality of 4.355 in the best variant. Another is 0.0002 behind in each run, and a third far behind in the mean, but
+    /// not in all runs. The second is no loser, and the third not perhaps the best.
+    #[test]
+    fn small_differences_make_no_loser_and_doubt_makes_no_winner() {
+        let seeds: Vec<u64> = (1..=8).collect();
+        let of = |value: &dyn Fn(u64) -> f64| estimate(&seeds.iter().map(|n| value(*n)).collect::<Vec<_>>(), &seeds);
+        let best = of(&|n| 4.355 + 1e-4 * n as f64);
+        let behind = of(&|n| 4.3548 + 1e-4 * n as f64 + 1e-7 * (n % 2) as f64);
+        let doubtful = of(&|n| if n < 3 { 1.0 } else { 4.36 });
+        let verdict = alone(&[&best, &behind, &doubtful], Better::More).unwrap();
+        assert_eq!((verdict.best, &verdict.alike[..], &verdict.open[..]), (0, &[1][..], &[2][..]));
+        assert!(verdict.is_open() && verdict.more.is_some());
+        // One that is clearly worse takes the star from those with a still worse mean.
+        let worse = of(&|n| 4.0 + 1e-4 * (n % 3) as f64);
+        let verdict = alone(&[&best, &behind, &doubtful, &worse], Better::More).unwrap();
+        assert_eq!((&verdict.open[..], &verdict.apart[..]), (&[2][..], &[3][..]));
+        assert_eq!(verdict.starred([0, 1, 3, 2].into_iter()), [0, 1]);
+    }
+
+    #[test]
+    fn further_runs_have_two_digits() {
+        assert_eq!([1, 9, 19, 100, 101, 548, 1122, 999_999].map(rounded), [1, 9, 19, 100, 110, 550, 1200, 1_000_000]);
+        assert_eq!(would_tell(1, 4, ""), "about 1 more run would tell it, a guess from 4");
+        assert_eq!(would_tell(548, 10, " from pie"), "about 550 more runs would tell it from pie");
     }
 
     /// A measure that some runs lack does not make the others unpaired.
@@ -382,9 +455,10 @@ mod tests {
         let found = comparison.contrasts();
         let chance = found[..20].iter().filter(|contrast| contrast.difference.p <= LEVEL).count();
         assert!(chance > 0, "the draws have no difference of chance: {:?}", found[0]);
-        let decided: Vec<&str> = found.iter().filter(|one| one.is_decided()).map(|one| one.measure.as_str()).collect();
+        let decided: Vec<&str> =
+            found.iter().filter(|one| one.is_decided() == Some(true)).map(|one| one.measure.as_str()).collect();
         assert_eq!(decided, ["delay 20"]);
-        assert!(found.iter().all(|contrast| contrast.comparisons == 21));
+        assert!(found.iter().all(|contrast| contrast.stated.is_some_and(|stated| stated.comparisons == 21)));
         // The sentences and the stars of figures follow.
         let sentences = comparison.sentences();
         let best: Vec<_> = sentences.iter().filter(|said| said.contains("has the least")).collect();
@@ -409,10 +483,12 @@ mod tests {
             (0..20).map(|_| estimate(&seeds.iter().map(|_| draw()).collect::<Vec<_>>(), &seeds)).collect();
         let named: Vec<(&str, &Estimate)> = all.iter().map(|estimate| ("x", estimate)).collect();
         let found = contrasts("flow a", "goodput", "bps", &named, None);
-        assert_eq!((found.len(), found[0].comparisons), (190, 190));
+        assert_eq!((found.len(), found[0].alone.comparisons), (190, 190));
         assert!(found.iter().filter(|contrast| contrast.difference.p <= LEVEL).count() > 3);
-        assert_eq!(found.iter().filter(|contrast| contrast.is_decided()).count(), 0);
+        assert_eq!(found.iter().filter(|contrast| contrast.alone.p <= LEVEL).count(), 0);
+        // They are not stated beside others, so that nothing is said of a correction for these.
+        assert!(found.iter().all(|contrast| contrast.stated.is_none() && contrast.is_decided().is_none()));
         let table = difference_columns(&found);
-        assert_eq!(table.columns().count(), 16);
+        assert_eq!(table.columns().count(), 18);
     }
 }

@@ -32,7 +32,7 @@ pub struct Look {
     pub measures: Vec<String>,
     /// The form; `None` for the usual one of each figure.
     pub form: Option<Form>,
-    /// Whether plots over time have a logarithmic vertical axis.
+    /// Whether values have a logarithmic axis: the vertical one of plots over time, and the horizontal one of distributions.
     pub log: bool,
 }
 
@@ -261,6 +261,9 @@ impl Look {
         plot.curves = chosen.into_iter().map(|n| plot.curves[n].clone()).collect();
         if self.log && matches!(plot.style, Style::Lines | Style::Steps) {
             plot.y.scale = Scale::Log;
+        }
+        if self.log && matches!(plot.style, Style::Cdf | Style::Ccdf) {
+            plot.x.scale = Scale::Log;
         }
         if plot.style == Style::Cdf {
             match self.form {

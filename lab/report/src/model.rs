@@ -208,15 +208,21 @@ impl Axis {
     }
     /// The label: title, unit, and the scale if it is not linear.
     pub fn label(&self) -> String {
+        self.titled(&self.unit)
+    }
+    /// The label with a unit that may be another than the axis's own.
+    pub(crate) fn titled(&self, unit: &str) -> String {
         let scale = match self.scale {
             Scale::Linear => "",
             Scale::Log => " (logarithmic)",
             Scale::Tail => " (logarithmic tail)",
         };
-        if self.unit.is_empty() || self.unit == "1" {
+        // Whoever gives a title may have written the unit into it.
+        let is_said = [format!(", {unit}"), format!("({unit})"), format!("[{unit}]")];
+        if unit.is_empty() || unit == "1" || is_said.iter().any(|end| self.title.ends_with(end)) {
             format!("{}{scale}", self.title)
         } else {
-            format!("{}, {}{scale}", self.title, self.unit)
+            format!("{}, {unit}{scale}", self.title)
         }
     }
 }

@@ -51,7 +51,7 @@ impl Rows {
                     let Estimate { mean, half, .. } = row.cells.get(at)?.as_ref()?;
                     let mean = mean / head.scale;
                     Some(match half.map(|half| interval(mean, half / head.scale)) {
-                        Some([mean, half]) => (mean, Some(half)),
+                        Some(number) => number,
                         None => (digits(mean), None),
                     })
                 };
@@ -70,7 +70,8 @@ impl Comparison {
         let Rows { heads, grouped, rows } = Rows::new(self);
         let names = if grouped { "ll" } else { "l" };
         let mut out = format!(
-            "% \\usepackage{{booktabs}}; {}; the numbers after \\pm are half the width of 95 % intervals of the mean\n\
+            "% \\usepackage{{booktabs}}; {}; the numbers after \\pm are half the width of 95 % intervals of the mean; \
+             a number without one is of a single run, or equal in all\n\
              \\begin{{tabular}}{{{names}{}}}\n\\toprule\n",
             latex(&self.title),
             "r".repeat(heads.len())

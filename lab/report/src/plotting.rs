@@ -45,8 +45,10 @@ impl Frame {
         let u = self.unit;
         let mut free = f64::NEG_INFINITY;
         for ((value, label), beyond) in x.ticks.iter().zip(beyond.into_iter().cycle()) {
-            let (at, half) = (self.x(x, *value), room(label, size) / 2.0);
-            if at - half >= free.max(self.left - beyond) && at + half <= (self.right + beyond).min(drawing.width) {
+            let (tick, half) = (self.x(x, *value), room(label, size) / 2.0);
+            // A label at an end is moved inwards, but still reaches to its tick.
+            let at = tick.min((self.right + beyond).min(drawing.width) - half).max(self.left - beyond + half);
+            if at - half >= free && at + half <= drawing.width && (at - tick).abs() <= half {
                 drawing.text((at, self.bottom + size + 5.0 * u), Anchor::Middle, size, Ink::Text, label);
                 free = at + half + 4.0 * u;
             }
@@ -267,10 +269,11 @@ impl Panels {
             let heading = fitted(heading, size, look.width - 24.0 * u);
             drawing.text((12.0 * u, 22.0 * u), Anchor::Start, size, Ink::Text, heading);
         }
-        drawing.text((12.0 * u, top), Anchor::Start, small, Ink::Muted, first.y.label());
+        drawing.text((12.0 * u, top), Anchor::Start, small, Ink::Muted, y.title.as_str());
         top += 26.0 * u;
-        // There is no legend if each panel has a single curve, which the panel's name identifies.
+        // There is no legend if each panel has a single curve, which the panel's name identifies. Such a curve needs no dashes.
         let several = self.panels.iter().any(|(_, plot)| plot.curves.len() > 1);
+        let plain = |pen: Pen| if several { pen } else { Pen { dash: 0, ..pen } };
         let entries = names.iter().copied().filter(|_| several);
         let legend = Legend::new(entries, look.width - left, small, u);
         let note = first.note.as_deref().map_or(Vec::new(), |note| Look::lines(note, small, look.width - 24.0 * u));
@@ -290,12 +293,12 @@ impl Panels {
             let beyond = lowest.then_some(gap / 2.0 - 1.0);
             frame.grid(&mut drawing, (&x, &y), small, (beyond, column == 0));
             let plot = plot.on_axes_of(first);
-            let pens: Vec<Pen> = plot.curves.iter().map(|curve| pen_of(&curve.name)).collect();
+            let pens: Vec<Pen> = plot.curves.iter().map(|curve| plain(pen_of(&curve.name))).collect();
             frame.curves(&mut drawing, &plot, (&x, &y), &pens, 1.5 * u);
         }
         let mut at = top + step * rows as f64 + 6.0 * u;
         let middle = left + (look.width - left) / 2.0;
-        drawing.text((middle, at), Anchor::Middle, small, Ink::Text, first.x.label());
+        drawing.text((middle, at), Anchor::Middle, small, Ink::Text, x.title.as_str());
         legend.draw(&mut drawing, (left, at + 22.0 * u), (small, u), |_| first.style, &pens);
         at += lines;
         drawing.note(&note, (12.0 * u, at), small);
@@ -419,8 +422,8 @@ impl Plot {
         if let Some(heading) = heading {
             text((begin, 22.0 * u), Anchor::Start, &fitted(heading, size, width - begin - 12.0 * u));
         }
-        text(((left + width - right) / 2.0, bottom + 43.0 * u), Anchor::Middle, &self.x.label());
-        text((if wide { 12.0 } else { 6.0 } * u, top - 12.0 * u), Anchor::Start, &self.y.label());
+        text(((left + width - right) / 2.0, bottom + 43.0 * u), Anchor::Middle, &x.title);
+        text((if wide { 12.0 } else { 6.0 } * u, top - 12.0 * u), Anchor::Start, &y.title);
         drawing.note(&note, (12.0 * u, bottom + 43.0 * u), small);
         frame.grid(&mut drawing, (x, y), size, (Some(if wide { 30.0 * u } else { left - 2.0 * u }), true));
         frame.curves(&mut drawing, self, (x, y), pens, 2.0 * u);

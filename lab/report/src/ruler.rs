@@ -10,6 +10,8 @@ pub(crate) struct Ruler {
     high: f64,
     /// The values of the ticks and their labels.
     pub(crate) ticks: Vec<(f64, String)>,
+    /// The title of the axis with the unit of the labels.
+    pub(crate) title: String,
 }
 
 /// The position of a share on an axis with a logarithmic tail, which is 1 at 90 % and 2 at 99 %.
@@ -22,6 +24,9 @@ impl Ruler {
         let scale = axis.scale;
         let range = values.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
         let (mut low, mut high) = if range.0 > range.1 { (1.0, 10.0) } else { range };
+        let shown = axis.shown(low.abs().max(high.abs()));
+        let title = axis.titled(shown.1);
+        let tick = |value: f64| (value, axis.tick(value / shown.0));
         match scale {
             Scale::Log => {
                 // Ticks are at the powers of ten or, where these are few, at 1, 2 and 5 times them. The range ends at ticks.
@@ -36,7 +41,7 @@ impl Ruler {
                 let end = ticks.iter().position(|tick| *tick * near >= high).unwrap_or(ticks.len() - 1);
                 ticks = ticks[begin..=end.max(begin + 1).min(ticks.len() - 1)].to_vec();
                 let (low, high) = (ticks[0].log10(), ticks[ticks.len() - 1].log10());
-                Self { scale, low, high, ticks: ticks.into_iter().map(|v| (v, axis.tick(v))).collect() }
+                Self { scale, low, high, ticks: ticks.into_iter().map(tick).collect(), title }
             }
             Scale::Tail => {
                 // A share of 1 would be at infinity, so the end of a distribution is at the end of the axis.
@@ -45,7 +50,7 @@ impl Ruler {
                 let nines = (1..=high as i32).map(|nines| 1.0 - 10_f64.powi(-nines));
                 let label = |share: f64| format!("{} %", plain(share * 100.0));
                 let ticks = [0.0, 0.5].into_iter().chain(nines).map(|share| (share, label(share))).collect();
-                Self { scale, low: 0.0, high, ticks }
+                Self { scale, low: 0.0, high, ticks, title }
             }
             Scale::Linear => {
                 if from_zero {
@@ -62,8 +67,8 @@ impl Ruler {
                     high = (high / step - 1e-9).ceil() * step;
                 }
                 let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
-                let ticks = (first..=last).map(|n| n as f64 * step).map(|v| (v, axis.tick(v))).collect();
-                Self { scale, low, high, ticks }
+                let ticks = (first..=last).map(|n| n as f64 * step).map(tick).collect();
+                Self { scale, low, high, ticks, title }
             }
         }
     }
@@ -80,7 +85,7 @@ impl Ruler {
     }
     /// Creates an axis without ticks.
     pub(crate) fn none() -> Self {
-        Self { scale: Scale::Linear, low: 0.0, high: 1.0, ticks: Vec::new() }
+        Self { scale: Scale::Linear, low: 0.0, high: 1.0, ticks: Vec::new(), title: String::new() }
     }
     /// Labels the ticks of a linear axis in one unit of results, with the digits that tell neighbours apart.
     pub(crate) fn label(&mut self, unit: &str) {
@@ -106,6 +111,11 @@ impl Ruler {
 }
 
 impl Axis {
+    /// The unit of the labels, and how much of the axis's own it is, if the greatest value is `most`: times below a second are in
+    /// milliseconds or less.
+    fn shown(&self, most: f64) -> (f64, &str) {
+        if self.unit == "s" { tidegate_display::unit_of(most, "s") } else { (1.0, &self.unit) }
+    }
     /// The label of a tick. Rates and sizes have a decimal prefix.
     fn tick(&self, value: f64) -> String {
         let prefixed = [(1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(scale, _)| value.abs() >= *scale);
@@ -120,4 +130,29 @@ impl Axis {
 pub(crate) fn plain(value: f64) -> String {
     let rounded: f64 = format!("{value:.6e}").parse().unwrap_or(value);
     if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_below_a_second_are_in_milliseconds_or_less() {
+        let said = |axis: &Axis, values: &[f64]| {
+            let ruler = Ruler::new(axis, values.iter().copied(), true);
+            let labels: Vec<String> = ruler.ticks.into_iter().map(|(_, label)| label).collect();
+            (ruler.title, labels.join(" "))
+        };
+        let delay = Axis::new("delay", "s");
+        assert_eq!(said(&delay, &[0.02, 0.24]), ("delay, ms".into(), "0 50 100 150 200 250".into()));
+        assert_eq!(said(&delay, &[2e-5, 1e-4]), ("delay, µs".into(), "0 20 40 60 80 100".into()));
+        assert_eq!(said(&delay, &[0.5, 4.0]), ("delay, s".into(), "0 1 2 3 4".into()));
+        let log = Axis::log("delay", "s");
+        assert_eq!(said(&log, &[0.001, 0.5]), ("delay, ms (logarithmic)".into(), "1 10 100 1000".into()));
+        // A title that has its unit already has it once.
+        assert_eq!(said(&Axis::new("time, s", "s"), &[4.0]).0, "time, s");
+        assert_eq!(said(&Axis::new("time (s)", "s"), &[4.0]).0, "time (s)");
+        // The ticks of other units are as they were.
+        assert_eq!(said(&Axis::new("rate", "bit/s"), &[4e6]), ("rate, bit/s".into(), "0 1 M 2 M 3 M 4 M".into()));
+    }
 }

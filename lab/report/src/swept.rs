@@ -13,13 +13,17 @@ const OWN: [&str; 7] = ["seed", "variant", "subject", "measure", "value", "unit"
 const MOST: usize = 40;
 
 /// The quantities of the rows of [`sweep_rows`](crate::simulation::sweep_rows) that have all texts of `only`, pairs of column
-/// and text. If these rows are of several variants of the scenario, each combination of values is a point at which the variants
-/// are compared; otherwise each combination is a variant. Its name has the axes that take several values.
+/// and text.
+///
+/// `by` has the columns whose values are compared with each other: each combination of the others is a point at which they are.
+/// Without any it is the variants of the scenario, if these rows are of several, and otherwise all axes, so that each combination
+/// is a variant. The names of points and variants have the axes that take several values.
 ///
 /// # Errors
-/// If the table is not that of a sweep, if no row has a text of `only`, if there are more than 40 combinations or variants, or if
-/// a run is there twice, so that the table has the results of two scenarios.
-pub fn quantities(table: &Table, only: &[(String, String)]) -> Result<Vec<Quantity>, String> {
+/// If the table is not that of a sweep, if no row has a text of `only`, if a column of `by` is none of the axes or has one value
+/// alone, if there are more than 40 points or variants, or if a run is there twice, so that the table has the results of two
+/// scenarios.
+pub fn quantities(table: &Table, only: &[(String, String)], by: &[String]) -> Result<Vec<Quantity>, String> {
     let text = |name: &str| match table.known(name)? {
         Column::Text(values) => Ok(values.as_slice()),
         _ => Err(format!("the column `{name}` has no texts")),
@@ -31,12 +35,9 @@ pub fn quantities(table: &Table, only: &[(String, String)]) -> Result<Vec<Quanti
     let (measures, units) = (text("measure")?, text("unit")?);
     let rows = table.rows_with(only)?;
     let axes = axes(table, &rows);
-    let label = |row: usize| {
-        let values = axes.iter().filter_map(|(name, column)| Some(format!("{name}={}", short(&column.text(row)?))));
-        values.collect::<Vec<_>>().join(", ")
-    };
     let own = |row: usize| variants[row].clone().unwrap_or_default();
     let several = rows.iter().any(|row| own(*row) != own(rows[0]));
+    let compared = Compared::new(table, &axes, several, by)?;
     let (mut points, mut numbers, mut labels) = (Vec::new(), HashMap::new(), BTreeSet::new());
     let mut known = BTreeSet::new();
     // The values of each point by seed. Without several variants there is one point.
@@ -47,9 +48,9 @@ pub fn quantities(table: &Table, only: &[(String, String)]) -> Result<Vec<Quanti
         else {
             continue;
         };
-        let (point, variant) = if several { (label(row), own(row)) } else { (String::new(), label(row)) };
+        let (point, variant) = (compared.label(row, false, &own(row)), compared.label(row, true, &own(row)));
         if !known.insert((seed, point.clone(), variant.clone(), subject, measure)) {
-            let run = if several { format!("{variant} at {point}") } else { variant };
+            let run = if point.is_empty() { variant } else { format!("{variant} at {point}") };
             return Err(format!(
                 "the run of {run} with seed {seed} is there twice: the folder has results of two scenarios"
             ));
@@ -63,9 +64,7 @@ pub fn quantities(table: &Table, only: &[(String, String)]) -> Result<Vec<Quanti
         let (subject, measure) = (subject.to_owned(), measure.to_owned());
         runs[at].entry(seed).or_default().push(Value { variant, subject, measure, unit: unit(of), value });
     }
-    for (many, what) in
-        [(labels.len(), if several { "variants" } else { "combinations" }), (points.len(), "combinations")]
-    {
+    for (many, what) in [(labels.len(), "combinations"), (points.len(), "points")] {
         if many > MOST {
             return Err(format!("{many} {what} are too many to compare, at most {MOST}: choose some"));
         }
@@ -85,6 +84,47 @@ pub fn quantities(table: &Table, only: &[(String, String)]) -> Result<Vec<Quanti
     Ok(points.into_iter().zip(runs).flat_map(of_point).collect())
 }
 
+/// The axes of a sweep, and which of them are compared.
+struct Compared<'a> {
+    axes: &'a [(&'a str, &'a Column)],
+    /// The places of the axes that are compared; the others make a point.
+    chosen: Vec<usize>,
+    /// Whether the scenario has several variants, and whether these are compared.
+    variants: (bool, bool),
+}
+
+impl<'a> Compared<'a> {
+    /// Finds the axes that `by` names; without a name the variants of the scenario, if there are `several`, or else all axes.
+    fn new(table: &Table, axes: &'a [(&'a str, &'a Column)], several: bool, by: &[String]) -> Result<Self, String> {
+        let usual = by.is_empty();
+        let mut chosen = if usual && !several { (0..axes.len()).collect() } else { Vec::new() };
+        for name in by.iter().filter(|name| *name != "variant") {
+            let column = table.known(name)?;
+            let place = axes.iter().position(|(_, axis)| std::ptr::eq(*axis, column));
+            chosen.push(place.ok_or_else(|| {
+                let mut names: Vec<&str> = axes.iter().map(|(name, _)| *name).collect();
+                names.extend(several.then_some("variant"));
+                let others = if names.is_empty() { String::new() } else { format!("; {} do", names.join(", ")) };
+                format!("the column `{name}` has no two values in these runs{others}")
+            })?);
+        }
+        let named = by.iter().any(|name| name == "variant");
+        if named && !several {
+            return Err("the runs are of one variant of the scenario".into());
+        }
+        Ok(Self { axes, chosen, variants: (several, named || (usual && several)) })
+    }
+
+    /// The name of the variant that a row is of, or of its point. `own` is its variant of the scenario.
+    fn label(&self, row: usize, of_variant: bool, own: &str) -> String {
+        let (several, compared) = self.variants;
+        let own = (several && compared == of_variant).then(|| own.to_owned());
+        let axes = self.axes.iter().enumerate().filter(|(n, _)| self.chosen.contains(n) == of_variant);
+        let values = axes.filter_map(|(_, (name, column))| Some(format!("{name}={}", short(&column.text(row)?))));
+        own.into_iter().chain(values).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// The axes that take several values in `rows`, by the last part of their path, or the whole path where two end alike.
 fn axes<'a>(table: &'a Table, rows: &[usize]) -> Vec<(&'a str, &'a Column)> {
     let varies = |column: &Column| {
@@ -101,8 +141,11 @@ fn axes<'a>(table: &'a Table, rows: &[usize]) -> Vec<(&'a str, &'a Column)> {
 
 /// The value of an axis for people: a section that has a kind alone is named by it.
 fn short(value: &str) -> &str {
-    let kind = value.strip_prefix("{\"kind\":\"").and_then(|rest| rest.strip_suffix("\"}"));
-    kind.filter(|kind| !kind.contains('"')).unwrap_or(value)
+    let kind = || {
+        let rest = value.trim().strip_prefix('{')?.strip_suffix('}')?.trim().strip_prefix("\"kind\"")?;
+        rest.trim_start().strip_prefix(':')?.trim().strip_prefix('"')?.strip_suffix('"')
+    };
+    kind().filter(|kind| !kind.contains('"')).unwrap_or(value)
 }
 
 #[cfg(test)]
@@ -125,14 +168,14 @@ mod tests {
 
     #[test]
     fn combinations_are_variants_whose_runs_are_pairs_by_seed() {
-        let found = quantities(&table([7, 8, 7, 8]), &[]).expect("a sweep");
+        let found = quantities(&table([7, 8, 7, 8]), &[], &[]).expect("a sweep");
         let said: Vec<_> = found.iter().map(|of| (of.variant.as_str(), of.plain(), of.mean)).collect();
         assert_eq!(said, [("rate=2mbit", "flow bulk", 1.5), ("rate=5mbit", "flow bulk", 5.0)]);
         assert!(found.iter().all(|of| of.seeds == [7, 8]));
         // 4 - 1 and 6 - 2: the mean of the pairs.
-        let pairs = crate::simulation::differences(&found);
+        let pairs = crate::simulation::differences(&found, &crate::simulation::compared("", &found));
         assert_eq!((pairs.len(), pairs[0].difference.mean.abs(), pairs[0].test()), (1, 3.5, "paired t"));
-        let one = quantities(&table([7, 8, 7, 8]), &[("link.a->b.rate".into(), "5mbit".into())]).expect("a sweep");
+        let one = quantities(&table([7, 8, 7, 8]), &[("link.a->b.rate".into(), "5mbit".into())], &[]).expect("a sweep");
         assert_eq!((one.len(), one[0].variant.as_str(), one[0].mean), (1, "", 5.0), "nothing varies");
     }
 
@@ -148,30 +191,75 @@ mod tests {
             .with("value", Column::Number([1.0, 2.0, 4.0, 6.0, 1.0, 1.0, 1.0, 1.5].map(Some).into()))
             .with("unit", text(["bps"; 8]))
             .with("digest", text(["0"; 8]));
-        let found = quantities(&table, &[]).expect("a sweep");
+        let found = quantities(&table, &[], &[]).expect("a sweep");
         let said: Vec<_> = found.iter().map(|of| (of.variant.as_str(), of.plain(), of.mean)).collect();
         let (slow, fast) = ("flow bulk at rate=2mbit", "flow bulk at rate=5mbit");
         assert_eq!(said, [("red", slow, 1.5), ("pie", slow, 5.0), ("red", fast, 1.0), ("pie", fast, 1.25)]);
-        let pairs = crate::simulation::differences(&found);
-        let said: Vec<_> = pairs.iter().map(|pair| (pair.subject.as_str(), pair.comparisons, pair.test())).collect();
+        let pairs = crate::simulation::differences(&found, &crate::simulation::compared("", &found));
+        let said: Vec<_> = pairs
+            .iter()
+            .map(|pair| (pair.subject.as_str(), pair.stated.map(|stated| stated.comparisons), pair.test()))
+            .collect();
         assert_eq!(
             said,
-            [(slow, 1, "paired t"), (fast, 1, "paired t")],
+            [(slow, Some(2), "paired t"), (fast, Some(2), "paired t")],
             "red is compared with pie, not 2 with 5 Mbit/s"
         );
         let groups = crate::simulation::compared("t", &found).groups;
         assert_eq!(groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>(), [slow, fast]);
         // The points of one variant are compared with each other. An axis may be named by the end of its path.
-        let one = quantities(&table, &[("variant".into(), "red".into())]).expect("a sweep");
+        let one = quantities(&table, &[("variant".into(), "red".into())], &[]).expect("a sweep");
         let said: Vec<_> = one.iter().map(|of| (of.variant.as_str(), of.plain())).collect();
         assert_eq!(said, [("rate=2mbit", "flow bulk"), ("rate=5mbit", "flow bulk")]);
-        let one = quantities(&table, &[("rate".into(), "5mbit".into())]).expect("a sweep");
+        let one = quantities(&table, &[("rate".into(), "5mbit".into())], &[]).expect("a sweep");
         assert_eq!(one.iter().map(|of| of.variant.as_str()).collect::<Vec<_>>(), ["red", "pie"]);
+        // The values of an axis are compared within each variant, or together with them.
+        let said = |by: &[&str]| {
+            let by: Vec<String> = by.iter().map(|name| (*name).to_owned()).collect();
+            let found = quantities(&table, &[], &by)?;
+            Ok::<_, String>(found.iter().map(|of| format!("{} | {}", of.variant, of.plain())).collect::<Vec<_>>())
+        };
+        let within = ["rate=2mbit | flow bulk at red", "rate=5mbit | flow bulk at red"];
+        assert_eq!(said(&["rate"]).expect("a sweep")[..2], within);
+        let all = said(&["variant", "link.a->b.rate"]).expect("a sweep");
+        assert_eq!(all[..2], ["red, rate=2mbit | flow bulk", "pie, rate=2mbit | flow bulk"]);
+        assert!(said(&["speed"]).is_err_and(|why| why.contains("no column `speed`; it has link.a->b.rate")));
+        assert!(said(&["digest"]).is_err_and(|why| why.ends_with("no two values in these runs; rate, variant do")));
+    }
+
+    /// The usual question: which queue is better at each rate. Queues are compared at one rate, not rates with each other.
+    #[test]
+    fn the_values_of_an_axis_are_compared_at_each_point_of_the_others() {
+        let queues = [r#"{"kind":"fifo"}"#, r#"{"kind":"fifo"}"#, r#"{"kind":"codel"}"#, r#"{"kind":"codel"}"#];
+        let text = |all: [&str; 4]| Column::Text(all.map(|text| Some(text.to_owned())).into());
+        let of_rate = |rate: &str, values: [f64; 4]| {
+            Table::default()
+                .with("link.a->b.rate", text([rate; 4]))
+                .with("link.a->b.queue", text(queues))
+                .with("seed", Column::Integer([7, 8, 7, 8].map(Some).into()))
+                .with("variant", text([""; 4]))
+                .with("subject", text(["flow bulk"; 4]))
+                .with("measure", text(["goodput"; 4]))
+                .with("value", Column::Number(values.map(Some).into()))
+                .with("unit", text(["bps"; 4]))
+                .with("digest", text(["0"; 4]))
+        };
+        let mut table = of_rate("2mbit", [1.0, 1.1, 2.0, 2.1]);
+        table.append(of_rate("5mbit", [5.0, 5.1, 4.0, 4.1])).expect("the same columns");
+        let found = quantities(&table, &[], &["queue".to_owned()]).expect("a sweep");
+        let pairs = crate::simulation::differences(&found, &crate::simulation::compared("", &found));
+        let said: Vec<_> = pairs.iter().map(|pair| (pair.subject.as_str(), pair.variants.join(" - "))).collect();
+        let pair = || "queue=fifo - queue=codel".to_owned();
+        assert_eq!(said, [("flow bulk at rate=2mbit", pair()), ("flow bulk at rate=5mbit", pair())]);
+        // The best is another one at each point.
+        let said = crate::simulation::compared("t", &found).sentences();
+        assert!(said[0].starts_with("goodput of flow bulk at rate=2mbit: queue=codel has the most"), "{said:?}");
+        assert!(said[1].starts_with("goodput of flow bulk at rate=5mbit: queue=fifo has the most"), "{said:?}");
     }
 
     #[test]
     fn a_table_that_is_no_sweep_is_refused_with_the_reason() {
-        let said = |table: &Table, only: &[(String, String)]| quantities(table, only).expect_err("refused");
+        let said = |table: &Table, only: &[(String, String)]| quantities(table, only, &[]).expect_err("refused");
         assert!(said(&table([7, 7, 7, 8]), &[]).contains("rate=2mbit with seed 7 is there twice"));
         assert!(said(&table([7, 8, 7, 8]).without(&["measure"]), &[]).contains("no column `measure`; it has"));
         let other = [("link.a->b.rate".to_owned(), "9mbit".to_owned())];
@@ -180,7 +268,7 @@ mod tests {
 
     #[test]
     fn values_are_short() {
-        assert_eq!(short(r#"{"kind":"codel"}"#), "codel");
+        assert_eq!((short(r#"{"kind":"codel"}"#), short(r#"{"kind": "codel"}"#)), ("codel", "codel"));
         let whole = r#"{"kind":"codel","target":"5ms"}"#;
         assert_eq!(short(whole), whole);
     }

@@ -95,7 +95,10 @@ impl Section for FbqQueue {
             diagnostics
                 .error(place, "there is no class")
                 .label("nothing to shape")
-                .help("add class = [{ name = \"all\", rate = \"10mbit\" }]");
+                .help(
+                    "add class = [{ name = \"all\", rate = \"10mbit\" }], with the rate of the line: a slower class leaves some \
+                     of it unused",
+                );
             return;
         }
         self.resolve(diagnostics);

@@ -18,7 +18,7 @@ use tidegate_report::{Fold, Report, Section, swept};
 use super::figure::{pair, read};
 use super::replay::next_part;
 use super::replay::page::quantities;
-use super::simulate::{Item, differences, tables};
+use super::simulate::{Item, differences, stated, tables};
 use crate::Failure;
 use crate::output::{Files, Paper, width};
 use crate::progress::Reading;
@@ -28,9 +28,11 @@ use crate::progress::Reading;
 /// Each FILE is what `simulate`, `replay` or `reproduce` printed with `--json` (`simulate --out` writes it as
 /// results.json), a recording of `tidegate run --record`, or the folder of a `sweep`. The variants of a single file, and the
 /// combinations of values of a single folder, are compared with each other. Values of the same subject and measure share a
-/// row; the answer names the best file for each measure, and by how much it is better. If the scenario of a sweep has variants, they are compared at each combination of values; with
-/// `--only variant=NAME`, the combinations are. Runs with the same seed in two files
+/// row; the answer names the best file for each measure, and by how much it is better. Runs with the same seed in two files
 /// are compared as pairs; a file is called best only of those from which these differences tell it apart.
+///
+/// Of a sweep, `--by` names the columns whose values are compared with each other, such as the queue, at each combination of
+/// the others. Without it these are the variants of the scenario, if it has several, and otherwise all columns.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The results, recordings and folders of sweeps
@@ -39,6 +41,10 @@ pub struct Args {
     /// Of a folder of a sweep, compare only runs that have this text in this column; may be repeated
     #[arg(long, value_name = "COLUMN=TEXT", value_parser = pair)]
     only: Vec<(String, String)>,
+    /// Of a folder of a sweep, compare the values of this column with each other, at each combination of the others; `variant` is
+    /// the variant of the scenario. May be repeated
+    #[arg(long, value_name = "COLUMN")]
+    by: Vec<String>,
     #[command(flatten)]
     output: Files,
     #[command(flatten)]
@@ -50,11 +56,19 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if !args.only.is_empty() && !args.files.iter().any(|path| path.is_dir()) {
-        return Err(Failure::Usage("--only chooses runs of a sweep; name the folder of one".to_owned()));
+    if !args.files.iter().any(|path| path.is_dir()) {
+        for (option, does) in
+            [(!args.only.is_empty(), "--only chooses runs"), (!args.by.is_empty(), "--by chooses columns")]
+        {
+            if option {
+                return Err(Failure::Usage(format!(
+                    "{does} of a sweep; name the folder of one. --look subject=, row= and measure= choose parts of any results"
+                )));
+            }
+        }
     }
     args.output.try_them(args.files.iter().map(PathBuf::as_path))?;
-    let load = |path: &PathBuf| if path.is_dir() { sweep(path, &args.only) } else { load(path) };
+    let load = |path: &PathBuf| if path.is_dir() { sweep(path, args) } else { load(path) };
     let loaded = args.files.iter().map(load).collect::<Result<Vec<_>, _>>()?;
     if let ([file], [found]) = (args.files.as_slice(), loaded.as_slice())
         && found.iter().all(|quantity| quantity.variant == found[0].variant)
@@ -66,6 +80,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let all = named(loaded, &names(&args.files));
     let comparison = compared("The files beside each other", &all);
+    let chosen = stated(&comparison, &args.output)?;
     args.output.write(
         || {
             let values = Section { fold: Fold::Closed, ..Section::new("Values") }.with(comparison.table());
@@ -86,7 +101,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         },
         || table(&all),
     )?;
-    let differences = differences(&comparison);
+    let differences = differences(&chosen);
     let items: Vec<Item> = all.into_iter().map(Item::from).collect();
     let mut out = crate::output::stdout();
     if args.json {
@@ -100,14 +115,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )?;
         return Ok(());
     }
-    if let Some(table) = args.paper.table(&comparison, &args.output.look()?)? {
+    if let Some(table) = args.paper.table(&chosen) {
         write!(out, "{table}")?;
         return Ok(());
     }
-    for sentence in comparison.sentences() {
+    for sentence in chosen.sentences() {
         writeln!(out, "{}", wrapped(&sentence, width()))?;
     }
-    if let Some(method) = comparison.method() {
+    if let Some(method) = chosen.method() {
         writeln!(out, "{}", wrapped(&method, width()))?;
     }
     writeln!(out)?;
@@ -155,13 +170,13 @@ fn named(loaded: Vec<Vec<Quantity>>, files: &[String]) -> Vec<Quantity> {
 }
 
 /// Reads the values in the folder of a sweep.
-fn sweep(folder: &Path, only: &[(String, String)]) -> Result<Vec<Quantity>, Failure> {
+fn sweep(folder: &Path, args: &Args) -> Result<Vec<Quantity>, Failure> {
     let table = read(&[folder.to_owned()])?;
     let wrong = |why: String| {
         let advice = if why.ends_with("choose some") { " by --only COLUMN=TEXT" } else { "" };
         Failure::Usage(format!("{}: {why}{advice}", folder.display()))
     };
-    let found = swept::quantities(&table, only).map_err(wrong)?;
+    let found = swept::quantities(&table, &args.only, &args.by).map_err(wrong)?;
     if found.iter().all(|quantity| quantity.variant.is_empty()) {
         return Err(wrong("all runs have the same values, so that there is nothing to compare".to_owned()));
     }
@@ -269,6 +284,7 @@ fn table(all: &[Quantity]) -> columns::Table {
     columns::Table::default()
         .with("variant", text(|found| &found.variant))
         .with("subject", text(Quantity::plain))
+        .with("point", text(|found| &found.point))
         .with("measure", text(|found| &found.measure))
         .with("unit", text(|found| found.unit))
         .with("mean", Column::Number(all.iter().map(|found| Some(found.mean)).collect()))

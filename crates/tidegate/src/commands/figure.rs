@@ -32,7 +32,7 @@ pub struct Args {
     /// The column whose texts name the curves, or the rows
     #[arg(long, value_name = "COLUMN")]
     by: Option<String>,
-    /// Draw only rows that have this text in this column; may be repeated
+    /// Draw only rows that have this text in this column (`part=` those that have none); may be repeated
     #[arg(long, value_name = "COLUMN=TEXT", value_parser = pair)]
     only: Vec<(String, String)>,
     /// Divide by the values of the rows that have this text instead, and are equal otherwise; may be repeated
@@ -51,10 +51,10 @@ pub struct Args {
     /// times in seconds
     #[arg(long, value_name = "FILE.csv")]
     beside: Option<PathBuf>,
-    /// The title of the horizontal axis
+    /// The title of the horizontal axis; the unit is added unless it ends with it
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     x_title: String,
-    /// The title of the vertical axis
+    /// The title of the vertical axis; the unit is added unless it ends with it
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     y_title: String,
     /// How the figure is drawn; see `tidegate help simulate`. May be repeated

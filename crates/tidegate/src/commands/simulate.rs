@@ -82,6 +82,9 @@ pub(super) struct Item {
     subject: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     variant: String,
+    /// The point of a sweep, if variants are compared at each.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    point: String,
     measure: String,
     unit: &'static str,
     mean: f64,
@@ -92,8 +95,8 @@ pub(super) struct Item {
 
 impl From<Quantity> for Item {
     fn from(quantity: Quantity) -> Self {
-        let Quantity { subject, variant, measure, unit, mean, half_width_95, values, .. } = quantity;
-        Self { subject, variant, measure, unit, mean, half_width_95, values }
+        let Quantity { subject, variant, point, measure, unit, mean, half_width_95, values, .. } = quantity;
+        Self { subject, variant, point, measure, unit, mean, half_width_95, values }
     }
 }
 
@@ -166,12 +169,15 @@ pub(super) struct Difference {
     test: &'static str,
     pairs: usize,
     p: f64,
-    /// Corrected for `comparisons`.
-    p_holm: f64,
-    comparisons: usize,
-    decided: bool,
-    /// How many more runs would decide it; null if it is decided or cannot be.
+    /// Corrected for `comparisons`, all that are stated together.
+    p_holm: Option<f64>,
+    comparisons: Option<usize>,
+    decided: Option<bool>,
+    /// How many more runs would decide it; null if it is decided or cannot be said.
     more_runs: Option<u64>,
+    /// Corrected for `comparisons_measure`, the pairs of variants in this measure alone.
+    p_holm_measure: f64,
+    comparisons_measure: usize,
 }
 
 impl From<Contrast> for Difference {
@@ -189,8 +195,10 @@ impl From<Contrast> for Difference {
             measure: found.measure,
             unit: found.unit,
             variants: found.variants,
-            p_holm: found.corrected,
-            comparisons: found.comparisons,
+            p_holm: found.stated.map(|stated| stated.p),
+            comparisons: found.stated.map(|stated| stated.comparisons),
+            p_holm_measure: found.alone.p,
+            comparisons_measure: found.alone.comparisons,
         }
     }
 }
@@ -278,9 +286,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         notes,
         runs: outcomes.iter().map(shown).collect(),
     };
-    let report = Report::new(&found, outcomes);
+    let stated = stated(&found.comparison(), &args.files)?;
+    let report = Report::new(&found, outcomes, &stated);
     if let Some(folder) = &args.out {
-        written::all(folder, &found, &report, outcomes)
+        written::all(folder, &found, &report, outcomes, &stated)
             .map_err(|error| Failure::Failed(format!("cannot write into {}: {error}", folder.display())))?;
     }
     if let Some(selection) = &traced {
@@ -288,7 +297,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
     args.files.write(|| found.page(text()), || found.table())?;
-    print(args, &found, &report, outcomes)?;
+    print(args, &report, outcomes, &stated)?;
     conclude(args, &scenario, &made, elapsed);
     stopped.map_or(Ok(()), Err)
 }
@@ -375,36 +384,61 @@ fn stopped(args: &Args, made: &runs::Runs) -> Result<Option<Failure>, Failure> {
 }
 
 /// Prints the results in the requested form.
-fn print(args: &Args, found: &Simulation<'_>, report: &Report<'_>, outcomes: &[Outcome]) -> Result<(), Failure> {
+fn print(args: &Args, report: &Report<'_>, outcomes: &[Outcome], comparison: &Comparison) -> Result<(), Failure> {
     let mut out = crate::output::stdout();
     if args.hash {
         writeln!(out, "{}", report.digest)?;
     } else if args.json {
         serde_json::to_writer_pretty(&mut out, report).map_err(std::io::Error::from)?;
         writeln!(out)?;
-    } else if let Some(table) = args.paper.table(&found.comparison(), &args.files.look()?)? {
+    } else if let Some(table) = args.paper.table(comparison) {
         write!(out, "{table}")?;
     } else {
         if let Some(first) = outcomes.first() {
             shapers::write(&mut out, first)?;
         }
         table(&mut out, report)?;
-        let comparison = found.comparison();
-        let sentences = comparison.summary_of_variants();
-        for sentence in &sentences {
-            writeln!(out, "{}", wrapped(sentence, width()))?;
-        }
-        if let Some(method) = comparison.method().filter(|_| !sentences.is_empty()) {
-            writeln!(out, "{}", wrapped(&method, width()))?;
-        }
-        if !sentences.is_empty() && comparison.sentences().len() > sentences.len() {
-            let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all. \
-                        What follows \u{b1} is half the width of a 95 % interval.";
-            writeln!(out, "{}", wrapped(rest, width()))?;
-        }
+        answer(&mut out, comparison, args.files.chooses_parts(), outcomes.len())?;
     }
     out.flush()?;
     Ok(())
+}
+
+/// Writes which variants are told apart: by the first measure of each subject that does, or by all that a look has chosen.
+fn answer(out: &mut impl Write, comparison: &Comparison, chosen: bool, runs: usize) -> std::io::Result<()> {
+    let sentences = if chosen { comparison.sentences() } else { comparison.summary_of_variants() };
+    let is_compared = !comparison.summary_of_variants().is_empty();
+    if runs < 2 && is_compared {
+        let text = "One run tells nothing apart: what follows is of this run, and others may differ (--runs 5).";
+        writeln!(out, "{}", wrapped(text, width()))?;
+    }
+    for sentence in sentences.iter().filter(|_| is_compared) {
+        writeln!(out, "{}", wrapped(sentence, width()))?;
+    }
+    if let Some(method) = comparison.method().filter(|_| is_compared) {
+        writeln!(out, "{}", wrapped(&method, width()))?;
+    }
+    if runs > 1 && is_compared && comparison.sentences().len() > sentences.len() {
+        let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all, and \
+                    --look measure=NAME chooses one, with the correction for fewer.";
+        writeln!(out, "{}", wrapped(rest, width()))?;
+    }
+    Ok(())
+}
+
+/// What is stated together: the comparison, or the part of it that a look chooses.
+///
+/// # Errors
+/// Invalid usage, where the look wants subjects, rows or measures that do not exist.
+pub(super) fn stated(comparison: &Comparison, files: &Files) -> Result<Comparison, Failure> {
+    if comparison.groups.is_empty() || !files.chooses_parts() {
+        return Ok(comparison.clone());
+    }
+    match files.look()?.comparison(comparison) {
+        // The rows of a plot are its curves, which the figure looks for itself.
+        Err(_) if !files.figure.is_empty() => Ok(comparison.clone()),
+        chosen => chosen.map_err(Failure::Usage),
+    }
 }
 
 /// Reports to people at a terminal how long it took.
@@ -427,7 +461,7 @@ fn conclude(args: &Args, scenario: &Scenario, made: &runs::Runs, elapsed: Durati
 }
 
 impl<'a> Report<'a> {
-    fn new(found: &Simulation<'a>, outcomes: &'a [Outcome]) -> Self {
+    fn new(found: &Simulation<'a>, outcomes: &'a [Outcome], stated: &Comparison) -> Self {
         let run = |outcome: &'a Outcome| Run {
             seed: outcome.seed,
             events: outcome.events,
@@ -445,7 +479,7 @@ impl<'a> Report<'a> {
             notes: found.notes.clone(),
             steady: found.steady().into_iter().filter_map(SteadyItem::of).collect(),
             items: found.quantities().into_iter().map(Item::from).collect(),
-            differences: differences(&found.comparison()),
+            differences: differences(stated),
         }
     }
 }
@@ -514,13 +548,22 @@ pub(super) fn tables(out: &mut impl Write, items: &[Item], width: Option<usize>)
     let mut table = Table::new("", ["of", "what", ">mean", ">± 95 %"]).shorten("of", 16).shorten("what", 16);
     let mut subject = "";
     for item in alone {
-        let half = item.half_width_95.map_or(String::new(), |half| human(half, item.unit));
+        let half = match item.half_width_95 {
+            Some(0.0) => "equal".to_owned(),
+            half => half.map_or(String::new(), |half| human(half, item.unit)),
+        };
         let name = if item.subject == subject { "" } else { &item.subject };
         subject = &item.subject;
         table.row([name.to_owned(), item.measure.clone(), human(item.mean, item.unit), half].map(Into::into));
     }
     if !table.rows.is_empty() {
         write!(out, "{}", table.text(width))?;
+    }
+    let halves = || items.iter().filter(|item| !item.variant.is_empty()).filter_map(|item| item.half_width_95);
+    if halves().any(|half| half > 0.0) {
+        let equal = if halves().any(|half| half <= 0.0) { "; values without it are equal in all runs" } else { "" };
+        let text = format!("\u{b1} is half the width of a 95 % interval of the mean{equal}.");
+        writeln!(out, "{}", wrapped(&text, width))?;
     }
     Ok(())
 }

@@ -25,10 +25,10 @@ pub struct Files {
     /// the figure has only the curves, or measures, whose names contain it. May be repeated
     #[arg(long, alias = "plot", value_name = "[TITLE[/CURVE]=]FILE.svg", value_parser = FigureFile::parse)]
     pub figure: Vec<FigureFile>,
-    /// How figures are drawn: `page` (900 points wide), `column` (252) or `text` (516, both with 8 point type, for papers), then
-    /// any of width=, height=, type= (points, or with in, cm, mm), title= (empty for none), subject=, row=, measure= (what is drawn, in
-    /// this order; may be repeated), form= (bars, box, violin, strip; ecdf, ccdf), log (the vertical axis of curves) and grey, with commas between.
-    /// May be repeated
+    /// How figures are drawn: `page` (900 points wide), `column` (252) or `text` (516, both with 8 point type, for papers),
+    /// then any of width=, height=, type= (points, or with in, cm, mm), title= (empty for none), subject=, row=, measure=
+    /// (what is drawn and compared, in this order; may be repeated: p is corrected for these alone), form= (bars, box,
+    /// violin, strip; ecdf, ccdf), log (the axis of values) and grey, with commas between. May be repeated
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
     look: Vec<String>,
 }
@@ -47,15 +47,12 @@ pub struct Paper {
 
 impl Paper {
     /// The comparison as a table, if one is wanted.
-    ///
-    /// # Errors
-    /// Invalid usage, where the look wants rows or measures that do not exist.
-    pub fn table(self, comparison: &Comparison, look: &Look) -> Result<Option<String>, Failure> {
-        if !self.latex && !self.markdown {
-            return Ok(None);
+    pub fn table(self, comparison: &Comparison) -> Option<String> {
+        match self {
+            Self { latex: true, .. } => Some(comparison.latex()),
+            Self { markdown: true, .. } => Some(comparison.markdown()),
+            _ => None,
         }
-        let chosen = look.comparison(comparison).map_err(Failure::Usage)?;
-        Ok(Some(if self.latex { chosen.latex() } else { chosen.markdown() }))
     }
 }
 
@@ -98,6 +95,10 @@ impl Files {
     /// Invalid usage, if looks that are right alone do not go together.
     pub fn look(&self) -> Result<Look, Failure> {
         Look::parse_all(&self.look).map_err(Failure::Usage)
+    }
+    /// Whether the look chooses subjects, rows or measures. The answer is about these alone then.
+    pub fn chooses_parts(&self) -> bool {
+        self.look().is_ok_and(|look| !(look.subjects.is_empty() && look.rows.is_empty() && look.measures.is_empty()))
     }
     /// Whether any file was requested.
     pub fn wanted(&self) -> bool {
@@ -190,6 +191,12 @@ impl FigureFile {
 /// # Errors
 /// If it is too large, or the file cannot be written.
 pub fn draw(drawing: &tidegate_report::Drawing, format: Format, path: &Path) -> Result<(), Failure> {
+    if let Some(height) = drawing.beyond_page() {
+        let path = path.display();
+        message!(
+            "{path}: {height:.0} points high, more than a page has; choose parts by --look subject=, row= or measure="
+        );
+    }
     let bytes = drawing.bytes(format);
     write(path, &bytes.map_err(|why| Failure::Failed(format!("cannot write {}: {why}", path.display())))?)
 }

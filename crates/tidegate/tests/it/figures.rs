@@ -65,6 +65,17 @@ fn figures_have_the_size_of_their_look_in_every_format() {
         assert_eq!(said.status.code(), Some(2), "{look}");
         assert!(text(&said).contains(why), "{look}: {}", text(&said));
     }
+    // A figure of a paper that is longer than its page is drawn, and says what to do.
+    let many: String =
+        (0..8).map(|n| format!("{{ name = \"v{n}\", from = \"a\", to = \"b\", queue = \"fifo\" }},\n")).collect();
+    let many =
+        SCENARIO.replace("variant = [", &format!("variant = [\n{}", many.replace("\"fifo\"", "{ kind = \"fifo\" }")));
+    fs::write(folder.0.join("many.toml"), many).expect("written");
+    let said = tidegate(&folder, "simulate|many.toml|--runs|1|--no-cache|--look|column|--figure|long.svg");
+    assert!(said.status.success() && text(&said).contains("more than a page has; choose parts"), "{}", text(&said));
+    let one =
+        "simulate|many.toml|--runs|1|--no-cache|--look|column,subject=flow bulk_1,measure=goodput|--figure|short.svg";
+    assert!(!text(&tidegate(&folder, one)).contains("more than a page"));
     let said = tidegate(&folder, "simulate|s.toml|--no-cache|--figure|x.eps");
     assert!(said.status.code() == Some(2) && text(&said).contains(".pgf or .tikz"), "{}", text(&said));
 }

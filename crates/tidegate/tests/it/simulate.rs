@@ -414,6 +414,22 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     assert!(apart["decided"] == true && apart["pairs"] == 4 && apart["comparisons"] == 42, "{apart}");
     let rows = std::fs::read_to_string(out.join("differences.csv")).expect("differences");
     assert!(rows.starts_with("subject,measure,unit,first,second,difference,half_width_95,"), "{rows}");
+    // The file corrects what text and JSON state as they do, and each measure for its own pairs besides.
+    let head: Vec<&str> = rows.lines().next().unwrap_or_default().split(',').collect();
+    let cell = |measure: &str, name: &str| -> Option<String> {
+        let row =
+            rows.lines().find(|row| row.starts_with(&format!("flow mice,{measure},")) && row.contains(",one,fair,"));
+        let place = head.iter().position(|known| *known == name)?;
+        row?.split(',').nth(place).map(str::to_owned)
+    };
+    let number = |measure: &str, name: &str| cell(measure, name).and_then(|text| text.parse::<f64>().ok());
+    assert_eq!(number("completion p50", "p_holm"), apart["p_holm"].as_f64());
+    assert_eq!(cell("completion p50", "comparisons").as_deref(), Some("42"));
+    assert_eq!(number("completion p50", "p_holm_measure"), apart["p_holm_measure"].as_f64());
+    assert_eq!(cell("completion p50", "comparisons_measure").as_deref(), Some("3"));
+    // The mean is not stated: it has the correction for its own pairs alone.
+    assert_eq!(cell("completion mean", "p_holm").as_deref(), Some(""));
+    assert!(number("completion mean", "p_holm_measure").is_some(), "{rows}");
     // Each transfer has its size and its time.
     let transfers = std::fs::read_to_string(out.join("transfers.csv")).expect("transfers");
     assert!(
@@ -422,6 +438,45 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     );
     assert!(transfers.lines().filter(|line| line.starts_with("2,fair,flow mice,")).count() > 10, "{transfers}");
     assert!(out.join("transfers.parquet").exists());
+}
+
+/// A look chooses what is stated, and p is corrected for that alone, in the text, JSON, the file and of a stored result.
+#[test]
+fn what_a_look_chooses_is_corrected_alone() {
+    let folder = Folder::new("chosen");
+    let file = folder.with("duel.toml", DUEL);
+    let out = folder.0.join("out").display().to_string();
+    let look = ["--look", "subject=flow mice,measure=completion p50"];
+    let found = simulate(&[&[&file, "--runs", "4", "--out", &out][..], &look].concat());
+    let words = |output: &Output| text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = words(&found);
+    assert!(said.contains("completion p50 of flow mice: fair has the least"), "{said}{}", text(&found.stderr));
+    assert!(said.contains("corrected for all 3 differences") && !said.contains("of link a->b: "), "{said}");
+    let json = std::fs::read_to_string(format!("{out}/results.json")).expect("results");
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let differences = json["differences"].as_array().expect("a list");
+    assert!(differences.len() == 3 && differences.iter().all(|one| one["comparisons"] == 3), "{differences:?}");
+    let rows = std::fs::read_to_string(format!("{out}/differences.csv")).expect("differences");
+    assert!(rows.lines().any(|row| row.starts_with("flow mice,completion p50,") && row.contains(",3,true,")), "{rows}");
+    let stored = format!("{out}/results.json");
+    let compared = tidegate(&[&["compare", stored.as_str()][..], &look].concat());
+    assert!(words(&compared).contains("corrected for all 3 differences"), "{}", words(&compared));
+    let wrong = simulate(&[&file, "--runs", "2", "--look", "measure=speed"]);
+    assert!(
+        wrong.status.code() == Some(2) && text(&wrong.stderr).contains("no measure is meant by `speed`"),
+        "{wrong:?}"
+    );
+}
+
+/// One run is no evidence of a difference, and says so.
+#[test]
+fn one_run_tells_nothing_apart() {
+    let folder = Folder::new("one-run");
+    let file = folder.with("duel.toml", DUEL);
+    let found = simulate(&[&file, "--runs", "1"]);
+    let said = text(&found.stdout);
+    assert!(said.contains("One run tells nothing apart"), "{said}");
+    assert!(!said.contains("tells variants apart") && !said.contains('±'), "{said}");
 }
 
 #[test]

@@ -99,6 +99,39 @@ fn combinations_are_compared_by_pairs_of_runs() {
     }
 }
 
+/// Queues are compared at each rate; rates are not ranked among them.
+#[test]
+fn the_values_of_a_column_are_compared_at_each_point() {
+    let folder = folder("by");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let vary = ["--vary", "link.1.rate=5mbit,2mbit", "--vary", QUEUES, "--seed", "1", "--runs", "3"];
+    let made = tidegate(&[&["sweep", &net, "--out", &out], &vary[..]].concat());
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let found = tidegate(&["compare", &out, "--by", "queue", "--json"]);
+    let found: serde_json::Value = serde_json::from_slice(&found.stdout).expect("JSON");
+    let differences = found["differences"].as_array().expect("a list");
+    for one in differences {
+        assert_eq!(one["variants"], serde_json::json!(["queue=fifo", "queue=codel"]), "{one}");
+        assert_eq!(one["comparisons"], differences.len(), "corrected for all points together: {one}");
+    }
+    let of = |subject: &str| differences.iter().filter(|one| one["subject"] == subject).count();
+    assert!(of("flow bulk at rate=2mbit") > 2 && of("flow bulk at rate=2mbit") == of("flow bulk at rate=5mbit"));
+    assert!(found["items"].as_array().expect("a list").iter().all(|item| item["point"] != ""), "{found}");
+    let said =
+        text(&tidegate(&["compare", &out, "--by", "queue"]).stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    for rate in ["2mbit", "5mbit"] {
+        let best = format!("delay p50 of flow bulk at rate={rate}: queue=codel has the least");
+        assert!(said.contains(&best), "{best}: {said}");
+    }
+    for (column, why) in [("speed", "the table has no column `speed`; it has link.1.rate"), ("seed", "rate, queue do")]
+    {
+        let refused = tidegate(&["compare", &out, "--by", column]);
+        assert!(refused.status.code() == Some(2) && text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+    }
+    let refused = tidegate(&["compare", &net, &net, "--by", "queue"]);
+    assert!(text(&refused.stderr).contains("--by chooses columns of a sweep"), "{}", text(&refused.stderr));
+}
+
 #[test]
 fn one_run_is_one_file() {
     let folder = folder("one");

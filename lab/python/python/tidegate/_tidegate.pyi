@@ -113,9 +113,11 @@ class Results:
     @property
     def differences(self) -> Table:
         """One row for each pair of variants and each quantity: subject, measure, unit, first, second, difference (the first minus
-        the second), its 95 % interval by Student's t (half_width_95) and by the bootstrap, p, and p_holm, which is
-        corrected for all pairs of the measure and decides at 0.05. Runs with the same seed are compared as pairs. more_runs is
-        how many more would decide. Empty without variants, and with one run."""
+        the second), its 95 % interval by Student's t (half_width_95) and by the bootstrap, and p. p_holm is corrected for all
+        comparisons that the command and the report state beside each other, and decided says whether it is at most 0.05; both are
+        missing for other quantities. p_holm_measure is corrected for the comparisons_measure pairs of the measure alone: use it if
+        you state no other. Runs with the same seed are compared as pairs. more_runs is how many more would decide, a guess if
+        there are fewer than ten. Empty without variants, and with one run."""
     def value(self, subject: str, measure: str, variant: str = "") -> float:
         """The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
 
@@ -150,7 +152,7 @@ class Results:
         `look` is `"page"` (900 points wide), `"column"` (252 points) or `"text"` (516), the last two with type of 8 points and no
         title, for papers. The other options change it: `width`, `height` and `type_size` in points; `heading`, the text above
         (empty for none); `subjects`, `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
-        comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic vertical axis of curves.
+        comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic axis of values.
 
         Raises `ValueError`, with the titles that there are, or what is wrong with an option."""
     def to_latex(self, *, rows: list[str] | None = None, measures: list[str] | None = None) -> str:

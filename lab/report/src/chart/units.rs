@@ -1,4 +1,6 @@
-//! The units of numbers in tables.
+//! The units of numbers in tables, and the axes in these units.
+
+use crate::model::Axis;
 
 /// The units that texts of numbers may have, such as those of the axes of a sweep: each as a multiple of a unit of results.
 const UNITS: [(&str, f64, &str); 13] = [
@@ -38,4 +40,18 @@ pub(super) fn number_in(text: &str) -> Option<(f64, &'static str)> {
 /// The number that a text means, with its unit.
 pub(super) fn number(text: &str) -> Option<f64> {
     number_in(text).map(|(value, _)| value)
+}
+
+/// The axis of values in a unit of results, and the factor for them. Times are in the unit in which the greatest is at
+/// least 1.
+pub(super) fn scaled_axis(title: String, unit: &str, log: bool, most: f64) -> (Axis, f64) {
+    let (unit, scale) = match unit {
+        "ns" if most >= 1e9 => ("s", 1e-9),
+        "ns" if most >= 1e6 => ("ms", 1e-6),
+        "ns" if most >= 1e3 => ("\u{b5}s", 1e-3),
+        "bps" => ("bit/s", 1.0),
+        "1" => ("", 1.0),
+        unit => (unit, 1.0),
+    };
+    (if log { Axis::log(title, unit) } else { Axis::new(title, unit) }, scale)
 }

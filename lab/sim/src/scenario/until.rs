@@ -42,6 +42,9 @@ pub struct Progress {
     pub next: Option<u32>,
 }
 
+/// The maximum number of measures that an error names.
+const MOST_NAMED: usize = 16;
+
 impl Until {
     /// Reads `MEASURE +- SHARE %`.
     fn parse(text: &str) -> Option<Self> {
@@ -76,7 +79,13 @@ impl Until {
         };
         let shares = found.iter().map(|(key, values)| (share(values), key));
         let Some((share, (variant, subject, measure))) = shares.max_by(|a, b| a.0.total_cmp(&b.0)) else {
-            return Err(format!("no value is called `{}`; there are {}", self.measure, names.join(", ")));
+            // `delay p99` may mean `delay up p99`: those with all of its words come first.
+            let has_all =
+                |name: &&str| self.measure.split(' ').all(|word| name.split(' ').any(|of_name| of_name == word));
+            names.sort_by_key(|name| !has_all(name));
+            let more = if names.len() > MOST_NAMED { ", ..." } else { "" };
+            names.truncate(MOST_NAMED);
+            return Err(format!("no value is called `{}`; there are {}{more}", self.measure, names.join(", ")));
         };
         let name = format!("{subject} {measure}");
         let widest = if variant.is_empty() { name } else { format!("{variant}: {name}") };
@@ -264,5 +273,14 @@ mod tests {
         assert_eq!(Until::parse("flow a goodput +- 5 %").unwrap().judge(&mixed).unwrap().next, None);
         let unknown = Until::parse("flow c goodput +- 5 %").unwrap().judge(&mixed).unwrap_err();
         assert!(unknown.contains("there are") && unknown.contains('x'), "{unknown}");
+        // A call has a delay of each direction, behind many other measures.
+        let many: Vec<String> =
+            (0..30).map(|n| format!("m{n}")).chain(["delay up p99".into(), "delay down p99".into()]).collect();
+        let values: Vec<(&str, &str, f64)> = many.iter().map(|name| ("flow call", name.as_str(), 1.0)).collect();
+        let unknown = Until::parse("delay p99 +- 5 %").unwrap().judge(&[outcome(0, &values)]).unwrap_err();
+        assert!(
+            unknown.contains("there are delay up p99, delay down p99, m0,") && unknown.ends_with(", ..."),
+            "{unknown}"
+        );
     }
 }

@@ -1,7 +1,10 @@
 //! The claims of an artifact: orders of two variants by a measure, which the results must support here and elsewhere.
 
 use serde::{Deserialize, Serialize};
-use tidegate_report::comparison::{Comparison, Group};
+use tidegate_metrics::{LEVEL, holm};
+use tidegate_report::Look;
+use tidegate_report::comparison::{Comparison, Group, Stated};
+use tidegate_report::judgement::Contrast;
 
 /// A statement that a measure of one variant is less than that of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,23 +47,28 @@ impl Claim {
         if self.text.is_empty() { order } else { format!("{} ({order})", self.text) }
     }
 
-    /// Checks that the means have this order and, with several runs, that the paired differences decide it at 5 %, corrected for
-    /// the number of pairs.
+    /// Finds what the claim is about, and checks that the means have its order. Returns the difference of the two variants; none if
+    /// there is a single run.
     ///
     /// # Errors
     /// The reason why the results do not support the claim.
-    pub fn check(&self, comparison: &Comparison) -> Result<(), String> {
-        let wrong = |why: String| format!("claim not supported: {}: {why}", self.line());
-        let group = comparison.groups.iter().find(|group| group.name == self.subject);
+    fn order(&self, comparison: &Comparison) -> Result<Option<Contrast>, String> {
+        let wrong = |why: String| self.wrong(&why);
         let names = |names: Vec<&str>| names.join(", ");
-        let group = group.ok_or_else(|| {
+        if !comparison.groups.iter().any(|group| group.name == self.subject) {
             let subjects = comparison.groups.iter().map(|group| group.name.as_str()).collect();
-            wrong(format!("`{}` was not measured; measured were: {}", self.subject, names(subjects)))
-        })?;
-        let at = group.measures.iter().position(|measure| measure.name == self.measure).ok_or_else(|| {
-            let measures = group.measures.iter().map(|measure| measure.name.as_str()).collect();
-            wrong(format!("it has no measure `{}`, but {}", self.measure, names(measures)))
-        })?;
+            return Err(wrong(format!("`{}` was not measured; measured were: {}", self.subject, names(subjects))));
+        }
+        // A claim may be about any measure, also one that a comparison does not show by itself.
+        let look = Look { subjects: vec![self.subject.clone()], measures: vec![self.measure.clone()], ..Look::page() };
+        let chosen = look.comparison(comparison).map_err(wrong)?;
+        let group = chosen.groups.iter().find(|group| group.name == self.subject);
+        let place = |group: &Group| group.measures.iter().position(|measure| measure.name == self.measure);
+        let Some((group, at)) = group.and_then(|group| Some((group, place(group)?))) else {
+            let measures = chosen.groups.iter().flat_map(|group| &group.measures);
+            let measures = names(measures.map(|measure| measure.name.as_str()).collect());
+            return Err(wrong(format!("it has no measure `{}`, but {measures}", self.measure)));
+        };
         let unit = &group.measures[at].unit;
         let [less, more] = [&self.less, &self.more].map(|variant| mean(group, at, variant).map_err(wrong));
         let (less, more) = (less?, more?);
@@ -69,21 +77,57 @@ impl Claim {
         if !matches!(less.partial_cmp(&more), Some(std::cmp::Ordering::Less)) {
             return Err(wrong(format!("{} has {shown_less}, {} has {shown_more}", self.less, self.more)));
         }
-        let contrasts = comparison.contrasts();
-        let pair = contrasts.iter().find(|contrast| {
+        Ok(chosen.contrasts().into_iter().find(|contrast| {
             let [a, b] = &contrast.variants;
-            contrast.subject == self.subject
-                && contrast.measure == self.measure
+            contrast.measure == self.measure
                 && ((a == &self.less && b == &self.more) || (a == &self.more && b == &self.less))
-        });
-        match pair {
-            Some(pair) if !pair.is_decided() => {
-                let more = pair.more_runs().map(|more| format!("; about {more} more would")).unwrap_or_default();
-                Err(wrong(format!("{shown_less} and {shown_more} are not told apart by these runs{more}")))
-            }
-            _ => Ok(()),
-        }
+        }))
     }
+
+    fn wrong(&self, why: &str) -> String {
+        format!("claim not supported: {}: {why}", self.line())
+    }
+
+    /// The orders that a comparison states: of each measure the best variant and the one that is told apart from it by most.
+    pub fn of(comparison: &Comparison) -> Vec<Self> {
+        let claim = |stated: Stated| Self {
+            text: String::new(),
+            measure: stated.measure,
+            subject: stated.subject,
+            less: stated.less,
+            more: stated.more,
+        };
+        comparison.stated().into_iter().map(claim).collect()
+    }
+}
+
+/// Checks that the means have the order of each claim and, with several runs, that the paired differences decide it at 5 %, corrected
+/// for the number of claims: an artifact states these together, and nothing else.
+///
+/// Returns for each claim the reason why the results do not support it, if they do not.
+pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<(), String>> {
+    let found: Vec<Result<Option<Contrast>, String>> = claims.iter().map(|claim| claim.order(comparison)).collect();
+    // One that is not supported for another reason counts too: leaving out what does not fit would be a choice by the results.
+    let p = |found: &Result<Option<Contrast>, String>| match found {
+        Ok(contrast) => contrast.as_ref().map_or(0.0, |contrast| contrast.difference.p),
+        Err(_) => 1.0,
+    };
+    let corrected = holm(&found.iter().map(p).collect::<Vec<_>>());
+    let decided = |((claim, found), p): ((&Claim, Result<Option<Contrast>, String>), f64)| match found? {
+        Some(contrast) if p > LEVEL => {
+            let more = contrast.difference.more_runs(claims.len()).map(|more| format!("; about {more} more would"));
+            Err(claim.wrong(&format!(
+                "{} and {} are not told apart by {} runs, with the correction for {} claims{}",
+                claim.less,
+                claim.more,
+                contrast.difference.runs,
+                claims.len(),
+                more.unwrap_or_default()
+            )))
+        }
+        _ => Ok(()),
+    };
+    claims.iter().zip(found).zip(corrected).map(decided).collect()
 }
 
 /// The mean of a measure of a variant.

@@ -14,7 +14,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_config::Source;
 use tidegate_metrics::Digest;
-use tidegate_report::simulation::{Quantity, Simulation};
+use tidegate_report::comparison::Comparison;
+use tidegate_report::simulation::{Quantity, Simulation, compared, unit};
 use tidegate_report::{Look, Report, Source as Text};
 use tidegate_sim::scenario::{Outcome, Scenario};
 
@@ -48,7 +49,8 @@ pub struct Args {
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
     look: Vec<String>,
     /// A claim of the paper as an order of two variants, such as `CoDel waits less=delay p99 of flow bulk: codel < fifo`; it is
-    /// checked when the artifact is packed and when it is repeated. May be repeated. Default: what the comparison says
+    /// checked when the artifact is packed and when it is repeated, corrected for the number of claims. May be repeated. Default: the
+    /// orders that the comparison tells apart
     #[arg(long, value_name = "[TEXT=]MEASURE of SUBJECT: A < B", value_parser = Claim::parse)]
     claim: Vec<Claim>,
     /// By how many percent values may differ where the digest does, for one measure or for all; may be repeated. Default: 2
@@ -142,11 +144,12 @@ struct Manifest {
     scenario: String,
     seed: u64,
     runs: u32,
-    /// The digest of all runs, and that of each.
+    /// The digest of all runs, and that of each, which `simulate --seed N --runs 1 --hash` prints.
     digest: String,
     digests: Vec<String>,
     look: String,
     figures: Vec<FigureSpec>,
+    /// Those of the authors, or what the comparison states.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     claims: Vec<Claim>,
     tolerances: Vec<Tolerance>,
@@ -159,6 +162,9 @@ struct Manifest {
 #[serde(deny_unknown_fields)]
 struct Expected {
     subject: String,
+    /// The variant, which the subject begins with.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    variant: String,
     measure: String,
     unit: String,
     mean: f64,
@@ -167,17 +173,34 @@ struct Expected {
 
 impl From<Quantity> for Expected {
     fn from(quantity: Quantity) -> Self {
-        let Quantity { subject, measure, unit, mean, half_width_95, .. } = quantity;
-        Self { subject, measure, unit: unit.to_owned(), mean, half_width_95 }
+        let Quantity { subject, variant, measure, unit, mean, half_width_95, .. } = quantity;
+        Self { subject, variant, measure, unit: unit.to_owned(), mean, half_width_95 }
     }
 }
 
 impl Manifest {
+    /// The comparison of the variants by the expected values.
+    fn comparison(&self) -> Comparison {
+        let quantity = |value: &Expected| {
+            let plain = value.subject.strip_prefix(&*value.variant).and_then(|rest| rest.strip_prefix(": "));
+            let plain = plain.unwrap_or(&value.subject);
+            let found = Quantity::of_one_run(&value.variant, plain, &value.measure, unit(&value.unit), value.mean);
+            Quantity { half_width_95: value.half_width_95, ..found }
+        };
+        compared("What was measured", &self.values.iter().map(quantity).collect::<Vec<_>>())
+    }
     /// By how many percent a measure may differ. A tolerance for the measure precedes one for all.
     fn tolerance(&self, measure: &str) -> f64 {
         let named = |name: &str| self.tolerances.iter().rev().find(|tolerance| tolerance.measure == name);
         named(measure).or_else(|| named("")).map_or(TOLERANCE, |tolerance| tolerance.percent)
     }
+}
+
+/// The digest of runs.
+fn digest(outcomes: &[Outcome]) -> String {
+    let mut all = Digest::default();
+    outcomes.iter().for_each(|outcome| all.digest(outcome.digest));
+    all.to_string()
 }
 
 /// A scenario that was run.
@@ -206,9 +229,11 @@ impl Ran {
     }
 
     fn digest(&self) -> String {
-        let mut all = Digest::default();
-        self.outcomes.iter().for_each(|outcome| all.digest(outcome.digest));
-        all.to_string()
+        digest(&self.outcomes)
+    }
+    /// The digest of each run, as if it were the only one.
+    fn digests(&self) -> Vec<String> {
+        self.outcomes.iter().map(|outcome| digest(std::slice::from_ref(outcome))).collect()
     }
 
     fn simulation(&self) -> Simulation<'_> {

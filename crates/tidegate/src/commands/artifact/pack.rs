@@ -7,6 +7,7 @@ use std::path::Path;
 
 use tidegate_report::{Format, Look};
 
+use super::claims::{self, Claim};
 use super::inputs::{Inputs, load};
 use super::sums::{self, Sums};
 use super::{Args, Expected, FIGURE_TOLERANCE, FigureSpec, Manifest, Ran, readme};
@@ -15,19 +16,36 @@ use crate::Failure;
 /// The script of an artifact.
 const SCRIPT: &str = include_str!("../../../templates/artifact/reproduce");
 
-/// Packs the scenario into the folder of the arguments. A folder that is there and not empty stays as it is.
+/// A failure with the path of a file.
+fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    let path = path.display().to_string();
+    move |error| Failure::Failed(format!("{path}: {error}"))
+}
+
+/// Packs the scenario into the folder of the arguments. A folder that is there and not empty stays as it is, and one in which
+/// packing failed is as it was, so that the corrected command finds it free.
 pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
     let folder = &args.folder;
-    let failed = |path: &Path| {
-        let path = path.display().to_string();
-        move |error: std::io::Error| Failure::Failed(format!("{path}: {error}"))
-    };
-    if folder.symlink_metadata().is_ok() && fs::read_dir(folder).map_err(failed(folder))?.next().is_some() {
+    let was_there = folder.symlink_metadata().is_ok();
+    if was_there && fs::read_dir(folder).map_err(failed(folder))?.next().is_some() {
         return Err(Failure::Usage(format!(
             "{} exists and is not empty; nothing is overwritten. Choose another folder",
             folder.display()
         )));
     }
+    let packed = pack_into(args, file);
+    if packed.is_err() && folder.is_dir() {
+        // What this command wrote, and nothing else is there. The reason why it failed is what counts.
+        let _ = fs::remove_dir_all(folder);
+        if was_there {
+            let _ = fs::create_dir(folder);
+        }
+    }
+    packed
+}
+
+fn pack_into(args: &Args, file: &Path) -> Result<(), Failure> {
+    let folder = &args.folder;
     let look_text = if args.look.is_empty() { "column".to_owned() } else { args.look.join(",") };
     let look = Look::parse(&look_text).map_err(Failure::Usage)?;
     let inputs = Inputs::read(file)?;
@@ -52,9 +70,10 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
     let ran = Ran::new(source, scenario, seed, count, args.jobs)?;
     let simulation = ran.simulation();
     let comparison = simulation.comparison();
-    for claim in &args.claim {
-        claim.check(&comparison).map_err(|why| Failure::Failed(format!("{why}; the artifact is not complete")))?;
+    for checked in claims::check(&args.claim, &comparison) {
+        checked.map_err(|why| Failure::Failed(format!("{why}; nothing was packed")))?;
     }
+    let claims = if args.claim.is_empty() { Claim::of(&comparison) } else { args.claim.clone() };
     let mut figures = args.figure.clone();
     if figures.is_empty() {
         figures.push(FigureSpec { name: "comparison".into(), plot: None });
@@ -67,10 +86,10 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
         seed,
         runs: count,
         digest: ran.digest(),
-        digests: ran.outcomes.iter().map(|outcome| outcome.digest.to_string()).collect(),
+        digests: ran.digests(),
         look: look_text,
         figures,
-        claims: args.claim.clone(),
+        claims,
         tolerances: args.tolerance.clone(),
         figure_tolerance_percent: FIGURE_TOLERANCE,
         values: simulation.quantities().into_iter().map(Expected::from).collect(),
@@ -88,7 +107,7 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
     write(Path::new("artifact.json"), &json)?;
     write(Path::new("expected/report.html"), report.html().as_bytes())?;
     let inputs: Vec<String> = inputs.files.keys().map(|path| path.display().to_string()).collect();
-    write(Path::new("README.md"), readme::text(&manifest, &comparison, &ran, &inputs).as_bytes())?;
+    write(Path::new("README.md"), readme::text(&manifest, &ran, &inputs).as_bytes())?;
     write(Path::new("reproduce"), SCRIPT.as_bytes())?;
     let script = folder.join("reproduce");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(failed(&script))?;

@@ -1,10 +1,8 @@
 //! The README of an artifact, in the form that artifact evaluation asks for.
 
-use tidegate_display::human;
-use tidegate_report::comparison::Comparison;
-
 use super::claims::Claim;
 use super::{Manifest, Ran, TOLERANCE, Tolerance};
+use tidegate_display::human;
 
 /// The text, with a place `{{name}}` for each fact.
 const TEXT: &str = include_str!("../../../templates/artifact/README.md");
@@ -33,26 +31,39 @@ fn tolerances(given: &[Tolerance]) -> String {
     }
 }
 
-/// The parts of the README that follow from the results: the claims, the table, and the digest.
-pub fn results(manifest: &Manifest, comparison: &Comparison) -> [String; 3] {
-    [claims(manifest, comparison), comparison.markdown(), manifest.digest.clone()]
-}
-
-fn claims(manifest: &Manifest, comparison: &Comparison) -> String {
-    let claims: Vec<String> = match manifest.claims.as_slice() {
-        [] => comparison.sentences(),
-        given => given.iter().map(Claim::line).collect(),
-    };
-    let claim = |(n, claim): (usize, &String)| format!("- **C{}**: {}\n", n + 1, plain(claim));
-    match claims.is_empty() {
+/// The claims of an artifact, one in a line.
+fn claims(manifest: &Manifest) -> String {
+    let claim = |(n, claim): (usize, &Claim)| format!("- **C{}**: {}\n", n + 1, plain(&claim.line()));
+    match manifest.claims.is_empty() {
         true => "- **C1**: the values below.\n".to_owned(),
-        false => claims.iter().enumerate().map(claim).collect(),
+        false => manifest.claims.iter().enumerate().map(claim).collect(),
     }
 }
 
+/// Whether a README says what `artifact.json` does. Returns a line for each part that is another: the versions, the digest, the
+/// claims, and the table, which may stand nowhere but in their places.
+pub fn check(readme: &str, manifest: &Manifest) -> Vec<String> {
+    let section = |begin: &str, end: &str| {
+        let (_, rest) = readme.split_once(begin)?;
+        Some(rest.split_once(end)?.0.trim())
+    };
+    let table = manifest.comparison().markdown();
+    let table_there = section("half the width of their 95 % intervals:", "Figures:");
+    let is_version = readme.contains(&format!("a simulation with Tidegate {}, ", plain(&manifest.version)))
+        && readme.contains(&format!("prints `tidegate {}`", manifest.version));
+    let digest = format!("the digest is `{}`", manifest.digest);
+    let parts = [
+        ("version", is_version),
+        ("digest", readme.matches("the digest is `").count() == 1 && readme.contains(&digest)),
+        ("claims", section("## Claims", "## Requirements") == Some(claims(manifest).trim())),
+        ("table", table_there == Some(table.trim())),
+    ];
+    let wrong = parts.into_iter().filter(|(_, is_right)| !is_right);
+    wrong.map(|(name, _)| format!("README.md: its {name} is not that of artifact.json")).collect()
+}
+
 /// Writes the README.
-pub fn text(manifest: &Manifest, comparison: &Comparison, ran: &Ran, inputs: &[String]) -> String {
-    let [claims, table, digest] = results(manifest, comparison);
+pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
     let figure =
         |name: &str| format!("- `expected/{name}.pdf` and `expected/{name}.svg`; yours are in `reproduced/`\n");
     let what = |path: &str| match path == manifest.scenario {
@@ -66,7 +77,7 @@ pub fn text(manifest: &Manifest, comparison: &Comparison, ran: &Ran, inputs: &[S
         ("runs", manifest.runs.to_string()),
         ("variants", ran.scenario.parts().to_string()),
         ("simulated", human(ran.scenario.duration.as_nanos() as f64 / 1e9, "s")),
-        ("digest", digest),
+        ("digest", manifest.digest.clone()),
         ("tolerances", tolerances(&manifest.tolerances)),
         ("figure", manifest.figure_tolerance_percent.to_string()),
         ("seed", manifest.seed.to_string()),
@@ -75,8 +86,8 @@ pub fn text(manifest: &Manifest, comparison: &Comparison, ran: &Ran, inputs: &[S
         ("figures", manifest.figures.iter().map(|spec| figure(&spec.name)).collect()),
         ("files", inputs.iter().map(|path| format!("| `input/{path}` | {} |\n", what(path))).collect()),
         // The texts of others come last, so that a place in them stays as it is.
-        ("table", table),
-        ("claims", claims),
+        ("table", manifest.comparison().markdown()),
+        ("claims", claims(manifest)),
         ("title", plain(&manifest.title)),
     ];
     let place = |text: String, (name, fact): (&str, String)| text.replace(&format!("{{{{{name}}}}}"), &fact);

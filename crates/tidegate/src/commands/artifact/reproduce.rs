@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_report::{Format, Look};
 
+use super::claims;
 use super::inputs::{inside, load};
 use super::readme;
 use super::sums::{self, Sums};
@@ -46,6 +47,7 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     } else {
         writeln!(out, "digest {digest}: expected was {}; values are compared with their tolerances", manifest.digest)?;
     }
+    wrong.extend(digests(&manifest, &ran, ours));
     let found: Vec<Expected> = ran.simulation().quantities().into_iter().map(Expected::from).collect();
     let compared = match same {
         true => values::exactly(&manifest, &found),
@@ -55,21 +57,20 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
         writeln!(out, "{line}")?;
     }
     wrong.extend(compared.wrong);
-    for claim in &manifest.claims {
-        match claim.check(&comparison) {
+    for (claim, checked) in manifest.claims.iter().zip(claims::check(&manifest.claims, &comparison)) {
+        match checked {
             Ok(()) => writeln!(out, "claim supported: {}", claim.line())?,
             Err(why) => wrong.push(why),
         }
     }
     let exact = same && manifest.version == ours;
-    if exact {
-        let text = text(folder, "README.md")?;
-        let parts = ["claims", "table", "digest"].into_iter().zip(readme::results(&manifest, &comparison));
-        wrong.extend(
-            parts
-                .filter(|(_, part)| !text.contains(part))
-                .map(|(name, _)| format!("README.md: its {name} is not that of the results and of artifact.json")),
-        );
+    // Whatever the version: the README is what people read, and the values of artifact.json are what is compared.
+    wrong.extend(readme::check(&text(folder, "README.md")?, &manifest));
+    if !exact {
+        writeln!(
+            out,
+            "not checked with another version: expected/*.pdf and expected/report.html; see those in reproduced"
+        )?;
     }
     let new = fresh(&folder.join("reproduced"))?;
     for line in figures(&manifest, folder, &ran, &new, exact)? {
@@ -95,6 +96,23 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     )?;
     out.flush()?;
     Err(Failure::Negative)
+}
+
+/// What is wrong with the digests of the runs: there must be one for each, and with the same version they must be those of the runs
+/// made here.
+fn digests(manifest: &Manifest, ran: &Ran, ours: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if manifest.digests.len() != manifest.runs as usize {
+        wrong.push(format!("artifact.json: {} digests of {} runs", manifest.digests.len(), manifest.runs));
+    } else if manifest.version == ours {
+        let pairs = manifest.digests.iter().zip(ran.digests());
+        let other = pairs.enumerate().filter(|(_, (expected, found))| *expected != found);
+        let seed = |n: usize| manifest.seed.wrapping_add(n as u64);
+        wrong.extend(other.map(|(n, (expected, found))| {
+            format!("digest of seed {} is {found}: expected was {expected}, and it must be equal", seed(n))
+        }));
+    }
+    wrong
 }
 
 /// Draws the figures and the report into the folder `new`, and compares the figures with what is expected: by their points, and if

@@ -49,7 +49,9 @@ impl Compared {
 
 /// The place of the value that has the names of `wanted`.
 fn find(values: &[Expected], wanted: &Expected) -> Option<usize> {
-    values.iter().position(|other| other.subject == wanted.subject && other.measure == wanted.measure)
+    values.iter().position(|other| {
+        other.subject == wanted.subject && other.variant == wanted.variant && other.measure == wanted.measure
+    })
 }
 
 fn rounding(value: f64) -> f64 {
@@ -60,7 +62,7 @@ fn rounding(value: f64) -> f64 {
 pub fn exactly(manifest: &Manifest, found: &[Expected]) -> Compared {
     let mut compared = Compared { expected: manifest.values.len(), ..Compared::default() };
     for expected in &manifest.values {
-        let Expected { subject, measure, unit, mean, half_width_95 } = expected;
+        let Expected { subject, measure, unit, mean, half_width_95, .. } = expected;
         let Some(other) = find(found, expected).map(|at| &found[at]) else {
             compared.wrong.push(format!("{subject}, {measure}: not measured"));
             continue;
@@ -122,6 +124,7 @@ mod tests {
     fn value(measure: &str, mean: f64, half_width_95: f64) -> Expected {
         Expected {
             subject: "flow bulk".into(),
+            variant: String::new(),
             measure: measure.into(),
             unit: "ns".into(),
             mean,

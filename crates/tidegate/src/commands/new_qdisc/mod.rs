@@ -408,6 +408,26 @@ mod tests {
         assert_eq!(quoted("a \"b\" \\c"), "\"a \\\"b\\\" \\\\c\"");
     }
 
+    /// Where the new crate and the tree share a target folder, a package with another profile is compiled again, and with it all that
+    /// depend on it.
+    #[test]
+    fn the_profiles_are_those_of_the_tree() {
+        let origin = Origin::Version("1".into());
+        let packages = |text: &str| -> Vec<String> {
+            let (_, rest) = text.split_once("[profile.dev.package]\n").expect("profiles of packages");
+            let lines = rest.lines().take_while(|line| line.contains(" = { "));
+            lines.map(str::to_owned).collect()
+        };
+        let ours = packages(&filled(FILES[0].1, "my-red", &origin, true));
+        for line in packages(include_str!("../../../../../Cargo.toml")) {
+            // Random numbers are for tests of the tree alone.
+            assert!(ours.contains(&line) || line.starts_with("rand_pcg"), "{line}: {ours:#?}");
+        }
+        // What is not in the graph would be a warning of Cargo.
+        let plain = packages(&filled(FILES[0].1, "my-red", &origin, false));
+        assert!(!plain.iter().any(|line| line.starts_with("tidegate-translator")), "{plain:#?}");
+    }
+
     #[test]
     fn nothing_is_left_to_fill_in() {
         let origin = Origin::Version("1".into());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_metrics::Curve;
 use tidegate_report::columns::{self, Column, field};
+use tidegate_report::comparison::Comparison;
 use tidegate_report::curves;
 use tidegate_report::judgement::difference_columns;
 use tidegate_report::simulation::{self, Simulation};
@@ -14,7 +15,13 @@ use tidegate_sim::scenario::{CompletedTransfer, Outcome};
 use super::Report;
 
 /// Writes everything into `folder`.
-pub fn all(folder: &Path, found: &Simulation<'_>, report: &Report<'_>, outcomes: &[Outcome]) -> std::io::Result<()> {
+pub fn all(
+    folder: &Path,
+    found: &Simulation<'_>,
+    report: &Report<'_>,
+    outcomes: &[Outcome],
+    stated: &Comparison,
+) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let create = |path: PathBuf| std::fs::File::create(path).map(std::io::BufWriter::new);
     let mut json = create(folder.join("results.json"))?;
@@ -38,7 +45,7 @@ pub fn all(folder: &Path, found: &Simulation<'_>, report: &Report<'_>, outcomes:
     }
     summary.flush()?;
     runs.flush()?;
-    let differences = simulation::differences(&found.quantities());
+    let differences = simulation::differences(&found.quantities(), stated);
     if !differences.is_empty() {
         std::fs::write(folder.join("differences.csv"), difference_columns(&differences).csv())?;
     }

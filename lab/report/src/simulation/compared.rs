@@ -1,0 +1,209 @@
+//! The comparison of the variants of a simulation by the measures that matter most, and the differences of all.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::Quantity;
+use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
+use crate::judgement::{Contrast, contrasts};
+
+/// The maximum number of flows, and of links, in a comparison.
+const SUBJECTS: usize = 6;
+const LINKS: usize = 2;
+
+/// The measures of a comparison of flows and links, the most important first. From each group of alternatives the first
+/// one that was measured is taken.
+const MEASURES: &[&[(&str, Better)]] = &[
+    &[
+        ("MOS", Better::More),
+        ("MOS up", Better::More),
+        ("rebuffering", Better::Less),
+        ("page load mean", Better::Less),
+        ("completion p50", Better::Less),
+    ],
+    &[("MOS down", Better::More), ("slowdown p50", Better::Less)],
+    &[
+        ("bit rate mean", Better::More),
+        ("completion p99", Better::Less),
+        // Of a flow with data in both directions each has its own, as it has its delay and its loss.
+        ("goodput up", Better::More),
+        ("goodput", Better::More),
+        ("throughput", Better::Neither),
+    ],
+    &[("goodput down", Better::More)],
+    &[
+        ("page load p50", Better::Less),
+        ("slowdown p99", Better::Less),
+        ("delay p50", Better::Less),
+        ("delay up p50", Better::Less),
+        ("queueing p50", Better::Less),
+        ("wait p50", Better::Less),
+    ],
+    &[
+        ("page load p99", Better::Less),
+        ("delay p99", Better::Less),
+        ("delay up p99", Better::Less),
+        ("queueing p99", Better::Less),
+        ("wait p99", Better::Less),
+    ],
+    &[("delay down p99", Better::Less)],
+    &[("fairness", Better::More)],
+    &[("loss up", Better::Less), ("loss", Better::Less), ("dropped", Better::Neither)],
+    &[("loss down", Better::Less)],
+];
+
+/// The direction in which values of a measure are better: that of one of [`MEASURES`] with the same first word, if there is one.
+fn better(measure: &str) -> Better {
+    let first = |name: &str| name.split(' ').next().map(str::to_owned);
+    let all = MEASURES.iter().copied().flatten();
+    all.clone()
+        .find(|(name, _)| *name == measure)
+        .or_else(|| all.clone().find(|(name, _)| first(name) == first(measure)))
+        .map_or(Better::Neither, |(_, better)| *better)
+}
+
+/// The differences of all pairs of variants in all quantities, for notebooks. Those that are `stated` are corrected for all that are,
+/// as in text; and each for the pairs of its measure, since a notebook may state that one alone.
+pub fn differences(quantities: &[Quantity], stated: &Comparison) -> Vec<Contrast> {
+    let family = stated.family();
+    let names = stated.groups.iter().flat_map(|group| group.measures.iter().map(|m| (&*group.name, &*m.name)));
+    let names: BTreeSet<(&str, &str)> = names.collect();
+    let mut groups: Vec<Vec<&Quantity>> = Vec::new();
+    let mut known = BTreeMap::new();
+    for quantity in quantities {
+        let index = *known.entry((quantity.plain(), quantity.measure.as_str())).or_insert_with(|| {
+            groups.push(Vec::new());
+            groups.len() - 1
+        });
+        groups[index].push(quantity);
+    }
+    let of_group = |group: Vec<&Quantity>| {
+        let estimates: Vec<Estimate> = group.iter().map(|quantity| quantity.estimate()).collect();
+        let named: Vec<(&str, &Estimate)> =
+            group.iter().map(|quantity| quantity.variant.as_str()).zip(&estimates).collect();
+        let (subject, measure) = (group[0].plain(), group[0].measure.as_str());
+        let family = names.contains(&(subject, measure)).then_some(&family);
+        contrasts(subject, measure, group[0].unit, &named, family)
+    };
+    groups.into_iter().flat_map(of_group).collect()
+}
+
+/// Compares the variants by the most important measures (rate, delay, fairness, loss) for each subject of `quantities`:
+/// first the flows, then the links that are used most. The points of a sweep are compared one after the other.
+pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
+    let mut points: Vec<(&str, Vec<&Quantity>)> = Vec::new();
+    for quantity in quantities {
+        match points.iter_mut().find(|(point, _)| *point == quantity.point) {
+            Some((_, of_point)) => of_point.push(quantity),
+            None => points.push((&quantity.point, vec![quantity])),
+        }
+    }
+    let groups = points.iter().flat_map(|(_, quantities)| groups(quantities)).collect();
+    Comparison { title: title.to_owned(), groups }
+}
+
+/// The groups of the comparison of `quantities`.
+fn groups(quantities: &[&Quantity]) -> Vec<Group> {
+    let index = Index::new(quantities);
+    let mut groups: Vec<Group> = Vec::new();
+    for group in index.subjects().into_iter().map(|subject| index.group(subject)).filter(|group| !group.rows.is_empty())
+    {
+        // Subjects with the same measures are rows of one group.
+        match groups.last_mut() {
+            Some(last) if last.name.is_empty() && group.name.is_empty() && last.measures == group.measures => {
+                last.append(group);
+            }
+            _ => groups.push(group),
+        }
+    }
+    groups
+}
+
+/// Quantities by subject, variant and measure. Each measure of each row is looked up, so that a search would take a time that grows
+/// with the square of their number.
+struct Index<'a> {
+    quantities: &'a [&'a Quantity],
+    by_name: HashMap<(&'a str, &'a str, &'a str), &'a Quantity>,
+    /// The variants in the order of their first appearance.
+    variants: Vec<&'a str>,
+}
+
+impl<'a> Index<'a> {
+    fn new(quantities: &'a [&'a Quantity]) -> Self {
+        let mut index = Self { quantities, by_name: HashMap::new(), variants: Vec::new() };
+        for quantity in quantities.iter().copied() {
+            let variant = quantity.variant.as_str();
+            index.by_name.entry((quantity.plain(), variant, quantity.measure.as_str())).or_insert(quantity);
+            if !index.variants.contains(&variant) {
+                index.variants.push(variant);
+            }
+        }
+        index
+    }
+
+    /// The subjects to compare: first flows, then the links that are used most.
+    fn subjects(&self) -> Vec<&'a str> {
+        let mut subjects: Vec<&str> = Vec::new();
+        let mut of_variants: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+        let mut used: BTreeMap<&str, f64> = BTreeMap::new();
+        for quantity in self.quantities {
+            let subject = quantity.plain();
+            if !of_variants.contains_key(subject) {
+                subjects.push(subject);
+            }
+            of_variants.entry(subject).or_default().insert(&quantity.variant);
+            if quantity.measure == "utilisation" {
+                let most = used.entry(subject).or_insert(0.0);
+                *most = quantity.mean.max(*most);
+            }
+        }
+        let used = |subject: &str| used.get(subject).copied().unwrap_or(0.0);
+        let (mut links, mut chosen): (Vec<&str>, Vec<&str>) =
+            subjects.iter().partition(|name| name.starts_with("link "));
+        links.sort_by(|a, b| used(b).total_cmp(&used(a)));
+        // Those that all variants have come first: classes may differ between configurations where flows do not.
+        chosen.sort_by_key(|subject| of_variants.get(*subject).map_or(0, BTreeSet::len) < self.variants.len());
+        chosen.truncate(SUBJECTS);
+        chosen.extend(links.into_iter().take(LINKS));
+        chosen
+    }
+
+    /// The quantity of each variant.
+    fn cells(&self, subject: &str, measure: &str) -> Vec<Option<&'a Quantity>> {
+        self.variants.iter().map(|variant| self.by_name.get(&(subject, *variant, measure)).copied()).collect()
+    }
+
+    /// The group of a subject, with a row for each variant that has it.
+    fn group(&self, subject: &str) -> Group {
+        let mut group = Group { name: subject.to_owned(), ..Group::default() };
+        group.rows = self.variants.iter().map(|name| Row { name: (*name).to_owned(), cells: Vec::new() }).collect();
+        for alternatives in MEASURES {
+            let found = alternatives.iter().map(|(name, better)| (name, better, self.cells(subject, name)));
+            let Some((name, better, cells)) = found.into_iter().find(|(.., cells)| cells.iter().any(Option::is_some))
+            else {
+                continue;
+            };
+            let unit = cells.iter().flatten().next().map_or("", |quantity| quantity.unit);
+            group.measures.push(Measure::new(*name, unit, *better));
+            for (row, cell) in group.rows.iter_mut().zip(cells) {
+                row.cells.push(cell.map(Quantity::estimate));
+            }
+        }
+        group.rows.retain(|row| row.cells.iter().any(Option::is_some));
+        for quantity in self.quantities.iter().filter(|quantity| quantity.plain() == subject) {
+            let (name, is_named) = (quantity.measure.as_str(), |measure: &Measure| measure.name == quantity.measure);
+            if group.measures.iter().any(is_named) || group.others.iter().any(|(measure, _)| is_named(measure)) {
+                continue;
+            }
+            let cell = |row: &Row| self.by_name.get(&(subject, row.name.as_str(), name)).map(|found| found.estimate());
+            let cells: Vec<Option<Estimate>> = group.rows.iter().map(cell).collect();
+            group.others.push((Measure::new(name, quantity.unit, better(name)), cells));
+        }
+        // Without variants the row has the name of the subject.
+        if let [row] = group.rows.as_mut_slice()
+            && row.name.is_empty()
+        {
+            row.name = std::mem::take(&mut group.name);
+        }
+        group
+    }
+}
