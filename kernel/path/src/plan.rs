@@ -2,9 +2,7 @@
 
 use tidegate_config::discipline::outside::Outside;
 use tidegate_config::discipline::{Discipline, InKernel};
-use tidegate_config::shaper::{
-    Borrow, Class, Config, DataPath, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper,
-};
+use tidegate_config::shaper::{Borrow, Class, Config, DataPath, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper};
 use tidegate_config::suggest;
 use tidegate_core::elephants::{self, Measure};
 use tidegate_core::fbq::Ceilings;
@@ -69,10 +67,12 @@ impl Plan {
         let (options, classes) = match &config.root {
             Root::Shaper(shaper) if !is_token_bucket(config, shaper) => {
                 let classes = Classes::new(config, shaper, burst, &mut lack, &mut |text| notes.push(text));
-                let feeds_back = |class: &Class| class.feedback.is_some_and(|feedback| feedback.ecn == EcnFeedback::Mark);
+                let feeds_back =
+                    |class: &Class| class.feedback.is_some_and(|feedback| feedback.ecn == EcnFeedback::Mark);
                 let marks = |class: &Class| feeds_back(class) || class.l4s_step.is_some();
                 let marks = u64::from(shaper.classes.iter().any(marks));
-                let all = Options { kind: FBQ, limit_packets: PACKETS, limit_bytes: u64::MAX, marks, ..Options::default() };
+                let all =
+                    Options { kind: FBQ, limit_packets: PACKETS, limit_bytes: u64::MAX, marks, ..Options::default() };
                 (Some(all), Some(classes))
             }
             _ => (options(config, seed, &mut lack), None),

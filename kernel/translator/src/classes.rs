@@ -9,8 +9,8 @@ use tidegate_core::nested::Nested;
 use tidegate_core::random::Stream;
 use tidegate_core::step::Step;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
-use tidegate_kernel::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
 use tidegate_kernel::options::fbq_class_options::{FIFO_BYTES, FIFO_PACKETS};
+use tidegate_kernel::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
 use tidegate_kernel::options::{fbq_class_options, fbq_options, fbq_profile, fbq_promise};
 
 use super::equal::spread;
@@ -213,7 +213,8 @@ impl Classes {
         let (classes, profiles) = (self.classes.iter().map(class), self.profiles.iter().map(profile));
         let fbc = Fbc::new(params, classes.collect(), profiles.collect(), Instant::ZERO);
         let queues = (0..self.count()).map(|class| {
-            let limit = Limit { packets: self.fifo(class)?, bytes: Bytes::new(self.classes[class as usize][FIFO_BYTES]) };
+            let limit =
+                Limit { packets: self.fifo(class)?, bytes: Bytes::new(self.classes[class as usize][FIFO_BYTES]) };
             Some(Box::new(Fifo::new(limit)) as Box<dyn Qdisc<P>>)
         });
         Ok(Nested::new(fbc.map_err(|error| error.to_string())?, queues.collect()))

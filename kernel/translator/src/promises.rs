@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use tidegate_core::fbq::{Fbc, Slots, Terms};
-use tidegate_core::random::Stream;
 use tidegate_core::qdisc::DropReason;
+use tidegate_core::random::Stream;
 use tidegate_core::{ClassId, Event, Instant, Outlet, Packet, Rate};
 
 use super::classes::displace;

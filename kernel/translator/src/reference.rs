@@ -331,6 +331,13 @@ impl Reference {
             Deadline::Idle => IDLE,
         };
         let backlog = queue.backlog();
-        [result | outcome.crossed, outcome.drops * 2 + outcome.marks, outcome.which, deadline, backlog.packets, backlog.bytes.as_u64()]
+        [
+            result | outcome.crossed,
+            outcome.drops * 2 + outcome.marks,
+            outcome.which,
+            deadline,
+            backlog.packets,
+            backlog.bytes.as_u64(),
+        ]
     }
 }

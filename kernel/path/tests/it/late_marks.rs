@@ -11,11 +11,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_config::discipline::{self, Kind, Site};
 use tidegate_config::{Diagnostics, Source, record};
+use tidegate_core::step::Step;
 use tidegate_core::{
     AnyPacket, Backlog, Bytes, ClassId, Colour, Deadline, DropReason, Dscp, Ecn, Event, FlowKey, Instant, Outlet,
     Packet, Qdisc, Queued, Span, codel, drr, fq_codel, pie,
 };
-use tidegate_core::step::Step;
 use tidegate_sim::scenario::Scenario;
 
 /// A mark that was owed for longer is not given, as in `marks.h`.
