@@ -218,6 +218,38 @@ fn kept_and_missed_promises_and_no_demand_are_counted_apart() {
     assert!(classes[0].counts.promise().missed() >= 8, "{:?}", classes[0].counts.promise());
 }
 
+/// Kept and missed seconds of the first class after 20 seconds of `load`.
+fn promised(text: &str, load: &[(u16, u64)]) -> (u32, u32) {
+    let (mut engine, mut out, mut classes) = (engine(text), Log::default(), Vec::new());
+    for s in 1..=20 {
+        second(&mut engine, s * 1_000_000, load, &mut out);
+        classes.clear();
+        engine.class_rows(us((s + 1) * 1_000_000), 0, 1, &mut classes);
+    }
+    (classes[0].counts.promise().kept(), classes[0].counts.promise().missed())
+}
+
+/// A television that its rule holds at 0.8 of the 2 Mbit/s of its class leaves the rest to the others. With a second flow that
+/// nothing holds the class asks for what it is promised.
+#[test]
+fn a_class_that_waits_for_a_ceiling_misses_nothing() {
+    let text = "version = 1\n[[class]]\nname = \"house\"\nrate = \"2mbit\"\ndefault = true\nborrow = false\n\
+                [[class]]\nname = \"rest\"\nrate = \"8mbit\"\n\
+                [[rule]]\nclass = \"house\"\ndestination-port = 4\nat-most = \"800kbit\"\n";
+    assert_eq!(promised(text, &[(14, 4_000_000)]), (0, 0));
+    let (kept, missed) = promised(text, &[(14, 4_000_000), (7, 4_000_000)]);
+    assert!(kept >= 18 && missed == 0, "{kept} {missed}");
+}
+
+/// A packet of 1,000 B takes 8 kbit/s a second: whether one leaves within a second is chance.
+#[test]
+fn a_small_promise_is_judged_by_several_packets() {
+    let text = "version = 1\n[[class]]\nname = \"small\"\nrate = \"8kbit\"\ndefault = true\nborrow = false\n\
+                [[class]]\nname = \"rest\"\nrate = \"8mbit\"\n";
+    let (kept, missed) = promised(text, &[(14, 16_000)]);
+    assert!(kept >= 12 && missed == 0, "{kept} {missed}");
+}
+
 #[test]
 fn a_flood_of_flows_falls_out_and_is_counted() {
     let text = format!("{TWO}\n[statistics]\nflows = 64\nidle = \"2s\"\n");
