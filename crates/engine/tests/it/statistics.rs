@@ -250,6 +250,25 @@ fn a_small_promise_is_judged_by_several_packets() {
     assert!(kept >= 12 && missed == 0, "{kept} {missed}");
 }
 
+/// Its last packet was before the change: nothing but the change says where its rule stands now.
+#[test]
+fn a_silent_flow_keeps_its_rule_when_rules_move() {
+    let (mut engine, mut out) = (engine(TWO), Log::default());
+    engine.enqueue(us(0), 14, &meta(14, 1_000), &mut out);
+    engine.dequeue(us(0), &mut out);
+    let rule = "[[rule]]\nname = \"the calls\"";
+    let mut rule_of = |text: &str| {
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        engine.reconfigure(&config(text), &setup, us(1_000_000), &mut out).expect("valid");
+        let row = flows(&mut engine, us(1_000_000), 9)[0];
+        row.record.rule.map(|rule| engine.config().rules[rule as usize].label())
+    };
+    assert_eq!(rule_of(TWO).as_deref(), Some("the calls"));
+    let first = format!("[[rule]]\nname = \"first\"\nclass = \"rest\"\ndestination-port = 9\n{rule}");
+    assert_eq!(rule_of(&TWO.replace(rule, &first)).as_deref(), Some("the calls"));
+    assert_eq!(rule_of(&TWO.replace("the calls", "other calls")), None, "its rule is gone");
+}
+
 #[test]
 fn a_flood_of_flows_falls_out_and_is_counted() {
     let text = format!("{TWO}\n[statistics]\nflows = 64\nidle = \"2s\"\n");
