@@ -241,10 +241,10 @@ fn a_class_that_waits_for_a_ceiling_misses_nothing() {
     assert!(kept >= 18 && missed == 0, "{kept} {missed}");
 }
 
-/// A packet of 1,000 B takes 8 kbit/s a second: whether one leaves within a second is chance.
+/// A packet of 1,000 B takes 4 kbit/s two seconds: every other second is without one.
 #[test]
 fn a_small_promise_is_judged_by_several_packets() {
-    let text = "version = 1\n[[class]]\nname = \"small\"\nrate = \"8kbit\"\ndefault = true\nborrow = false\n\
+    let text = "version = 1\n[[class]]\nname = \"small\"\nrate = \"4kbit\"\ndefault = true\nborrow = false\n\
                 [[class]]\nname = \"rest\"\nrate = \"8mbit\"\n";
     let (kept, missed) = promised(text, &[(14, 16_000)]);
     assert!(kept >= 12 && missed == 0, "{kept} {missed}");
