@@ -154,8 +154,9 @@ impl Accounting {
         self.sent.count(packet.size);
         self.overhead.count(packet, &mut self.line);
         let index = self.classes.index(packet.class);
+        let held = self.detail != Detail::Off && tree.is_held(packet.class);
         let counts = self.classes.at(index);
-        counts.dequeued(packet.size);
+        counts.dequeued(packet.size, held);
         counts.marked += u64::from(change.congestion);
         counts.remarked += u64::from(change.dscp.is_some());
         let through = self.classes.of(packet.left_by);
@@ -194,7 +195,8 @@ impl Accounting {
     pub(crate) fn check_minimums(&mut self, now: Instant, packet: &QueuedPacket, tree: &Tree) {
         let index = self.classes.index(packet.class);
         if self.detail != Detail::Off && self.classes.at(index).promise_is_due(now) {
-            self.classes.at(index).check(now, tree.due_rate(ClassId(index as u32)));
+            let class = ClassId(index as u32);
+            self.classes.at(index).check(now, tree.due_rate(class), tree.is_held(class));
         }
         if let Some(flows) = &mut self.flows
             && flows.is_due(now, packet.record)

@@ -339,6 +339,13 @@ impl Record {
         rare.dropped_total.count(size);
     }
 
+    /// Gives the rule that it matched its number among the present ones. The rules of reservations have no place among `moved`.
+    pub fn renumber_rule(&mut self, moved: &[Option<u32>]) {
+        if let Some(rule) = self.rule.checked_sub(1).and_then(|rule| moved.get(rule as usize)) {
+            self.rule = rule.map_or(0, |rule| rule + 1);
+        }
+    }
+
     /// Whether it is time to check its minimum.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {

@@ -171,6 +171,14 @@ impl Flows {
         }
         (end < self.table.places()).then_some(end)
     }
+    /// Gives the rule of each record its new number, `None` where the rule is gone. Cost: linear in the records.
+    pub(crate) fn renumber_rules(&mut self, moved: &[Option<u32>]) {
+        for place in 0..self.table.places() {
+            if self.table.at(place).is_some() {
+                self.table.get_mut(place).renumber_rule(moved);
+            }
+        }
+    }
     /// The record of a flow.
     pub(crate) fn find(&self, key: u64) -> Option<FlowRecord> {
         self.table.find(key).map(|place| self.report(place))

@@ -82,8 +82,10 @@ impl Jitter {
 /// Counts the seconds in which a granted rate was delivered.
 ///
 /// *Law*: a second in which at least the promised rate was delivered is kept. A second in which less was delivered although
-/// the queue was never empty is missed. All others count as neither, because there was not enough to send.
-/// *Notes*: a second ends with the first packet or check after it; a longer one counts as its whole seconds. The amount due is
+/// there always was a packet to send is missed. All others count as neither, because there was not enough to send: the queue
+/// was empty for a time, or all that was queued waited for a ceiling that the configuration asks for.
+/// *Notes*: a second ends with the first packet or check after it; a longer one counts as its whole seconds. Where four full
+/// packets take the promised rate longer than a second, that time is judged as a whole. The amount due is
 /// reduced by 1 % and two of the largest packets, because a rate is not exact within a packet. If the promise changed within
 /// the second, the smaller rate is due.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -101,6 +103,11 @@ pub struct MinimumMeter {
 /// How often a minimum is checked.
 pub const CHECKED: Span = Span::from_secs(1);
 
+/// The fewest full packets that are due within what is judged: of fewer, it is chance on which side of its end one leaves.
+const FEWEST: u64 = 4;
+/// The size of a full packet, unless larger ones have left.
+const FULL: u32 = 1_500;
+
 impl MinimumMeter {
     /// A meter that was first checked at `now`, with `promised` and `waits`; `largest` is the size of the largest packet that
     /// had left by then.
@@ -110,29 +117,37 @@ impl MinimumMeter {
     /// Whether [`check`](Self::check) is due. It saves the look-up of the granted rate for each packet.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {
-        now.since(self.since) >= CHECKED
+        let elapsed = now.since(self.since);
+        elapsed >= CHECKED && self.is_enough(self.promised, elapsed)
     }
-    /// Checks the second that has passed. `promised` is the rate that is granted now; `waits`, whether a packet is queued.
+    /// Whether `promised` is enough for [`FEWEST`] packets in `elapsed`. Nothing is due of no rate.
+    fn is_enough(&self, promised: Rate, elapsed: Span) -> bool {
+        let fewest = FEWEST * u64::from(self.largest.max(FULL));
+        promised.is_zero() || promised.bytes_in_floor(elapsed).as_u64() >= fewest
+    }
+    /// Checks the second that has passed. `promised` is the rate that is granted now; `waits`, whether a packet is queued that no
+    /// ceiling holds.
     pub fn check(&mut self, now: Instant, promised: Rate, waits: bool) {
         if !self.is_due(now) {
             return;
         }
         let elapsed = now.since(self.since);
         if self.begun {
-            let due = self.promised.min(promised).bytes_in_floor(elapsed).as_u64();
+            let promised = self.promised.min(promised);
+            let due = promised.bytes_in_floor(elapsed).as_u64();
             let seconds = (elapsed.as_nanos() / CHECKED.as_nanos()).min(u64::from(u32::MAX)) as u32;
             let slack = due / 100 + 2 * u64::from(self.largest);
-            if due == 0 {
-                // The rate was not promised for the whole second.
+            if due == 0 || !self.is_enough(promised, elapsed) {
+                // The rate was not promised for the whole second, or it was so little that this says nothing.
             } else if self.delivered + slack >= due && self.delivered > 0 {
                 self.kept = self.kept.saturating_add(seconds);
-            } else if !self.emptied {
+            } else if waits && !self.emptied {
                 self.missed = self.missed.saturating_add(seconds);
             }
         }
         *self = Self { since: now, delivered: 0, emptied: !waits, begun: true, promised, ..*self };
     }
-    /// Counts a departure; `waits` is whether a packet is still queued.
+    /// Counts a departure; `waits` is whether a packet is still queued that no ceiling holds.
     #[inline]
     pub fn delivered(&mut self, size: Bytes, waits: bool) {
         self.delivered_all(1, size, waits);

@@ -72,21 +72,28 @@ impl Meter {
         &self.counts
     }
     /// Goes on with the rules of `next`, which has counted nothing yet. Of rules that are alike, the first one continues the first.
-    pub fn continue_as(&mut self, mut next: Self) {
+    /// Returns the new number of each rule, `None` of one that is gone; or nothing if all keep theirs.
+    pub fn continue_as(&mut self, mut next: Self) -> Option<Vec<Option<u32>>> {
         next.left = self.take();
+        let mut moved = None;
         if next.keys == self.keys {
             next.counts = std::mem::take(&mut self.counts);
         } else {
-            let mut known: HashMap<&Key, VecDeque<Account>> = HashMap::new();
-            self.keys.iter().zip(&self.counts).for_each(|(key, count)| known.entry(key).or_default().push_back(*count));
-            for (key, count) in next.keys.iter().zip(&mut next.counts) {
-                *count = known.get_mut(key).and_then(VecDeque::pop_front).unwrap_or_default();
+            let mut known: HashMap<&Key, VecDeque<usize>> = HashMap::new();
+            self.keys.iter().zip(0..).for_each(|(key, rule)| known.entry(key).or_default().push_back(rule));
+            let mut to = vec![None; self.keys.len()];
+            for (number, (key, count)) in (0..).zip(next.keys.iter().zip(&mut next.counts)) {
+                if let Some(rule) = known.get_mut(key).and_then(VecDeque::pop_front) {
+                    (*count, to[rule]) = (self.counts[rule], Some(number));
+                }
             }
+            moved = Some(to);
         }
         for (rule, taken) in &mut next.quotas {
             *taken = next.counts[*rule as usize].bytes.as_u64();
         }
         *self = next;
+        moved
     }
     /// Returns what rules with a quota have counted since the last call.
     pub fn take(&mut self) -> Vec<(Key, u64)> {
@@ -316,12 +323,12 @@ mod tests {
         meter.count(None, Bytes::new(1_000));
         assert_eq!(counts(&meter), [(1, 100), (2, 42), (1, 7), (1, 9)], "no rule has number 4");
         // The same rules, as where a quota is used up.
-        meter.continue_as(Meter::new(&old));
+        assert_eq!(meter.continue_as(Meter::new(&old)), None);
         assert_eq!(counts(&meter), [(1, 100), (2, 42), (1, 7), (1, 9)]);
         let new = config(
             &(rule("port = 3") + &rule("port = 9") + &rule("port = 2\nquota = \"5kB/day\"") + &rule("port = 3")),
         );
-        meter.continue_as(Meter::new(&new));
+        assert_eq!(meter.continue_as(Meter::new(&new)), Some(vec![None, Some(2), Some(0), Some(3)]));
         meter.count(Some(2), Bytes::new(8));
         assert_eq!(counts(&meter), [(1, 7), (0, 0), (3, 50), (1, 9)]);
         // The ledger has each byte once.

@@ -116,6 +116,11 @@ impl Tree {
         }
         self.class_rate(class).unwrap_or(Rate::ZERO)
     }
+    /// Whether all that waits in `class` waits for a ceiling.
+    #[inline]
+    pub(crate) fn is_held(&self, class: ClassId) -> bool {
+        self.shaper().is_some_and(|shaper| shaper.held_by(class).is_some())
+    }
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {

@@ -42,10 +42,11 @@ impl ClassCounts {
         self.accounts.enqueued.count(size);
         self.backlog.add(size);
     }
-    pub(crate) fn dequeued(&mut self, size: Bytes) {
+    /// Counts a departure; `held` is whether what is left waits for ceilings only.
+    pub(crate) fn dequeued(&mut self, size: Bytes, held: bool) {
         self.accounts.dequeued.count(size);
         self.backlog.remove(size);
-        self.promise.delivered(size, !self.backlog.is_empty());
+        self.promise.delivered(size, !held && !self.backlog.is_empty());
     }
     pub(crate) fn sent(&mut self, size: Bytes) {
         self.through.count(size);
@@ -55,11 +56,12 @@ impl ClassCounts {
         self.waited.record(waited);
         self.rate.count(now, size);
     }
-    /// Adds the departures of an offloaded class since the last reading: `new` packets, which waited as `totals` has it.
-    pub(crate) fn add_offloaded(&mut self, now: Instant, new: Account, totals: &Totals) {
+    /// Adds the departures of an offloaded class since the last reading, at which it waited for ceilings only if it was `held`:
+    /// `new` packets, which waited as `totals` has it.
+    pub(crate) fn add_offloaded(&mut self, now: Instant, new: Account, totals: &Totals, held: bool) {
         self.rate.count(now, new.bytes);
         let emptied = std::mem::replace(&mut self.emptied, totals.emptied) != totals.emptied;
-        self.promise.delivered_all(new.packets, new.bytes, !emptied);
+        self.promise.delivered_all(new.packets, new.bytes, !emptied && !held);
         let mut last = totals.longest > self.waited.longest();
         for &(waited, times) in totals.waits.iter().rev().filter(|(_, times)| *times > 0) {
             // The longest is known exactly: it is the last of those that waited longest.
@@ -86,8 +88,9 @@ impl ClassCounts {
     pub(crate) fn promise_is_due(&self, now: Instant) -> bool {
         self.promise.is_due(now)
     }
-    pub(crate) fn check(&mut self, now: Instant, promised: Rate) {
-        self.promise.check(now, promised, !self.backlog.is_empty());
+    /// Checks the promised rate; `held` is whether what is queued waits for ceilings only.
+    pub(crate) fn check(&mut self, now: Instant, promised: Rate, held: bool) {
+        self.promise.check(now, promised, !held && !self.backlog.is_empty());
     }
     /// Adds the counts of the same class in another engine. The jitter is the larger one.
     pub(crate) fn add(&mut self, other: &Self, now: Instant) {

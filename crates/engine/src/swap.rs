@@ -195,7 +195,10 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.setup = setup;
         self.told = ToldFlows::succeed(self.told.take(), &self.config);
         self.account.overhead = LineOverhead::of(&self.config);
-        self.account.rules.continue_as(counts);
+        let moved = self.account.rules.continue_as(counts);
+        if same_statistics && let Some((flows, moved)) = self.account.flows.as_mut().zip(moved) {
+            flows.renumber_rules(&moved);
+        }
         if !same_statistics {
             self.account.detail = self.config.statistics.detail;
             self.account.flows = flows;

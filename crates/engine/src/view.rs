@@ -124,7 +124,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             let rate = self.tree.due_rate(ClassId(class));
             let counts = self.account.classes.at(class as usize);
             if self.account.detail != Detail::Off && counts.promise_is_due(now) {
-                counts.check(now, rate);
+                counts.check(now, rate, view.is_some_and(|view| view.held_by.is_some()));
             }
             rows.push(ClassRow { class: ClassId(class), view, counts: counts.clone() });
         }

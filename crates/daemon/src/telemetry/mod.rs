@@ -2,6 +2,7 @@
 //! page, and the program that is run on events.
 
 mod answers;
+mod ceilings;
 mod connections;
 pub(crate) mod explain;
 pub mod history;

@@ -22,6 +22,7 @@ use tidegate_metrics::Delays;
 use tidegate_units::{Bytes, Rate, Span};
 
 use super::answers::Answers;
+use super::ceilings;
 use super::history::{History, Point, encode};
 use super::hosts::Hosts;
 use super::notes::Notes;
@@ -256,7 +257,7 @@ impl Observer {
         second: bool,
         points: &mut Vec<(String, String, Point)>,
     ) -> Result<DirectionObservation, Refusal> {
-        let classes = self.read_classes(direction, second, points)?;
+        let mut classes = self.read_classes(direction, second, points)?;
         let read = || {
             |engine: &mut LiveEngine, _| {
                 let rules: Vec<Account> = engine.rule_counts().iter().take(Observation::MOST_RULES).copied().collect();
@@ -285,6 +286,7 @@ impl Observer {
         }
         let names: Vec<String> = classes.iter().map(|class| class.name.clone()).collect();
         let flows = if with_flows { self.read_flows(direction, &names)? } else { Vec::new() };
+        ceilings::hold_classes(&mut classes, &flows);
         let counts = direction.counts()?;
         Ok(DirectionObservation {
             name: direction.name.clone(),
@@ -425,7 +427,7 @@ impl Observer {
     }
 
     fn read_flows(&mut self, direction: &ShapedDirection, names: &[String]) -> Result<Vec<FlowObservation>, Refusal> {
-        let mut flows: HashMap<u64, FlowObservation> = HashMap::new();
+        let mut flows: HashMap<u64, (Option<u32>, FlowObservation)> = HashMap::new();
         for shard in direction.shards() {
             let mut from = Some(0);
             while let Some(place) = from {
@@ -438,11 +440,14 @@ impl Observer {
                     (page, next, now)
                 })?;
                 // A flow that ended and began again between two steps is there twice: the last one is kept.
-                flows.extend(page.iter().map(|row| (row.key, reading::flow(row, now, names, &direction.config))));
+                let of = |row: &FlowRow| (row.record.rule, reading::flow(row, now, names, &direction.config));
+                flows.extend(page.iter().map(|row| (row.key, of(row))));
                 self.flows = page;
             }
         }
-        Ok(flows.into_values().collect())
+        let mut flows: Vec<_> = flows.into_values().collect();
+        ceilings::hold_flows(&direction.config, &mut flows);
+        Ok(flows.into_iter().map(|(_, flow)| flow).collect())
     }
 }
 

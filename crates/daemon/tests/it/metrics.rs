@@ -170,11 +170,11 @@ fn what_is_written_is_strictly_openmetrics() {
     assert_eq!((held("host-at-most"), held("at-most")), (1.0, 0.0));
     let ceiling = of("tidegate_class_ceiling_bytes_per_second");
     assert_eq!(value(ceiling, &[calls[0], calls[1], ("ceiling", "host-at-most")]), 5e5);
-    let allowance = [("direction", "up"), ("rule", "2"), ("label", "allowance"), ("period", "day")];
+    let allowance = [("direction", "up"), ("rule", "allowance"), ("class", "calls"), ("period", "day")];
     assert_eq!(value(of("tidegate_quota_bytes"), &allowance), 100_000.0);
     assert_eq!(value(of("tidegate_quota_used_bytes"), &allowance), 90_000.0);
     assert_eq!(value(of("tidegate_quota_resets_timestamp_seconds"), &allowance), 1_795_824_000.0);
-    assert_eq!(value(of("tidegate_rule_in_force"), &[("rule", "3"), ("label", "office")]), 1.0);
+    assert_eq!(value(of("tidegate_rule_in_force"), &[("direction", "up"), ("rule", "office")]), 1.0);
     let promise = of("tidegate_class_promise_seconds");
     assert_eq!(value(promise, &[calls[0], calls[1], ("outcome", "missed")]), 2.0);
     assert_eq!(value(promise, &[calls[0], calls[1], ("outcome", "kept")]), 17.0);
@@ -192,11 +192,11 @@ fn what_is_written_is_strictly_openmetrics() {
 }
 
 #[test]
-fn a_rule_has_a_series_by_its_name_or_number() {
+fn a_rule_has_a_series_by_its_name_or_conditions() {
     let families = parse(&text(observation())).unwrap();
     let of =
         |name: &str, rule: &str| value(&families[name], &[("direction", "up"), ("rule", rule), ("class", "calls")]);
-    assert_eq!((of("tidegate_rule_packets", "1"), of("tidegate_rule_bytes", "1")), (7.0, 70.0));
+    assert_eq!((of("tidegate_rule_packets", "port 1"), of("tidegate_rule_bytes", "port 1")), (7.0, 70.0));
     assert_eq!((of("tidegate_rule_packets", "allowance"), of("tidegate_rule_bytes", "allowance")), (100.0, 1_000.0));
     assert_eq!(families["tidegate_rule_bytes"].kind, "counter");
     // Rules may have the same name.
@@ -204,6 +204,42 @@ fn a_rule_has_a_series_by_its_name_or_number() {
     twice.directions[0].rules.push(rule(3, Some("allowance"), 1));
     let families = parse(&text(twice)).unwrap();
     assert_eq!(value(&families["tidegate_rule_packets"], &[("rule", "allowance")]), 101.0);
+}
+
+/// A rule that is put first takes no series from the others, and a quota has the labels of what its rule matches.
+#[test]
+fn series_of_rules_stay_when_rules_move() {
+    let keys = |observation: Observation, name: &str| -> Vec<Vec<String>> {
+        let families = parse(&text(observation)).unwrap();
+        let labels = |sample: &Sample| ["direction", "rule", "class"].map(|key| sample.labels[key].clone()).to_vec();
+        families[name].samples.iter().map(labels).collect()
+    };
+    let mut moved = observation();
+    let up = &mut moved.directions[0];
+    up.rules.iter_mut().for_each(|rule| rule.rule += 1);
+    up.quotas.iter_mut().for_each(|quota| quota.rule += 1);
+    for name in ["tidegate_rule_packets", "tidegate_quota_used_bytes"] {
+        assert_eq!(keys(moved.clone(), name), keys(observation(), name));
+    }
+    let counted = keys(observation(), "tidegate_rule_packets");
+    assert!(keys(observation(), "tidegate_quota_used_bytes").iter().all(|quota| counted.contains(quota)));
+}
+
+/// One device may have a quota of a fast class and then one of a slow class; conditions that are cut may begin alike.
+#[test]
+fn quotas_of_the_same_conditions_are_series_of_their_own() {
+    let mut same = observation();
+    let up = &mut same.directions[0];
+    for number in [3, 4] {
+        let quota = QuotaStatus { rule: number, count: format!("c{number}"), ..up.quotas[0].clone() };
+        up.rules.push(RuleObservation { class: "rest".into(), ..rule(number, Some("allowance"), 1) });
+        up.quotas.push(quota);
+    }
+    let families = parse(&text(same)).unwrap();
+    let used = &families["tidegate_quota_used_bytes"];
+    assert_eq!(value(used, &[("rule", "allowance"), ("class", "calls")]), 90_000.0);
+    assert_eq!(value(used, &[("rule", "allowance"), ("class", "rest")]), 90_000.0);
+    assert_eq!(value(used, &[("rule", "allowance (rule 4)"), ("class", "rest")]), 90_000.0);
 }
 
 /// An alert about a quota that both directions use up comes once.
@@ -217,8 +253,8 @@ fn a_quota_of_both_directions_is_one_series() {
     let families = parse(&text(shared)).unwrap();
     let used = &families["tidegate_quota_used_bytes"];
     assert_eq!(used.samples.len(), 2);
-    assert_eq!(value(used, &[("direction", "both"), ("rule", "2"), ("label", "allowance")]), 90_000.0);
-    assert_eq!(value(used, &[("direction", "down"), ("rule", "1"), ("label", "other")]), 90_000.0);
+    assert_eq!(value(used, &[("direction", "both"), ("rule", "allowance")]), 90_000.0);
+    assert_eq!(value(used, &[("direction", "down"), ("rule", "other")]), 90_000.0);
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl Totals {
 impl<H: Copy + Send + 'static> Engine<H> {
     /// Sets the counters of `classes` to a reading at `now`, and those of all packets to `all`.
     pub(crate) fn set_totals(&mut self, now: Instant, classes: &[(ClassId, Totals)], all: &Totals) {
-        let account = &mut self.account;
+        let (account, registry) = (&mut self.account, &self.admit.registry);
         for (class, totals) in classes {
             let counts = account.classes.of(*class);
             let new = Account {
@@ -68,7 +68,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             counts.through = totals.sent;
             (counts.moved_in, counts.moved_out) = (totals.moved_in, totals.moved_out);
             counts.backlog = totals.backlog;
-            counts.add_offloaded(now, new, totals);
+            counts.add_offloaded(now, new, totals, registry.offloaded_class_held(*class).is_some());
         }
         account.arrivals = all.arrived.packets;
         account.sent = all.sent;

@@ -275,6 +275,28 @@ mod tests {
         assert_eq!(held(&[flow(6, None)]), (None, None));
     }
 
+    /// 4 of the promised 8 Mbit/s: the class was held in the first of these seconds, and not in the second.
+    #[test]
+    fn an_offloaded_class_that_a_ceiling_holds_misses_nothing() {
+        let mut engine = engine();
+        let backlog = Backlog { packets: 50, bytes: Bytes::new(50_000) };
+        let mut missed = 0;
+        for (second, held_by) in (1..).zip([Some(HeldBy::Rule), Some(HeldBy::Rule), None, None]) {
+            let now = Instant::ZERO + Span::from_secs(second);
+            let account = |packets| Account { packets, bytes: Bytes::new(packets * 1_000) };
+            let (sent, arrived) = (account(second * 500), account(second * 500 + 50));
+            let all = Totals { arrived, sent, backlog, ..Totals::default() };
+            engine.set_totals(now, &[(ClassId(0), all.clone())], &all);
+            let queued = OffloadedFlow { held_by, backlog, ..flow(6, None) };
+            engine.set_flows(now, &[queued], &[], true, &mut Noted::default());
+            let mut rows = Vec::new();
+            engine.class_rows(now, 0, 1, &mut rows);
+            missed = rows[0].counts.promise().missed();
+            assert_eq!(missed, u32::from(second == 4), "second {second}");
+        }
+        assert_eq!(missed, 1);
+    }
+
     #[test]
     fn offloaded_flows_are_promised_and_watched() {
         let mut engine = engine();

@@ -218,6 +218,57 @@ fn kept_and_missed_promises_and_no_demand_are_counted_apart() {
     assert!(classes[0].counts.promise().missed() >= 8, "{:?}", classes[0].counts.promise());
 }
 
+/// Kept and missed seconds of the first class after 20 seconds of `load`.
+fn promised(text: &str, load: &[(u16, u64)]) -> (u32, u32) {
+    let (mut engine, mut out, mut classes) = (engine(text), Log::default(), Vec::new());
+    for s in 1..=20 {
+        second(&mut engine, s * 1_000_000, load, &mut out);
+        classes.clear();
+        engine.class_rows(us((s + 1) * 1_000_000), 0, 1, &mut classes);
+    }
+    (classes[0].counts.promise().kept(), classes[0].counts.promise().missed())
+}
+
+/// A television that its rule holds at 0.8 of the 2 Mbit/s of its class leaves the rest to the others. With a second flow that
+/// nothing holds the class asks for what it is promised.
+#[test]
+fn a_class_that_waits_for_a_ceiling_misses_nothing() {
+    let text = "version = 1\n[[class]]\nname = \"house\"\nrate = \"2mbit\"\ndefault = true\nborrow = false\n\
+                [[class]]\nname = \"rest\"\nrate = \"8mbit\"\n\
+                [[rule]]\nclass = \"house\"\ndestination-port = 4\nat-most = \"800kbit\"\n";
+    assert_eq!(promised(text, &[(14, 4_000_000)]), (0, 0));
+    let (kept, missed) = promised(text, &[(14, 4_000_000), (7, 4_000_000)]);
+    assert!(kept >= 18 && missed == 0, "{kept} {missed}");
+}
+
+/// A packet of 1,000 B takes 4 kbit/s two seconds: every other second is without one.
+#[test]
+fn a_small_promise_is_judged_by_several_packets() {
+    let text = "version = 1\n[[class]]\nname = \"small\"\nrate = \"4kbit\"\ndefault = true\nborrow = false\n\
+                [[class]]\nname = \"rest\"\nrate = \"8mbit\"\n";
+    let (kept, missed) = promised(text, &[(14, 16_000)]);
+    assert!(kept >= 12 && missed == 0, "{kept} {missed}");
+}
+
+/// Its last packet was before the change: nothing but the change says where its rule stands now.
+#[test]
+fn a_silent_flow_keeps_its_rule_when_rules_move() {
+    let (mut engine, mut out) = (engine(TWO), Log::default());
+    engine.enqueue(us(0), 14, &meta(14, 1_000), &mut out);
+    engine.dequeue(us(0), &mut out);
+    let rule = "[[rule]]\nname = \"the calls\"";
+    let mut rule_of = |text: &str| {
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        engine.reconfigure(&config(text), &setup, us(1_000_000), &mut out).expect("valid");
+        let row = flows(&mut engine, us(1_000_000), 9)[0];
+        row.record.rule.map(|rule| engine.config().rules[rule as usize].label())
+    };
+    assert_eq!(rule_of(TWO).as_deref(), Some("the calls"));
+    let first = format!("[[rule]]\nname = \"first\"\nclass = \"rest\"\ndestination-port = 9\n{rule}");
+    assert_eq!(rule_of(&TWO.replace(rule, &first)).as_deref(), Some("the calls"));
+    assert_eq!(rule_of(&TWO.replace("the calls", "other calls")), None, "its rule is gone");
+}
+
 #[test]
 fn a_flood_of_flows_falls_out_and_is_counted() {
     let text = format!("{TWO}\n[statistics]\nflows = 64\nidle = \"2s\"\n");

@@ -445,6 +445,12 @@ impl<P: Packet> Fbc<P> {
         self.classes.get(class.0).map(|of| self.class_view(of, self.unpromised(class)))
     }
 
+    /// The ceiling that all packets of a class waited for when a packet last arrived or left, as in [`ClassView::held_by`].
+    #[inline]
+    pub fn held_by(&self, class: ClassId) -> Option<HeldBy> {
+        self.class_held_by(self.classes.get(class.0)?)
+    }
+
     /// The levels of the buckets for packets of class `id` at `now`.
     pub fn levels(&self, now: Instant, id: ClassId) -> Option<Levels> {
         let class = self.classes.get(id.0)?;
@@ -525,8 +531,12 @@ impl<P: Packet> Fbc<P> {
         }
     }
 
+    fn class_held_by(&self, class: &Class) -> Option<HeldBy> {
+        let next = class.candidate.filter(|candidate| candidate.ready > self.now)?;
+        class.held_by(&self.flows[next.flow], self.now)
+    }
+
     fn class_view(&self, class: &Class, unpromised: Rate) -> ClassView {
-        let next = class.candidate.filter(|candidate| candidate.ready > self.now);
         ClassView {
             rate: class.params.rate,
             flows: class.shares.flows(),
@@ -535,7 +545,7 @@ impl<P: Packet> Fbc<P> {
             away: class.away.len(),
             backlog: class.backlog,
             borrowed: class.borrowed,
-            held_by: next.and_then(|candidate| class.held_by(&self.flows[candidate.flow], self.now)),
+            held_by: self.class_held_by(class),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use tidegate_control::calls::{Observation, QuotaStatus, RuleObservation};
 
 use super::{Family, Labels};
+use crate::audit::short;
 
 /// The label of a quota that both directions share.
 const BOTH: &str = "both";
@@ -14,13 +15,18 @@ fn labels<'a>([direction, rule, class]: [&'a str; 3]) -> Labels<'a> {
     vec![("direction", direction), ("rule", rule), ("class", class)]
 }
 
-/// What each rule has matched. A rule with a name is known by it wherever it stands in the file.
+/// Names a rule, wherever it stands in the file and in all metrics: its name, or else its conditions, as in
+/// [`RuleObservation::label`].
+fn named(label: &str) -> String {
+    short(label)
+}
+
+/// What each rule has matched.
 fn matched(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let rules: Vec<_> = observation
         .directions
         .iter()
-        .flat_map(|direction| direction.rules.iter().map(move |rule| (direction, rule)))
-        .map(|(direction, rule)| (direction, rule.name.clone().unwrap_or_else(|| rule.rule.to_string()), rule))
+        .flat_map(|direction| direction.rules.iter().map(move |rule| (direction, named(&rule.label), rule)))
         .collect();
     // A name is one series, also where several rules have it.
     let mut series: BTreeMap<[&str; 3], (u64, u64)> = BTreeMap::new();
@@ -32,30 +38,54 @@ fn matched(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         series.iter().map(|(key, (packets, _))| (labels(*key), *packets)),
         series.iter().map(|(key, (_, bytes))| (labels(*key), *bytes)),
     );
-    to.counters("rule_packets", "Packets that the rule matched, by its name, or else its number", packets)?;
-    to.counters("rule_bytes", "Bytes that the rule matched, by its name, or else its number", bytes)
+    to.counters("rule_packets", "Packets that the rule matched, by its name, or else its conditions", packets)?;
+    to.counters("rule_bytes", "Bytes that the rule matched, by its name, or else its conditions", bytes)
+}
+
+/// A count of a quota, with the labels that it has in common with what its rule matches.
+struct OfQuota<'a> {
+    direction: &'a str,
+    rule: String,
+    class: &'a str,
+    quota: &'a QuotaStatus,
+}
+
+/// The counts of quotas, each once, so that nothing is told twice of one that both directions share.
+fn quotas(observation: &Observation) -> Vec<OfQuota<'_>> {
+    let all = || observation.directions.iter().flat_map(|one| one.quotas.iter().map(move |quota| (one, quota)));
+    let mut quotas: Vec<OfQuota<'_>> = Vec::new();
+    for (direction, quota) in all() {
+        let is_same = |other: &QuotaStatus| !quota.count.is_empty() && other.count == quota.count;
+        if quotas.iter().any(|other| is_same(other.quota)) {
+            continue;
+        }
+        let is_shared = all().any(|(other, status)| other.name != direction.name && is_same(status));
+        let class = direction.rules.iter().find(|rule| rule.rule == quota.rule).map_or("", |rule| &rule.class);
+        let mut one = OfQuota {
+            direction: if is_shared { BOTH } else { &direction.name },
+            rule: named(&quota.label),
+            class,
+            quota,
+        };
+        let key = |one: &OfQuota<'_>| (one.direction.to_owned(), one.rule.clone(), one.class.to_owned());
+        let is_taken = |other: &OfQuota<'_>| other.quota.period == quota.period && key(other) == key(&one);
+        // Of long conditions only the beginning is a label.
+        if quotas.iter().any(is_taken) {
+            one.rule = format!("{} (rule {})", one.rule, quota.rule);
+        }
+        quotas.push(one);
+    }
+    quotas
 }
 
 /// The rules, and those that hold for a part of the time only: by their times, or until a quota is used up.
 pub(super) fn rules(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     matched(to, observation)?;
-    let numbered = |rule: u32| rule.to_string();
-    // One series for each count, so that nothing is told twice of one that both directions share.
-    let of_quotas = || observation.directions.iter().flat_map(|one| one.quotas.iter().map(move |quota| (one, quota)));
-    let mut quotas: Vec<(&str, String, &QuotaStatus)> = Vec::new();
-    for (direction, quota) in of_quotas() {
-        let is_same = |other: &QuotaStatus| !quota.count.is_empty() && other.count == quota.count;
-        if quotas.iter().any(|(.., other)| is_same(other)) {
-            continue;
-        }
-        let is_shared = of_quotas().any(|(other, status)| other.name != direction.name && is_same(status));
-        let direction = if is_shared { BOTH } else { &direction.name };
-        quotas.push((direction, numbered(quota.rule), quota));
-    }
+    let quotas = quotas(observation);
     let each = |value: fn(&QuotaStatus) -> Option<f64>| {
-        quotas.iter().filter_map(move |(direction, rule, quota)| {
-            let labels: Labels<'_> =
-                vec![("direction", direction), ("rule", rule), ("label", &quota.label), ("period", &quota.period)];
+        quotas.iter().filter_map(move |OfQuota { direction, rule, class, quota }| {
+            let mut labels = labels([direction, rule, class]);
+            labels.push(("period", &quota.period));
             Some((labels, value(quota)?))
         })
     };
@@ -70,17 +100,19 @@ pub(super) fn rules(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::
         "When the quota begins anew, in seconds since 1970",
         each(|quota| quota.next_s.map(|seconds| seconds as f64)),
     )?;
-    let times: Vec<_> = observation
-        .directions
-        .iter()
-        .flat_map(|direction| direction.times.iter().map(move |timed| (direction, numbered(timed.rule), timed)))
-        .collect();
+    // Of several rules of a name any may hold.
+    let mut times: BTreeMap<(&str, String), bool> = BTreeMap::new();
+    for direction in &observation.directions {
+        for timed in &direction.times {
+            *times.entry((&direction.name, named(&timed.label))).or_default() |= timed.holds;
+        }
+    }
     to.gauges(
         "rule_in_force",
         "Whether it is the time of a rule that has `when` (1), or not (0)",
-        times.iter().map(|(direction, rule, timed)| {
-            let labels: Labels<'_> = vec![("direction", &direction.name), ("rule", rule), ("label", &timed.label)];
-            (labels, f64::from(u8::from(timed.holds)))
+        times.iter().map(|((direction, rule), holds)| {
+            let labels: Labels<'_> = vec![("direction", direction), ("rule", rule)];
+            (labels, f64::from(u8::from(*holds)))
         }),
     )
 }
