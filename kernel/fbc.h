@@ -605,13 +605,14 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	return slot;
 }
 
-/* The end of a call in which a packet arrives, or of twin_fbq_dequeue. */
+/* The end of a call in which a packet arrives, or of twin_fbq_dequeue. Where another packet follows the one that left, the call goes on. */
 TWIN_INLINE void twin_fbq_finish(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held)
 {
 	if (fbq->touched == TWIN_FBQ_NOTHING)
 		return;
 	twin_fbq_tidy(options, fbq, held, fbq->touched);
-	twin_fbq_settle(options, fbq);
+	if (fbq->departed == 0)
+		twin_fbq_settle(options, fbq);
 }
 
 /* When dequeue is to be called next: U64_MAX for never. */

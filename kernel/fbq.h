@@ -20,7 +20,7 @@
 /* Classes that no longer wait for a ceiling with one call, at most. */
 #define TWIN_FBQ_RELEASES 2
 /* Flows that end in one call, at most. */
-#define TWIN_FBQ_ENDED 4
+#define TWIN_FBQ_ENDED 8
 /* The profile of the flow of a class with one queue: that of no rule. */
 #define TWIN_FBQ_NO_PROFILE 0xffff
 

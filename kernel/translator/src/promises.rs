@@ -108,8 +108,8 @@ impl Promises {
     }
 
     /// Another promise in the place of one.
-    pub fn change<P: Packet>(&mut self, fbc: &mut Fbc<P>, [_, now, at, minimum, flows, number]: Operation) {
-        let (now, place) = (Instant::from_nanos(now), at as u32 as usize);
+    pub fn change<P: Packet>(&mut self, fbc: &mut Fbc<P>, now: Instant, [_, _, at, minimum, flows, number]: Operation) {
+        let place = at as u32 as usize;
         self.conditions += 1;
         if self.places.get(&place).is_some_and(|promise| promise.number == number) {
             return;

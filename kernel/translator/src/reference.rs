@@ -312,7 +312,7 @@ impl Reference {
             }
             PROMISE => {
                 if let Queue::Fbq(queue, promises) = &mut self.queue {
-                    promises.change(queue.fbc_mut(), operation);
+                    promises.change(queue.fbc_mut(), now, operation);
                 }
             }
             _ => match &mut self.queue {
