@@ -56,13 +56,48 @@ impl Document {
     pub fn edited(&self, edits: &[Edit]) -> Result<Self, String> {
         let mut new = self.clone();
         for edit in edits {
-            match edit {
-                Edit::Set { section, name, key, value } => new.set(section, name.as_deref(), key, value)?,
-                Edit::Add { section, values } => new.add(section, values)?,
-                Edit::Remove { section, name } => new.remove(section, name)?,
+            new.apply(edit)?;
+        }
+        new.check_removed(edits)?;
+        Ok(new)
+    }
+
+    fn apply(&mut self, edit: &Edit) -> Result<(), String> {
+        match edit {
+            Edit::Set { section, name, key, value } => self.set(section, name.as_deref(), key, value),
+            Edit::Add { section, values } => self.add(section, values),
+            Edit::Remove { section, name } => self.remove(section, name),
+        }
+    }
+
+    /// Fails where rules still lead to a class that one of `edits` has removed, and names them.
+    fn check_removed(&self, edits: &[Edit]) -> Result<(), String> {
+        let removed = edits.iter().filter_map(|edit| match edit {
+            Edit::Remove { section, name } if section == "class" => Some(name.as_str()),
+            _ => None,
+        });
+        let root = self.0.as_table();
+        for class in removed.filter(|class| find(root, "class", Some(class)).is_err()) {
+            let Ok(rules) = list(root, "rule") else { continue };
+            let uses = |node: &Option<Node<'_>>| node.and_then(|node| node.get("class")?.as_str()) == Some(class);
+            let nodes = rules.nodes();
+            let places = nodes.iter().enumerate().filter(|(_, node)| uses(node)).map(|(at, _)| (at + 1).to_string());
+            match &places.collect::<Vec<_>>()[..] {
+                [] => {}
+                [one] => {
+                    return Err(format!(
+                        "rule {one} still uses the class `{class}`; remove it, or set its class, first"
+                    ));
+                }
+                [all @ .., last] => {
+                    let all = all.join(", ");
+                    return Err(format!(
+                        "rules {all} and {last} still use the class `{class}`; remove them, or set their class, first"
+                    ));
+                }
             }
         }
-        Ok(new)
+        Ok(())
     }
 
     /// The numbers, from 1, that the rules added by `edits` have after all of them, in the order of the edits.
@@ -86,7 +121,7 @@ impl Document {
     }
 
     /// Sets the value of a key; an empty value removes the key. `section` is `class`, `rule`, or a table such as
-    /// `shaper` or `discipline`; `name` is the name of the class or the number of the rule, from 1. Dots in `key` lead
+    /// `shaper` or `discipline`; `name` is the name of the class, or the number of the rule, from 1, or its name. Dots in `key` lead
     /// into tables. `value` is TOML; a text needs no quotes.
     ///
     /// # Errors
@@ -178,7 +213,7 @@ impl Document {
         Ok(())
     }
 
-    /// Removes a class, by its name, or a rule, by its number from 1.
+    /// Removes a class, by its name, or a rule, by its number from 1 or its name.
     ///
     /// # Errors
     /// Lists the missing keys and the keys that exist.
@@ -295,22 +330,37 @@ impl<'a> List<'a> {
     /// The place of a class or rule.
     fn find(&self, section: &str, name: &str) -> Result<usize, String> {
         let nodes = self.nodes();
-        if section == "rule" {
-            return rule(nodes.len(), name);
-        }
         let names = nodes.iter().map(|node| node.as_ref()?.get("name")?.as_str());
         let names: Vec<Option<&str>> = names.collect();
+        if section == "rule" {
+            return rule(&names, name);
+        }
         let found = names.iter().position(|other| *other == Some(name));
         found.ok_or_else(|| no_class(name, &names.into_iter().flatten().collect::<Vec<_>>()))
     }
 }
 
-/// The place of rule number `name` among `len`.
-fn rule(len: usize, name: &str) -> Result<usize, String> {
-    let number: usize = name.parse().map_err(|_| format!("rules are named by their number, not `{name}`"))?;
+/// The place of the rule with this number, from 1, or this name, among rules with `names`.
+fn rule(names: &[Option<&str>], name: &str) -> Result<usize, String> {
+    let Ok(number) = name.parse::<usize>() else {
+        let mut places = (0..names.len()).filter(|at| names[*at] == Some(name));
+        return match (places.next(), places.next()) {
+            (Some(only), None) => Ok(only),
+            (Some(one), Some(two)) => Err(format!(
+                "several rules have the name `{name}`, as {} and {}; name one by its number",
+                one + 1,
+                two + 1
+            )),
+            _ => {
+                let known: Vec<&str> = names.iter().copied().flatten().collect();
+                let names = if known.is_empty() { "none has a name".into() } else { suggest::help(name, &known) };
+                Err(format!("there is no rule `{name}`; rules are named by their number, or by their `name`: {names}"))
+            }
+        };
+    };
     match number {
-        n if (1..=len).contains(&n) => Ok(n - 1),
-        n => Err(match len {
+        n if (1..=names.len()).contains(&n) => Ok(n - 1),
+        n => Err(match names.len() {
             0 => format!("there is no rule {n}; there are none"),
             1 => format!("there is no rule {n}; there is one, number 1"),
             last => format!("there is no rule {n}; they are numbered from 1 to {last}"),

@@ -83,28 +83,37 @@ pub(crate) fn report(notifier: &Notifier, author: Author, command: &str, outcome
     notifier.log_change(&text, data);
 }
 
-/// The command of the command line that makes such a request.
+/// The command of the command line that makes such a request, to be repeated in a shell; of several edits a command for each.
 pub(crate) fn command(request: &Apply) -> String {
     let edits = request.edits.iter().map(|edit| match edit {
-        Edit::Set { section, name, key, value } => match name {
-            Some(name) => format!("set {section} {name} {key} {value}"),
-            None => format!("set {section} {key} {value}"),
-        },
-        Edit::Add { section, values } => {
-            let words = values.iter().enumerate().map(|(at, (key, value))| match at {
-                0 => value.clone(),
-                _ => format!("{key} {value}"),
-            });
-            format!("add {section} {}", words.collect::<Vec<_>>().join(" "))
+        Edit::Set { section, name, key, value } => {
+            let words = ["set", section].into_iter().chain(name.as_deref()).chain([key.as_str(), value.as_str()]);
+            words.map(word).collect::<Vec<_>>().join(" ")
         }
-        Edit::Remove { section, name } => format!("remove {section} {name}"),
+        Edit::Add { section, values } => {
+            let keys = values.iter().enumerate().flat_map(|(at, (key, value))| [(at > 0).then_some(key), Some(value)]);
+            let words = ["add", section].into_iter().chain(keys.flatten().map(String::as_str));
+            words.map(word).collect::<Vec<_>>().join(" ")
+        }
+        Edit::Remove { section, name } => format!("remove {section} {}", word(name)),
     });
-    let mut words: Vec<String> = edits.collect();
+    let mut commands: Vec<String> = edits.collect();
     if request.text.is_some() {
-        words.insert(0, request.file.as_ref().map_or_else(|| "apply".into(), |file| format!("apply {file}")));
+        commands
+            .insert(0, request.file.as_ref().map_or_else(|| "apply".into(), |file| format!("apply {}", word(file))));
     }
+    let direction = request.direction.as_ref().map_or(String::new(), |name| format!(" --direction {}", word(name)));
     let trial = request.confirm.map_or(String::new(), |time| format!(" --confirm {time}"));
-    format!("{}{trial}", words.join(", "))
+    commands.iter().map(|command| format!("{command}{direction}{trial}")).collect::<Vec<_>>().join(", ")
+}
+
+/// A word of a command, in quotes where a shell would split or change it.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,%+@=".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
 }
 
 /// A part of a line without what does something to a terminal.
@@ -131,10 +140,25 @@ mod tests {
         };
         let edits = vec![set("rate", "8mbit"), set("priority", "0")];
         let request = Apply { edits, confirm: Some(Span::from_millis(30_000)), ..Apply::default() };
-        assert_eq!(command(&request), "set class calls rate 8mbit, set class calls priority 0 --confirm 30s");
+        assert_eq!(
+            command(&request),
+            "set class calls rate 8mbit --confirm 30s, set class calls priority 0 --confirm 30s"
+        );
         let values = vec![("class".into(), "calls".into()), ("source".into(), "10.0.0.0/8".into())];
         let add = Apply { edits: vec![Edit::Add { section: "rule".into(), values }], ..Apply::default() };
         assert_eq!(command(&add), "add rule calls source 10.0.0.0/8");
+        let values = vec![
+            ("class".into(), "backup".into()),
+            ("source".into(), "192.168.1.20".into()),
+            ("name".into(), "tv uploads".into()),
+        ];
+        let edits = vec![Edit::Add { section: "rule".into(), values }, set("note", "it's"), set("at-most", "")];
+        let add = Apply { edits, direction: Some("up".into()), ..Apply::default() };
+        assert_eq!(
+            command(&add),
+            "add rule backup source 192.168.1.20 name 'tv uploads' --direction up, \
+             set class calls note 'it'\\''s' --direction up, set class calls at-most '' --direction up"
+        );
         let file = Apply { text: Some("version = 1".into()), ..Apply::default() };
         assert_eq!(command(&file), "apply");
         assert_eq!(command(&Apply { file: Some("/etc/line.toml".into()), ..file }), "apply /etc/line.toml");

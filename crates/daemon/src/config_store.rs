@@ -178,8 +178,7 @@ impl ConfigStore {
                 };
                 let (mut all, mut warnings) = (Vec::new(), String::new());
                 for (index, new) in edited? {
-                    // The text that was edited is that in force, which the user does not see.
-                    let (mut configs, more) = load("what runs (`tidegate status --file`), changed", new.text())?;
+                    let (mut configs, more) = load(CHANGED, new.text())?;
                     all.extend(configs.pop().map(|config| (index, config)));
                     // Both directions are warned about what they have in common.
                     warnings.push_str(if warnings.contains(&more) { "" } else { &more });
@@ -425,6 +424,9 @@ fn edited_in_both(
     Ok([first, 1 - first].into_iter().zip(both).collect())
 }
 
+/// The name of a text that was edited. It is that in force, which the user does not see.
+const CHANGED: &str = "what runs (`tidegate status --file`), changed";
+
 /// The directions whose text was edited, with the new texts.
 type Edited = Vec<(usize, Document)>;
 
@@ -462,14 +464,16 @@ fn edited(
             return Ok(edited);
         }
     }
+    let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
     match possible[..] {
         [at] => outcomes.swap_remove(at).map_err(invalid),
         [] => outcomes.swap_remove(0).map_err(|text| {
-            let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
             invalid(text).help(format!("name the direction as well, --direction {}", names.join(" or ")))
         }),
         _ => {
-            let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
+            // What is wrong in every direction is to be mended first.
+            let loaded = outcomes.iter().flatten().flatten().map(|(_, new)| load(CHANGED, new.text()));
+            loaded.reduce(Result::or).transpose()?;
             let both = if names.len() == 2 { ", or both" } else { "" };
             Err(invalid("this setting exists in each direction")
                 .help(format!("choose one with --direction: {}{both}", names.join(" or "))))

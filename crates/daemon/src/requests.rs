@@ -41,7 +41,7 @@ impl Service for Daemon {
     }
     fn notes(&mut self, _: &Caller, request: Notes) -> Result<NoteList, Refusal> {
         let notes = self.telemetry.observer.shared().notes();
-        Ok(NoteList { notes: notes.since(request.since_s.unwrap_or(0)).cloned().collect() })
+        Ok(NoteList { notes: notes.since(request.since_s.unwrap_or(0)) })
     }
     fn unsubscribe(&mut self, caller: &Caller, request: Unsubscribe) -> Result<Unsubscribed, Refusal> {
         let (client, subscription) = (caller.client, request.subscription);

@@ -134,34 +134,63 @@ pub struct Listed {
 }
 
 /// Creates `tables` in one transaction: all of them or nothing.
+///
+/// Before it they are created without hooks and removed again, in a transaction of its own. A transaction that the kernel
+/// refuses takes back the hooks that it had added, and with any hook that goes the kernel drops what waits in the packet
+/// queues of the network namespace.
 pub fn create(socket: &mut Socket, tables: &[Table], ownership: Ownership) -> Result<()> {
-    let mut labels = Vec::new();
-    transaction(socket, "install the rules", &mut labels, |batch| {
-        for table in tables {
-            batch.add(NEW_TABLE, table.family, CREATE | EXCL, format!("table {}", table.name), |m| {
-                m.string(1, &table.name);
-                m.be32(2, if ownership == Ownership::Socket { TABLE_FLAG_OWNER } else { 0 });
-            });
-            for chain in &table.chains {
-                batch.add(NEW_CHAIN, table.family, CREATE | EXCL, format!("chain {}", chain.name), |m| {
-                    m.string(1, &table.name).string(3, &chain.name);
-                    if let Some((hook, priority)) = chain.hook {
-                        m.nest(4, |h| {
-                            h.be32(1, hook).be32(2, priority as u32);
-                        });
-                        // The kernel translates addresses in chains of their own type only.
-                        let translates = |rule: &Rule| rule.chain == chain.name && rule.translates();
-                        let kind = if table.rules.iter().any(translates) { "nat" } else { "filter" };
-                        m.string(7, kind).be32(5, 1);
-                    }
+    let trial: Vec<Table> = tables.iter().filter_map(without_hooks).collect();
+    if !trial.is_empty() {
+        let mut labels = Vec::new();
+        transaction(socket, "install the rules", &mut labels, |batch| {
+            trial.iter().for_each(|table| add(batch, table, ownership));
+            for table in &trial {
+                batch.add(DEL_TABLE, table.family, 0, format!("table {}", table.name), |m| {
+                    m.string(1, &table.name);
                 });
             }
-            for rule in &table.rules {
-                let label = format!("rule \"{}\" of chain {}", rule.comment, rule.chain);
-                batch.add(NEW_RULE, table.family, CREATE | netlink::APPEND, label, |m| rule.encode(&table.name, m));
-            }
-        }
+        })?;
+    }
+    let mut labels = Vec::new();
+    transaction(socket, "install the rules", &mut labels, |batch| {
+        tables.iter().for_each(|table| add(batch, table, ownership));
     })
+}
+
+/// The table without its hooks; `None` if it has none. Nor can a table be without them that translates addresses.
+fn without_hooks(table: &Table) -> Option<Table> {
+    let has_hooks = table.chains.iter().any(|chain| chain.hook.is_some());
+    if !has_hooks || table.rules.iter().any(Rule::translates) {
+        return None;
+    }
+    let chains = table.chains.iter().map(|chain| Chain { hook: None, ..chain.clone() }).collect();
+    Some(Table { chains, ..table.clone() })
+}
+
+/// Adds what creates a table to a transaction.
+fn add(batch: &mut Batch<'_>, table: &Table, ownership: Ownership) {
+    batch.add(NEW_TABLE, table.family, CREATE | EXCL, format!("table {}", table.name), |m| {
+        m.string(1, &table.name);
+        m.be32(2, if ownership == Ownership::Socket { TABLE_FLAG_OWNER } else { 0 });
+    });
+    for chain in &table.chains {
+        batch.add(NEW_CHAIN, table.family, CREATE | EXCL, format!("chain {}", chain.name), |m| {
+            m.string(1, &table.name).string(3, &chain.name);
+            if let Some((hook, priority)) = chain.hook {
+                m.nest(4, |h| {
+                    h.be32(1, hook).be32(2, priority as u32);
+                });
+                // The kernel translates addresses in chains of their own type only.
+                let translates = |rule: &Rule| rule.chain == chain.name && rule.translates();
+                let kind = if table.rules.iter().any(translates) { "nat" } else { "filter" };
+                m.string(7, kind).be32(5, 1);
+            }
+        });
+    }
+    for rule in &table.rules {
+        let label = format!("rule \"{}\" of chain {}", rule.comment, rule.chain);
+        batch.add(NEW_RULE, table.family, CREATE | netlink::APPEND, label, |m| rule.encode(&table.name, m));
+    }
 }
 
 /// Deletes a table with everything in it.

@@ -80,6 +80,19 @@ pub fn midnight(date: Date) -> Option<u64> {
     u64::try_from(begins.timestamp().as_second()).ok()
 }
 
+/// The difference of the host's wall clock from UTC, in seconds, at a second since 1970.
+pub fn offset_at(second: u64) -> i64 {
+    let time = i64::try_from(second).ok().and_then(|second| jiff::Timestamp::from_second(second).ok());
+    time.map_or(0, |time| jiff::tz::TimeZone::system().to_offset(time).seconds().into())
+}
+
+/// The second since 1970 at which the host's wall clock shows what a clock of UTC shows at `second`.
+pub fn from_local(second: u64) -> Option<u64> {
+    let shown = jiff::Timestamp::from_second(i64::try_from(second).ok()?).ok()?;
+    let local = shown.to_zoned(jiff::tz::TimeZone::UTC).datetime().to_zoned(jiff::tz::TimeZone::system()).ok()?;
+    u64::try_from(local.timestamp().as_second()).ok()
+}
+
 /// The time of the clock used for shaping.
 #[inline]
 pub fn now() -> Instant {

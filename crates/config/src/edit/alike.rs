@@ -21,9 +21,11 @@ impl Document {
                 }
                 edit => edit.clone(),
             };
-            one = one.edited(std::slice::from_ref(edit))?;
-            other = other.edited(&[same])?;
+            one.apply(edit)?;
+            other.apply(&same)?;
         }
+        one.check_removed(edits)?;
+        other.check_removed(edits)?;
         Ok([one, other])
     }
 
@@ -41,7 +43,7 @@ impl Document {
 
     /// The number that rule `name` of this file has in `other`.
     fn shared(&self, other: &Self, name: &str) -> Result<String, String> {
-        let number: usize = name.parse().map_err(|_| format!("rules are named by their number, not `{name}`"))?;
+        let number = list(self.0.as_table(), "rule")?.find("rule", name)? + 1;
         let rule = self.rule(name)?;
         // Rules that both share are the last ones or the first ones: between them are those of one direction.
         let from_the_end = (number + other.rules()).saturating_sub(self.rules());

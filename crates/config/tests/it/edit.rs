@@ -57,6 +57,31 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
+fn rules_can_be_named_and_a_class_that_they_use_stays() {
+    let mut file = Document::parse(FILE).unwrap();
+    file.add("rule", &pairs(&[("class", "calls"), ("name", "acks"), ("dscp", "cs6")])).unwrap();
+    file.set("rule", Some("acks"), "class", "rest").unwrap();
+    let added = shown(FILE, file.text());
+    assert!(added.iter().any(|one| one.starts_with("+ rule class rest") && one.contains("acks")), "{added:?}");
+    let wrong = file.set("rule", Some("ack"), "class", "rest").unwrap_err();
+    assert!(wrong.contains("no rule `ack`") && wrong.contains("acks"), "{wrong}");
+    let remove = |section: &str, name: &str| Edit::Remove { section: section.into(), name: name.into() };
+    let used = file.edited(&[remove("class", "calls")]).unwrap_err();
+    assert!(used.contains("rule 2 still uses the class `calls`"), "{used}");
+    file.set("rule", Some("acks"), "class", "calls").unwrap();
+    let used = file.edited(&[remove("class", "calls")]).unwrap_err();
+    assert!(used.contains("rules 1 and 2 still use the class `calls`"), "{used}");
+    // In one change with its rules it goes.
+    assert!(file.edited(&[remove("class", "calls"), remove("rule", "acks"), remove("rule", "1")]).is_ok());
+    file.remove("rule", "acks").unwrap();
+    assert!(file.remove("rule", "acks").unwrap_err().contains("none has a name"));
+    assert!(shown(FILE, file.text()).is_empty(), "{}", file.text());
+    file.add("rule", &pairs(&[("class", "calls"), ("name", "twice")])).unwrap();
+    file.add("rule", &pairs(&[("class", "rest"), ("name", "twice")])).unwrap();
+    assert!(file.remove("rule", "twice").unwrap_err().contains("several rules have the name `twice`, as 1 and 2"));
+}
+
+#[test]
 fn classes_of_a_discipline_are_found_there() {
     let text =
         "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"5mbit\"\nclass = [{ name = \"a\", rate = \"5mbit\" }]\n";

@@ -1,5 +1,7 @@
 //! Whether shaping is still in force: the rules are read back, and traffic of the interface is compared with the queue's.
 
+use std::time::{Duration, Instant};
+
 use tidegate_config::shaper::Direction;
 use tidegate_live::shaping::Coverage;
 
@@ -7,6 +9,45 @@ use super::{Grants, Supervisor};
 use crate::directions::ShapedDirection;
 use crate::notifier::Notifier;
 use crate::service;
+
+/// The least interval between two messages about packets that the kernel dropped.
+const REPEAT: Duration = Duration::from_secs(60);
+
+/// The packets that the kernel dropped while they waited, as they were logged.
+#[derive(Debug, Default)]
+pub(super) struct KernelDrops {
+    /// How many have been logged.
+    said: u64,
+    /// When that was last.
+    last: Option<Instant>,
+}
+
+impl KernelDrops {
+    /// What is to be logged when `counted` have been dropped: at once for the first ones, then at most once a minute.
+    fn say(&mut self, now: Instant, counted: u64) -> Option<String> {
+        // The counter begins again with another data path.
+        self.said = self.said.min(counted);
+        let new = counted - self.said;
+        if new == 0 || self.last.is_some_and(|last| now.duration_since(last) < REPEAT) {
+            return None;
+        }
+        let text = match self.last.replace(now) {
+            Some(last) => format!(
+                "the kernel had dropped {new} more packets that waited, noticed in the last {} s as they were due, by now \
+                 {counted} in all",
+                now.duration_since(last).as_secs()
+            ),
+            None => format!(
+                "the kernel dropped packets that waited, {new} of them noticed so far: a chain of the packet filter was \
+                 removed in this network namespace (by a firewall that was loaded anew, or another tidegate that ended), or \
+                 the interface went down; the kernel path (data-path = \"kernel\") loses none. More that were dropped then \
+                 are noticed as they are due, and reported once a minute"
+            ),
+        };
+        self.said = counted;
+        Some(text)
+    }
+}
 
 impl Supervisor {
     /// Reads the rules back; if they have been changed, shaping is started again, or reported to be off. Then compares
@@ -53,17 +94,13 @@ impl Supervisor {
         grants.notifier.log(&format!("shaping {} is in force again", directions[index].interfaces().join(" + ")));
     }
 
-    /// Logs that the kernel has dropped packets that waited: whenever a chain is removed, by any program, it empties its queues.
+    /// Logs that the kernel has dropped packets that waited: whenever a chain is removed, by any program, it empties its
+    /// queues. It is noticed packet by packet, when each is due, so that slow flows go on for long to show the same fault.
     fn report_kernel_drops(&mut self, direction: &ShapedDirection, notifier: &Notifier, index: usize) {
         let Ok(counts) = direction.counts() else { return };
-        let before = std::mem::replace(&mut self.states[index].kernel_dropped, counts.socket.refused_verdicts);
-        let dropped = counts.socket.refused_verdicts.saturating_sub(before);
-        if dropped > 0 {
-            let name = &direction.name;
-            notifier.log(&format!(
-                "{name}: the kernel dropped {dropped} packets that waited, because a program removed a chain of the packet \
-                 filter, or the interface went down; the kernel path (data-path = \"kernel\") loses none"
-            ));
+        let name = &direction.name;
+        if let Some(text) = self.states[index].kernel_drops.say(Instant::now(), counts.socket.refused_verdicts) {
+            notifier.log(&format!("{name}: {text}"));
         }
     }
 
@@ -140,5 +177,27 @@ impl Supervisor {
             }
             notifier.log(&format!("{name}: traffic that {goes} on {interface} comes through the queue again"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_that_the_kernel_dropped_are_reported_at_once_and_then_once_a_minute_with_a_sum() {
+        let (begin, mut drops) = (Instant::now(), KernelDrops::default());
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        assert_eq!(drops.say(at(0), 0), None);
+        let first = drops.say(at(2), 172).expect("the first ones are reported at once");
+        assert!(first.contains("172 of them noticed so far"), "{first}");
+        let between = (2..31).filter_map(|n| drops.say(at(2 * n), 172 + n));
+        assert_eq!(between.count(), 0);
+        let later = drops.say(at(62), 203).expect("the others after a minute");
+        assert!(later.contains("31 more packets") && later.contains("203 in all"), "{later}");
+        assert_eq!(drops.say(at(130), 203), None);
+        // Another data path counts from zero.
+        assert!(drops.say(at(200), 5).is_none_or(|text| text.contains("5 more")));
+        assert!(drops.say(at(300), 9).is_some_and(|text| text.contains("9 in all")));
     }
 }

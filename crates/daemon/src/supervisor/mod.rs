@@ -65,7 +65,7 @@ struct PathState {
     /// Its rules could not be read back, which was logged.
     unreadable: bool,
     /// The packets that the kernel dropped while they waited, as logged last.
-    kernel_dropped: u64,
+    kernel_drops: inspect::KernelDrops,
 }
 
 /// When to start shaping again.
@@ -107,7 +107,7 @@ impl Supervisor {
             unproven: None,
             bypass: Vec::new(),
             unreadable: false,
-            kernel_dropped: 0,
+            kernel_drops: inspect::KernelDrops::default(),
         };
         let supervisor = Self {
             options,

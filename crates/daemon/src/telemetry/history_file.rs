@@ -9,7 +9,6 @@
 //! *Notes*: the file is read once, at the start. Nothing in it is trusted: only a regular file of this user that nobody
 //! else may write is read, up to the first block that is cut off, malformed, of the future or before its predecessor.
 
-use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +27,7 @@ const HEADING: &[u8] = b"tidegate history 1\n";
 /// The largest file that is read, in bytes: two days of [`MOST`] classes with long names.
 pub const LARGEST: u64 = 24 << 20;
 /// The most blocks in a file, before it is written anew: minutes of two days, and notes.
-const BLOCKS: usize = 2 * 1_440 + 2 * super::notes::MOST;
+const BLOCKS: usize = 2 * 1_440 + 4 * super::notes::MOST;
 /// The longest name of a direction or a class.
 const LONGEST_NAME: usize = 255;
 /// The longest text of a note.
@@ -65,21 +64,13 @@ impl HistoryFile {
         let mut wrong = None;
         match state_file::read(path, LARGEST) {
             Ok(bytes) => {
-                let mut blocks = Blocks { rest: bytes.strip_prefix(HEADING).unwrap_or_default(), last: 0, now };
-                let (mut history, mut notes) = (shared.history(), VecDeque::new());
-                while let Some(block) = blocks.next() {
-                    match block {
-                        Block::Minute(minute) if minute.from + DAY > now => {
-                            history.restore(&minute, minute.from + RECENT > now)
-                        }
-                        Block::Note(note) if note.time_s.saturating_add(DAY) > now => notes.push_back(note),
-                        Block::Minute(_) | Block::Note(_) => {}
-                    }
-                }
+                let mut history = shared.history();
+                let (notes, sound) = last_day(&bytes, now, |minute| {
+                    history.restore(&minute, minute.from + RECENT > now);
+                });
                 shared.notes().restore(notes);
-                if !blocks.rest.is_empty() || !bytes.starts_with(HEADING) {
-                    let at = bytes.len() - blocks.rest.len();
-                    wrong = Some(format!("it is damaged from byte {at} on; what is behind that is dropped"));
+                if sound < bytes.len() {
+                    wrong = Some(format!("it is damaged from byte {sound} on; what is behind that is dropped"));
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -115,6 +106,51 @@ impl HistoryFile {
         self.is_reported |= failed.is_some();
         failed.map(|error| format!("the history in {} is not written: {error}", self.path.display()))
     }
+}
+
+/// Reads a file's notes of the last day, and calls `keep` with each of its minutes. Returns how many bytes are sound as well.
+fn last_day(bytes: &[u8], now: u64, mut keep: impl FnMut(Minute)) -> (Vec<Note>, usize) {
+    let mut blocks = Blocks { rest: bytes.strip_prefix(HEADING).unwrap_or_default(), last: 0, now };
+    let mut notes = Vec::new();
+    while let Some(block) = blocks.next() {
+        match block {
+            Block::Minute(minute) if minute.from + DAY > now => keep(minute),
+            Block::Note(note) if note.time_s.saturating_add(DAY) > now => notes.push(note),
+            Block::Minute(_) | Block::Note(_) => {}
+        }
+    }
+    let sound = if bytes.starts_with(HEADING) { bytes.len() - blocks.rest.len() } else { 0 };
+    (notes, sound)
+}
+
+/// The changes and faults of the last day from second `since` on, as the file at `path` has them, for people: the daemon that
+/// writes it need not run, and may be that of another user.
+///
+/// # Errors
+/// When the file cannot be read, or any user may have written it.
+pub fn read_notes(path: &Path, since: u64) -> io::Result<Vec<Note>> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let bytes = state_file::read_of_any(path, LARGEST)?;
+    if !bytes.starts_with(HEADING) {
+        return Err(io::Error::other("it is not a history of tidegate"));
+    }
+    let mut notes = Notes::default();
+    notes.restore(last_day(&bytes, now, |_| {}).0);
+    Ok(notes.since(since))
+}
+
+/// The files with a history in `folder`, of `interface` where one is named, in the order of their names.
+pub fn files(folder: &Path, interface: Option<&str>) -> Vec<PathBuf> {
+    let directions = [None, Some("up"), Some("down")];
+    let wanted = interface.map(|interface| directions.map(|direction| file_name(interface, direction)));
+    let is_wanted = |path: &Path| match &wanted {
+        Some(names) => path.file_name().is_some_and(|name| names.iter().any(|wanted| name == wanted.as_str())),
+        None => path.extension().is_some_and(|end| end == "history"),
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = entries.filter(|path| is_wanted(path)).collect();
+    found.sort();
+    found
 }
 
 /// Writes the last day beside the file and puts it in its place; returns the new file, to be appended to, and its blocks.
@@ -262,7 +298,7 @@ pub fn default_path(interface: &str, direction: Option<&str>) -> Option<PathBuf>
 }
 
 /// The directory of what is kept over restarts, in this network namespace. See [`default_path`].
-pub(crate) fn state_directory() -> Option<PathBuf> {
+pub fn state_directory() -> Option<PathBuf> {
     let namespace =
         |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).ok().map(|data| (data.dev(), data.ino()));
     // Without permission to look it is the first process's where this one may shape the machine's interfaces.

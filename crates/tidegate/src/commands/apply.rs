@@ -266,7 +266,7 @@ pub fn undo(args: &UndoArgs) -> Result<(), Failure> {
 
 /// When a change was made, by whom and by which command.
 pub(super) fn changed(change: &Change) -> String {
-    format!("{} (UTC) by {}: {}", second(change.time_s), change.author, change.command)
+    format!("{} by {}: {}", second(change.time_s), change.author, change.command)
 }
 
 fn print_json(applied: &Applied) -> Result<(), Failure> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::running::{Arrivals, PATIENCE, Printing, Running, Traffic, until_trouble};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tidegate_live::netlink::{Protocol, Socket};
-use tidegate_live::nft::{self, Chain, Family, Ownership, Table};
+use tidegate_live::nft::{self, Chain, Expression, Family, Ownership, Rule, Table};
 use tidegate_live::rtnl::Rtnl;
 use tidegate_testbed::Ended;
 use tidegate_testbed::files::Folder;
@@ -489,6 +489,29 @@ pub fn promises_survive_a_restart_and_a_kill() -> Ended {
     Ended::Passed
 }
 
+/// A start loses no packet that waits for a shaper that runs in the same network namespace, whatever the kernel lacks: rules
+/// that it refuses are tried without hooks, because a hook that is taken back empties its queues.
+pub fn a_start_beside_a_shaper_drops_nothing_that_waits() -> Ended {
+    let (traffic, running) = under("", DOUBLE, |pair, scratch, _, traffic| {
+        traffic.until(200);
+        let missing = Expression::Unknown("tidegate_has_no_such_expression".into());
+        let chain = Chain { name: "early".into(), hook: Some((4, 0)) };
+        let rule = Rule { chain: "early".into(), comment: String::new(), expressions: vec![missing] };
+        let table = Table { family: Family::Ipv4, name: "other".into(), chains: vec![chain], rules: vec![rule] };
+        let refused = pair.left.run(|| {
+            let mut socket = Socket::open(Protocol::Netfilter)?;
+            nft::create(&mut socket, &[table], Ownership::Persistent)
+        });
+        assert!(refused.unwrap().is_err(), "the kernel refuses it");
+        traffic.until(600);
+        let shown = status(pair, scratch);
+        assert_eq!(shown["directions"][0]["kernel_dropped_packets"], 0, "{shown}");
+    });
+    nothing_lost(&traffic.stop());
+    orderly(running);
+    Ended::Passed
+}
+
 /// Whenever a chain of the packet filter goes, of any program, the kernel drops what waits in its queues. As many packets are
 /// reported as did not arrive.
 pub fn packets_that_the_kernel_drops_are_counted_and_reported() -> Ended {
@@ -503,7 +526,7 @@ pub fn packets_that_the_kernel_drops_are_counted_and_reported() -> Ended {
             nft::delete(&mut socket, Family::Ipv4, "other")
         });
         changed.unwrap().unwrap();
-        running.says("packets that waited, because a program removed a chain");
+        running.says("packets that waited, ");
         traffic.until(600);
         // The verdicts for what is gone are refused one by one, as their time comes.
         let mut steady = (0, 0);

@@ -93,6 +93,30 @@ fn an_orderly_end_loses_nothing_and_a_successor_goes_on_in_the_same_minute() {
 }
 
 #[test]
+fn changes_and_faults_are_read_while_no_daemon_runs() {
+    let folder = Folder::new("stopped");
+    let shared = Shared::default();
+    let (mut file, _) = HistoryFile::open(&folder.file(), &shared).unwrap();
+    shared.notes().add(NoteKind::Change, "uid 1000 set it");
+    (0..2_000).for_each(|_| shared.notes().add(NoteKind::Event, "up: lost"));
+    assert_eq!(file.keep(&shared, false), None);
+    // As after a kill: nothing is written at an end.
+    std::mem::forget(file);
+    let bytes = fs::read(folder.file()).unwrap();
+    let folder_of = folder.file().parent().unwrap().to_owned();
+    assert_eq!(files(&folder_of, None), [folder.file()]);
+    assert_eq!(files(&folder_of, Some("wan0")), [folder.file()]);
+    assert!(files(&folder_of, Some("wan1")).is_empty());
+    let notes = read_notes(&folder.file(), 0).unwrap();
+    assert_eq!((notes.len(), notes[0].text.as_str()), (2, "uid 1000 set it"));
+    assert!(notes[1].text.starts_with("up: lost ("), "{notes:?}");
+    assert!(read_notes(&folder.file(), u64::MAX).unwrap().is_empty());
+    assert_eq!(fs::read(folder.file()).unwrap(), bytes, "it is as it was");
+    fs::write(folder.file(), "something else").unwrap();
+    assert!(read_notes(&folder.file(), 0).unwrap_err().to_string().contains("not a history"));
+}
+
+#[test]
 fn a_damaged_or_hostile_file_is_read_up_to_the_damage_and_begun_anew() {
     let folder = Folder::new("damaged");
     let (shared, from) = (Shared::default(), now() / 60 * 60 - 600);

@@ -127,6 +127,11 @@ fn addresses(end: &End, known: &BTreeSet<(IpAddr, String)>) -> Result<Vec<IpAddr
     let names: BTreeSet<&str> = known.iter().map(|(_, name)| name.as_str()).collect();
     let listed: Vec<&str> = names.iter().copied().take(LISTED).collect();
     let more = if names.len() > LISTED { ", ..." } else { "" };
+    if listed.is_empty() {
+        let text =
+            format!("no address is known here for `{name}`: leases and /etc/hosts have no name; give its address");
+        return Err(Failure::Usage(text));
+    }
     Err(Failure::Usage(format!(
         "no address is known here for `{name}`; give its address, or one of the names in leases and /etc/hosts: {}{more}",
         listed.join(", ")
@@ -157,6 +162,8 @@ mod tests {
             refused.contains("no address is known here for `anne`") && refused.contains("anna-laptop.lan"),
             "{refused}"
         );
+        let none = addresses(&"anna".parse().unwrap(), &BTreeSet::new()).unwrap_err().to_string();
+        assert!(none.ends_with("have no name; give its address"), "{none}");
         for wrong in ["192.0.2.300", "192.0.2.0/24", "2001:db8::zz", ""] {
             assert!(wrong.parse::<End>().is_err(), "{wrong}");
         }

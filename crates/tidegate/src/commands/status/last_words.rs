@@ -78,7 +78,7 @@ fn lines(begin: String, words: &[Word], guards: impl Fn(u32) -> bool, is_gone: b
     }
     let shown = &words[words.len().saturating_sub(SHOWN)..];
     if !shown.is_empty() {
-        text.push_str("\nthe last words (UTC):");
+        text.push_str("\nthe last words:");
     }
     for word in shown {
         // Of a clock that began again nothing is known.
