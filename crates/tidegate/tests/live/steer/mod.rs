@@ -119,7 +119,11 @@ pub fn classes_and_rules_come_and_go_while_packets_wait() -> Ended {
     });
     measured.hold(|| about(&traffic, meanwhile(), 500.0));
     // It is in use, so it cannot go before its rule does.
-    stage.refuses(2, &["remove", "class", "backup"], &["there is no class `backup`", "choose from"]);
+    stage.refuses(
+        2,
+        &["remove", "class", "backup"],
+        &["rule 1 still uses the class `backup`", "remove it, or set its class, first"],
+    );
     for _ in 0..8 {
         let removed = stage.does(&["remove", "rule", "1"]);
         assert!(removed.contains("- rule class backup"), "{removed}");
