@@ -3,7 +3,7 @@
 //! *Law*: no packet waits for this socket. The kernel copies what the rules name, within [`RATE`]; a copy that does not fit
 //! the receive buffer is lost, and the packet goes on in any case.
 //! *Source*: the kernel's `include/uapi/linux/netfilter/nfnetlink_log.h`.
-//! *Notes*: the rules ([`table`]) are in a table of their own that belongs to the socket of a shaper's other rules: a successor inherits
+//! *Notes*: the rules (module `table`) are in a table of their own that belongs to the socket of a shaper's other rules: a successor inherits
 //! them with these, since with any hook that goes the kernel drops what waits in packet queues. The kernel removes the table with the
 //! socket (Linux 5.12 and later). Packets are copied where they enter this host or are sent by it, after the translation of addresses of
 //! what arrives, so that question and answer of a host behind this one have its own address.
