@@ -169,6 +169,19 @@ impl Group {
         self.others.iter_mut().for_each(|(_, cells)| cells.resize(whole, None));
     }
 
+    /// Appends the measures of a part of the same group, unless it has them.
+    pub(crate) fn append_measures(&mut self, part: Self) {
+        for (at, measure) in part.measures.iter().enumerate() {
+            if self.measures.contains(measure) {
+                continue;
+            }
+            self.measures.push(measure.clone());
+            for (row, of_part) in self.rows.iter_mut().zip(&part.rows) {
+                row.cells.push(of_part.cells.get(at).cloned().flatten());
+            }
+        }
+    }
+
     /// The group with those of its other measures that a text of `wanted` means and none of those that are shown.
     pub(crate) fn with_others(&self, wanted: &[String]) -> Self {
         let mut all = self.clone();
