@@ -105,6 +105,7 @@ impl Comparison {
         if starred {
             notes.push(self.star().to_owned());
         }
+        notes.extend(self.fewer_runs());
         if !remarked {
             notes.extend(self.remarks());
         }
@@ -115,6 +116,21 @@ impl Comparison {
         }
         drawing.height = y + 12.0 * u;
         drawing
+    }
+
+    /// Names the values that are of fewer runs than there are, if any.
+    pub(crate) fn fewer_runs(&self) -> Option<String> {
+        let mut found = Vec::new();
+        for (group, row) in self.groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, row))) {
+            for (measure, cell) in group.measures.iter().zip(&row.cells) {
+                let Some(fewer) = cell.as_ref().map(Estimate::of_fewer).filter(|fewer| !fewer.is_empty()) else {
+                    continue;
+                };
+                let of = if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) };
+                found.push(format!("{}{of}, {}{fewer}", measure.name, row.name));
+            }
+        }
+        (!found.is_empty()).then(|| format!("Of fewer runs: {}.", found.join("; ")))
     }
 
     /// States what a star means, as [`Group::best`] chooses.
