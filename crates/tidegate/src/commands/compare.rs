@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let all = named(loaded, &names(&args.files));
     let comparison = compared("The files beside each other", &all);
-    let (chosen, is_part) = stated(&comparison, &args.output)?;
+    let (chosen, is_part) = stated(&comparison, &args.output, &[])?;
     args.output.write(
         || {
             let values = Section { fold: Fold::Closed, ..Section::new("Values") }.with(comparison.table());

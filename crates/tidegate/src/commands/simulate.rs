@@ -16,11 +16,11 @@ use serde::Serialize;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_display::{human, wrapped};
 use tidegate_metrics::{BATCHES, Digest};
-use tidegate_report::Source as Text;
 use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::Contrast;
 use tidegate_report::simulation::{self, Quantity, Simulation};
 use tidegate_report::steady::{Quantile, SteadyValue};
+use tidegate_report::{Look, Source as Text};
 use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
 
 use super::check::{open, refusal, say};
@@ -287,7 +287,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         notes,
         runs: outcomes.iter().map(shown).collect(),
     };
-    let (stated, is_part) = stated(&found.comparison(), &args.files)?;
+    let (stated, is_part) = stated(&found.comparison(), &args.files, &scenario.primary)?;
     let report = Report::new(&found, outcomes, &stated);
     if let Some(folder) = &args.out {
         written::all(folder, &found, &report, outcomes, &stated)
@@ -298,7 +298,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
     args.files.write(|| found.page(text()), || found.table())?;
-    print(args, &report, outcomes, (&stated, is_part))?;
+    print(args, &report, outcomes, (&stated, is_part), &scenario.primary)?;
     conclude(args, &scenario, &made, elapsed);
     stopped.map_or(Ok(()), Err)
 }
@@ -395,6 +395,7 @@ fn print(
     report: &Report<'_>,
     outcomes: &[Outcome],
     (comparison, is_part): (&Comparison, bool),
+    primary: &[String],
 ) -> Result<(), Failure> {
     let mut out = crate::output::stdout();
     if args.hash {
@@ -409,7 +410,7 @@ fn print(
             shapers::write(&mut out, first)?;
         }
         table(&mut out, report, is_part.then_some(comparison))?;
-        answer(&mut out, comparison, is_part, outcomes.len())?;
+        answer(&mut out, comparison, is_part || !primary.is_empty(), outcomes.len())?;
     }
     out.flush()?;
     Ok(())
@@ -437,11 +438,22 @@ fn answer(out: &mut impl Write, comparison: &Comparison, chosen: bool, runs: usi
     Ok(())
 }
 
-/// What is stated together: the comparison, or the part of it that a look chooses; and whether it is a part.
+/// What is stated together: the comparison, or the part of it that a look chooses or else the quantities of `primary`; and whether a
+/// look has chosen it.
 ///
 /// # Errors
-/// Invalid usage, where the look wants subjects, rows or measures that do not exist.
-pub(super) fn stated(comparison: &Comparison, files: &Files) -> Result<(Comparison, bool), Failure> {
+/// Invalid usage, where the look or `primary` wants subjects, rows or measures that do not exist.
+pub(super) fn stated(
+    comparison: &Comparison,
+    files: &Files,
+    primary: &[String],
+) -> Result<(Comparison, bool), Failure> {
+    let is_compared = comparison.groups.iter().any(|group| !group.name.is_empty());
+    if !files.chooses_parts() && is_compared && !primary.is_empty() {
+        let look = Look { quantities: primary.to_vec(), ..Look::page() };
+        let part = look.comparison(comparison).map_err(|why| Failure::Usage(format!("primary: {why}")))?;
+        return Ok((part, false));
+    }
     if comparison.groups.is_empty() || !files.chooses_parts() {
         return Ok((comparison.clone(), false));
     }

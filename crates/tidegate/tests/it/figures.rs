@@ -135,6 +135,22 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
     );
     let said = text(&tidegate(&folder, "compare|o/results.json|--look|measure=goodput"));
     assert!(said.contains("goodput") && !said.contains("delay p99"), "{said}");
+    // The scenario may name them before the runs. All values are printed then, and the answer is about these.
+    let primary =
+        SCENARIO.replace("runs = 2", "runs = 3\nprimary = [\"delay p99 of flow bulk_1\", \"goodput of flow bulk_1\"]");
+    fs::write(folder.0.join("p.toml"), &primary).expect("written");
+    let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache"));
+    assert!(said.contains("queueing p99") && said.contains("all 2 differences"), "{said}");
+    assert!(said.contains("delay p99 of flow bulk_1: ") && !said.contains("Of each subject this is"), "{said}");
+    let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache|--look|measure=goodput"));
+    assert!(!said.contains("delay p99") && !said.contains("all 2 differences"), "{said}");
+    for (quantity, why) in
+        [("goodput", "`goodput` is no quantity"), ("MOS of flow bulk_1", "primary: no measure of flow")]
+    {
+        fs::write(folder.0.join("p.toml"), primary.replace("goodput of flow bulk_1", quantity)).expect("written");
+        let said = tidegate(&folder, "simulate|p.toml|--no-cache");
+        assert!(said.status.code() == Some(2) && text(&said).contains(why), "{quantity}: {}", text(&said));
+    }
     for (look, why) in [
         ("compare=goodput", "expected MEASURE of SUBJECT"),
         ("compare=goodput of flow web", "no subject is meant by `flow web`"),
