@@ -76,7 +76,7 @@ pub(in crate::commands) fn tables<'a>(
     let halves = || items.iter().filter(|item| !item.variant.is_empty()).filter_map(|item| item.half_width_95);
     if halves().any(|half| half > 0.0) {
         let is_without = |item: &&Item| !item.variant.is_empty() && item.half_width_95.is_none_or(|half| half <= 0.0);
-        let equal = match items.iter().any(|item| is_without(&item)) {
+        let equal = match items.iter().any(is_without) {
             true => "; a value without it is of a single run, or equal in all",
             false => "",
         };
