@@ -11,11 +11,47 @@ const ROW: f64 = 22.0;
 
 impl Comparison {
     /// Draws the comparison in the form of a look. Returns `None` if the form shows runs, and nothing was run twice.
-    pub(crate) fn figure(&self, pens: &Pens, look: &Look) -> Option<Drawing> {
-        match look.form {
+    ///
+    /// # Errors
+    /// If the look wants an axis that the form or the values cannot have.
+    pub(crate) fn figure(&self, pens: &Pens, look: &Look) -> Result<Option<Drawing>, String> {
+        self.check_axis(look)?;
+        Ok(match look.form {
             Some(form @ (Form::Box | Form::Violin | Form::Strip)) => self.spread(pens, form, look),
             _ => Some(self.drawing(pens, look)),
+        })
+    }
+
+    /// Checks that values can have the axis that a look wants.
+    ///
+    /// # Errors
+    /// The reason why they cannot, and what can be done.
+    pub(crate) fn check_axis(&self, look: &Look) -> Result<(), String> {
+        look.refuse_range("in a comparison each measure has an axis of its own")?;
+        if !look.log {
+            return Ok(());
         }
+        if !matches!(look.form, Some(Form::Box | Form::Violin | Form::Strip)) {
+            return Err("log: bars begin at 0, which a logarithmic axis does not have; choose form=box, form=violin or form=strip, \
+                        or draw bars without log"
+                .into());
+        }
+        for group in &self.groups {
+            for (at, measure) in group.measures.iter().enumerate() {
+                let cells = group.rows.iter().filter_map(|row| row.cells.get(at)?.as_ref());
+                let all = cells.flat_map(|cell| cell.values.iter().copied().chain([cell.mean]));
+                if let Some(least) = all.reduce(f64::min).filter(|least| *least <= 0.0) {
+                    let of = if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) };
+                    return Err(format!(
+                        "log: {}{of} is {} in a run, which a logarithmic axis does not have; choose other measures with measure=, \
+                         or draw without log",
+                        measure.name,
+                        measure.value(least)
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Draws bars and 95 % intervals. `pens` assigns pens to the names of rows.
@@ -67,8 +103,9 @@ impl Comparison {
             notes.push("Bars: means; lines: 95 % intervals of the mean.".to_owned());
         }
         if starred {
-            notes.push("*: the best, within 2 % of it, or not told apart from it.".to_owned());
+            notes.push(self.star().to_owned());
         }
+        notes.extend(self.fewer_runs());
         if !remarked {
             notes.extend(self.remarks());
         }
@@ -79,6 +116,32 @@ impl Comparison {
         }
         drawing.height = y + 12.0 * u;
         drawing
+    }
+
+    /// Names the values that are of fewer runs than there are, if any.
+    pub(crate) fn fewer_runs(&self) -> Option<String> {
+        let mut found = Vec::new();
+        for (group, row) in self.groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, row))) {
+            for (measure, cell) in group.measures.iter().zip(&row.cells) {
+                let Some(fewer) = cell.as_ref().map(Estimate::of_fewer).filter(|fewer| !fewer.is_empty()) else {
+                    continue;
+                };
+                let of = if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) };
+                found.push(format!("{}{of}, {}{fewer}", measure.name, row.name));
+            }
+        }
+        (!found.is_empty()).then(|| format!("Of fewer runs: {}.", found.join("; ")))
+    }
+
+    /// States what a star means, as [`Group::best`] chooses.
+    pub(crate) fn star(&self) -> &'static str {
+        match self.method() {
+            Some(_) => {
+                "*: the best, and those within 2 % of it or not told apart from it, unless their mean is worse than one that is \
+                 told apart."
+            }
+            None => "*: the best value; a single run tells nothing apart.",
+        }
     }
 
     /// Writes the name of a group, and returns where its rows begin. A single group of a figure without a title has none either: its
@@ -162,6 +225,8 @@ impl Group {
                 vec![(low, middle - height), (low, middle + height)],
                 vec![(high, middle - height), (high, middle + height)],
             ];
+            // The part over the bar is seen in any colour, also on black, between edges of the ground.
+            drawing.shapes.push(Shape::Lines { lines: lines.clone(), width: 3.6 * u, ink: Ink::Ground, dash: &[] });
             drawing.shapes.push(Shape::Lines { lines, width: 1.2 * u, ink: Ink::Text, dash: &[] });
         }
         // The best value of a column is marked.
@@ -175,6 +240,39 @@ impl Group {
 mod tests {
     use super::*;
     use crate::comparison::tests::comparison;
+
+    #[test]
+    fn the_star_is_explained_by_its_rule() {
+        let said = |comparison: &Comparison| {
+            let drawing = comparison.drawing(&Pens::default(), &Look::page());
+            let text = |shape: &Shape| match shape {
+                Shape::Text { text, .. } => Some(text.clone()),
+                _ => None,
+            };
+            drawing.shapes.iter().filter_map(text).collect::<Vec<_>>().join(" ")
+        };
+        let mut all = comparison();
+        let of_runs = said(&all);
+        assert!(of_runs.contains("unless their mean is worse than one that is told apart."), "{of_runs}");
+        let cells = all.groups[0].rows.iter_mut().flat_map(|row| &mut row.cells);
+        cells.flatten().for_each(|cell| *cell = Estimate::from(cell.mean));
+        assert!(said(&all).contains("*: the best value; a single run"), "{}", said(&all));
+    }
+
+    /// Of an interval over a black bar both halves are seen.
+    #[test]
+    fn intervals_have_an_edge_of_the_ground_below_them() {
+        let drawing = comparison().drawing(&Pens::named(["fifo"].into_iter()), &Look { grey: true, ..Look::column() });
+        let inks: Vec<Ink> = drawing
+            .shapes
+            .iter()
+            .filter_map(|shape| match shape {
+                Shape::Lines { lines, ink, .. } if lines.len() == 3 => Some(*ink),
+                _ => None,
+            })
+            .collect();
+        assert!(inks.len() == 12 && inks.chunks(2).all(|two| two == [Ink::Ground, Ink::Text]), "{inks:?}");
+    }
 
     #[test]
     fn bars_are_in_proportion_and_inside() {

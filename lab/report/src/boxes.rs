@@ -4,11 +4,11 @@ use crate::bars::blocks;
 use crate::comparison::{Comparison, Group, Row};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::fitted;
+use crate::frame::Frame;
 use crate::look::{Form, Look};
 use crate::model::Axis;
 use crate::number::quantiles;
 use crate::palette::{Pen, Pens};
-use crate::plotting::Frame;
 use crate::ruler::Ruler;
 
 /// The height of a row and half the height of a box, given for type of 13 points.
@@ -48,7 +48,7 @@ impl Comparison {
                     let name = fitted(&group.measures[*at].name, small, column - 12.0 * u);
                     drawing.text((x, y - 2.0 * u), Anchor::Start, small, Ink::Muted, name);
                     let frame = Frame { left: x, top, right: x + column - 30.0 * u, bottom, unit: u };
-                    group.column(&mut drawing, (*at, form), &frame, (pens, small));
+                    group.column(&mut drawing, (*at, form, look.log), &frame, (pens, small));
                 }
                 y = bottom + small + 18.0 * u;
             }
@@ -61,7 +61,8 @@ impl Comparison {
                 Form::Strip => "Points: runs; line: median.",
                 _ => "Points: runs; boxes: quartiles and median; whiskers: least and greatest run.",
             };
-            let lines = Look::lines(what, small, look.width - 24.0 * u);
+            let what = if look.log { format!("{what} Logarithmic axes.") } else { what.to_owned() };
+            let lines = Look::lines(&what, small, look.width - 24.0 * u);
             drawing.note(&lines, (12.0 * u, y - 8.0 * u), small);
             y += lines.len() as f64 * small * 1.3;
         }
@@ -77,8 +78,14 @@ impl Group {
         cells.map(|estimate| estimate.values.len()).max().unwrap_or(0)
     }
 
-    /// Draws the runs of one measure.
-    fn column(&self, drawing: &mut Drawing, (at, form): (usize, Form), frame: &Frame, (pens, size): (&Pens, f64)) {
+    /// Draws the runs of one measure. On a logarithmic axis all are above 0, as [`Comparison::check_axis`] checks.
+    fn column(
+        &self,
+        drawing: &mut Drawing,
+        (at, form, log): (usize, Form, bool),
+        frame: &Frame,
+        (pens, size): (&Pens, f64),
+    ) {
         let u = frame.unit;
         let runs = |(n, row): (usize, &'_ Row)| {
             let cell = row.cells.get(at)?.as_ref()?;
@@ -91,8 +98,12 @@ impl Group {
         // Equal values are drawn in the middle.
         let margin = if high > low { (high - low) * 0.06 } else { (high.abs() * 0.1).max(0.5) };
         // The axis of nonnegative values does not become negative.
+        let least = low;
         let low = if low >= 0.0 { (low - margin).max(0.0) } else { low - margin };
-        let mut ruler = Ruler::new(&Axis::new("", ""), [low, high + margin].into_iter(), false);
+        let mut ruler = match log && least > 0.0 {
+            true => Ruler::new(&Axis::log("", ""), [least, high].into_iter(), false),
+            false => Ruler::new(&Axis::new("", ""), [low, high + margin].into_iter(), false),
+        };
         ruler.label(&self.measures[at].unit);
         frame.grid(drawing, (&ruler, &Ruler::none()), size, (Some(14.0 * u), false));
         for (n, pen, mut values) in rows {
@@ -106,6 +117,12 @@ impl Group {
                 (Some(five), Form::Strip) => {
                     let median = place(five[2]);
                     drawing.line((median, middle - 7.0 * u), (median, middle + 7.0 * u), 2.2 * u, Ink::Text);
+                }
+                (Some(five), Form::Violin) if log => {
+                    // The density is that of the logarithms, as it is seen along the axis.
+                    let logs: Vec<f64> = values.iter().map(|value| value.log10()).collect();
+                    let at = |value: f64| place(10_f64.powf(value));
+                    draw_violin(drawing, &logs, (at, five[2].log10()), middle, (pen, u));
                 }
                 (Some(five), Form::Violin) => draw_violin(drawing, &values, (place, five[2]), middle, (pen, u)),
                 (Some(five), _) => draw_box(drawing, five.map(place), middle, (pen, u)),
@@ -228,6 +245,32 @@ mod tests {
         }
         assert_eq!(drawing.misplaced(), Vec::<String>::new());
         assert_eq!(comparison(&[&[1.0], &[2.0]]).spread(&Pens::default(), Form::Box, &Look::page()), None);
+    }
+
+    /// 1, 10 and 100 are equally far apart on a logarithmic axis, which bars do not have, nor a value of 0.
+    #[test]
+    fn boxes_may_have_logarithmic_axes_and_bars_may_not() {
+        let all = comparison(&[&[1.0, 10.0, 100.0, 10.0, 10.0], &[2.0, 3.0, 4.0, 5.0, 6.0]]);
+        let pens = Pens::named(["variant 0", "variant 1"].into_iter());
+        for form in ["box", "violin", "strip"] {
+            let look = Look::parse(&format!("column,log,form={form}")).expect("a look");
+            let drawing = all.figure(&pens, &look).expect("an axis").expect("runs");
+            assert_eq!(drawing.misplaced(), Vec::<String>::new(), "{form}");
+            let points = drawing.shapes.iter().find_map(|shape| match shape {
+                Shape::Marks { points, .. } => Some(points.iter().map(|point| point.0).collect::<Vec<_>>()),
+                _ => None,
+            });
+            let points = points.expect("points");
+            assert!((points[1] - points[0] - (points[2] - points[1])).abs() < 1e-9, "{form}: {points:?}");
+        }
+        let refused = |all: &Comparison, look: &str| {
+            all.figure(&pens, &Look::parse(look).expect("a look")).expect_err("a reason")
+        };
+        assert!(refused(&all, "log").contains("choose form=box"));
+        assert!(refused(&all, "log,form=bars").contains("bars begin at 0"));
+        assert!(refused(&all, "from=1").contains("an axis of its own"));
+        let zero = comparison(&[&[0.0, 10.0], &[2.0, 3.0]]);
+        assert!(refused(&zero, "log,form=box").contains("MOS of flow call is 0 in a run"));
     }
 
     /// An axis around 1 s has labels in one unit that differ, whatever its range and its width.

@@ -4,7 +4,7 @@
 mod bins;
 mod counts;
 mod heat;
-mod units;
+pub(crate) mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -284,6 +284,9 @@ impl Chart {
             _ => &[&self.x],
         };
         axes.iter().try_for_each(|name| table.known(name).map(|_| ()))?;
+        if self.log_x && !matches!(self.kind, ChartKind::Scatter | ChartKind::Lines) {
+            return Err("--log-x is of points and lines; --log is of values".into());
+        }
         match self.kind {
             ChartKind::Heat => self.heat(table, look),
             ChartKind::Box => self.spread(table, Form::Box, look),
@@ -388,7 +391,9 @@ impl Chart {
         };
         let rows = self.series(table, &rows)?.into_iter().map(row).collect();
         let group = Group { measures: vec![measure], rows, ..Group::default() };
+        let look = &Look { log: look.log || self.log, form: Some(form), ..look.clone() };
         let comparison = look.comparison(&Comparison { title: self.title(), groups: vec![group] })?;
+        comparison.check_axis(look)?;
         let pens = Pens::named(comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.name.as_str()));
         comparison.spread(&pens, form, look).ok_or_else(|| "no row of the figure has two values".to_owned())
     }
@@ -416,6 +421,7 @@ impl Chart {
     }
 
     fn heat(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
+        look.refuse_range("choose the cells of a heat map with --only")?;
         let rows = self.chosen(table, &self.value)?;
         let (xs, mut ys) = (self.classes(table, &self.x, &rows)?, self.classes(table, &self.y, &rows)?);
         // Numbers rise upwards; names stand from the top in the order in which the legend of other figures has them.

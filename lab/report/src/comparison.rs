@@ -69,6 +69,8 @@ pub struct Estimate {
     pub values: Vec<f64>,
     /// The seeds of these runs; empty if they have none.
     pub seeds: Vec<u64>,
+    /// The number of further runs that have no value.
+    pub missing: usize,
 }
 
 impl From<f64> for Estimate {
@@ -77,16 +79,26 @@ impl From<f64> for Estimate {
     }
 }
 
+/// Says of how many runs a number is, for behind it, if `missing` others have no value.
+pub fn of_fewer(measured: usize, missing: usize) -> String {
+    let plural = if measured == 1 { "" } else { "s" };
+    if missing == 0 { String::new() } else { format!(" ({measured} run{plural})") }
+}
+
 impl Estimate {
     /// Creates an estimate. The values of the runs are kept if there are several.
     pub(crate) fn of_runs(mean: f64, half: Option<f64>, values: Vec<f64>) -> Self {
-        Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() }, seeds: Vec::new() }
+        Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() }, ..Self::default() }
     }
     /// Adds the seeds of the runs, unless their number is not that of the runs.
     #[must_use]
     pub(crate) fn with_seeds(mut self, seeds: Vec<u64>) -> Self {
         self.seeds = if seeds.len() == self.values.len() { seeds } else { Vec::new() };
         self
+    }
+    /// Says of how many runs it is, for behind the number, if others have no value.
+    pub(crate) fn of_fewer(&self) -> String {
+        of_fewer(self.values.len().max(1), self.missing)
     }
     pub(crate) fn low(&self) -> f64 {
         self.mean - self.half.unwrap_or(0.0)
@@ -95,10 +107,11 @@ impl Estimate {
         self.mean + self.half.unwrap_or(0.0)
     }
     fn text(&self, unit: &str) -> String {
-        match self.half {
+        let number = match self.half {
             None => human(self.mean, unit),
             Some(half) => human_interval(self.mean, half, unit),
-        }
+        };
+        number + &self.of_fewer()
     }
 }
 
@@ -167,6 +180,19 @@ impl Group {
             self.others[at].1.extend(cells);
         }
         self.others.iter_mut().for_each(|(_, cells)| cells.resize(whole, None));
+    }
+
+    /// Appends the measures of a part of the same group, unless it has them.
+    pub(crate) fn append_measures(&mut self, part: Self) {
+        for (at, measure) in part.measures.iter().enumerate() {
+            if self.measures.contains(measure) {
+                continue;
+            }
+            self.measures.push(measure.clone());
+            for (row, of_part) in self.rows.iter_mut().zip(&part.rows) {
+                row.cells.push(of_part.cells.get(at).cloned().flatten());
+            }
+        }
     }
 
     /// The group with those of its other measures that a text of `wanted` means and none of those that are shown.

@@ -78,6 +78,10 @@ fn spread(all: &[&[(f64, f64)]], missing: Missing) -> (Vec<(f64, f64)>, Band) {
     places.dedup();
     let mut next = vec![0; all.len()];
     let (mut median, mut band) = (Vec::with_capacity(places.len()), Vec::with_capacity(places.len()));
+    // A quantile between a run that has ended and one that has not may leave less than any run has: it has ended too.
+    let left = all.iter().flat_map(|points| points.iter()).map(|point| 1.0 - point.1).filter(|left| *left > 1e-12);
+    let least_left = left.fold(f64::INFINITY, f64::min) * (1.0 - 1e-9);
+    let ended = |share: f64| if missing == Missing::Last && 1.0 - share < least_left { 1.0 } else { share };
     for x in places {
         let mut values: Vec<f64> = Vec::with_capacity(all.len());
         for (points, next) in all.iter().zip(&mut next) {
@@ -92,8 +96,8 @@ fn spread(all: &[&[(f64, f64)]], missing: Missing) -> (Vec<(f64, f64)>, Band) {
         }
         values.retain(|value| !value.is_nan());
         if let Some([least, lower, middle, upper, most]) = quantiles(&mut values) {
-            median.push((x, middle));
-            band.push(if values.len() < 5 { (x, least, most) } else { (x, lower, upper) });
+            median.push((x, ended(middle)));
+            band.push(if values.len() < 5 { (x, ended(least), ended(most)) } else { (x, ended(lower), ended(upper)) });
         }
     }
     (median, band)
@@ -473,6 +477,9 @@ mod tests {
         let (a, b) = (shares(&[(10.0, 0.5), (30.0, 1.0)]), shares(&[(20.0, 1.0)]));
         let both = Runs::new([a.as_slice(), b.as_slice()]);
         assert_eq!(both.bands[0], [(10.0, 0.0, 0.5), (20.0, 0.5, 1.0), (30.0, 1.0, 1.0)]);
+        // Between a run without greater values and one with a tenth of them, a quantile has no share that no run can have.
+        let (a, b) = (shares(&[(10.0, 1.0)]), shares(&[(10.0, 0.9), (30.0, 1.0)]));
+        assert_eq!(Runs::new([a.as_slice(), b.as_slice()]).medians[0].points, [(10.0, 1.0), (30.0, 1.0)]);
         // A series has no value where none was measured.
         let (a, b) = (
             [measured("", "wait", "time_s", &[(0.0, 1.0), (1.0, 1.0)])],

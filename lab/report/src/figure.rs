@@ -63,7 +63,7 @@ impl Report {
         let pens = self.pens();
         if let Some(comparison) = self.comparisons().next() {
             let drawing = look.comparison(comparison)?.figure(&pens, look);
-            return drawing.ok_or_else(|| "there is a single run, and this form shows several".into());
+            return drawing?.ok_or_else(|| "there is a single run, and this form shows several".into());
         }
         let plot = self.plots().next().ok_or("the report has no figure")?;
         let plot = look.plot(plot.clone())?;
@@ -151,6 +151,12 @@ impl Report {
         let pens = self.pens();
         let boxes = Look { form: look.form.or(Some(Form::Box)), ..look.clone() };
         for comparison in self.comparisons() {
+            // Quantities are named with their subjects, of which the title may choose one.
+            let named = look.comparison_of_quantities(comparison);
+            let comparison = match &named {
+                Ok(named) => named,
+                Err(why) => return Some(Err(why.clone())),
+            };
             let spread = format!("{}: box plots of runs", comparison.title).to_lowercase();
             let part = |group: &&crate::comparison::Group| group.name.to_lowercase().contains(title);
             let groups: Vec<_> = comparison.groups.iter().filter(part).cloned().collect();
@@ -159,10 +165,11 @@ impl Report {
                 (true, true) => (boxes.clone(), comparison.clone()),
                 (true, false) => continue,
             };
+            look.quantities.clear();
             if !measure.is_empty() {
                 look.measures = vec![measure.to_owned()];
             }
-            let drawn = look.comparison(&chosen).map(|chosen| chosen.figure(&pens, &look));
+            let drawn = look.comparison(&chosen).and_then(|chosen| chosen.figure(&pens, &look));
             match drawn {
                 Ok(Some(drawing)) => return Some(Ok(drawing)),
                 Ok(None) => {}

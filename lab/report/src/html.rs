@@ -276,7 +276,7 @@ impl Comparison {
             push(page, format_args!("<p class=\"note\">{}</p>\n", escape(&method)));
         }
         if self.groups.iter().any(Group::is_judged) {
-            note += " The best of a column, and those that are not told apart from it, have a star; where none differs from the best, none has.";
+            note += &format!(" {} Where none is told apart from the best, none has a star.", self.star());
         }
         drawn(&self.drawing(pens, &Look::page()), &note, (Some(&self.table()), &self.columns(false)), page);
         if let Some(boxes) = self.spread(pens, Form::Box, &Look::page()) {

@@ -31,6 +31,7 @@ pub mod decimate;
 mod drawing;
 mod figure;
 mod font;
+mod frame;
 mod html;
 pub mod judgement;
 mod look;
@@ -44,6 +45,7 @@ mod pdf;
 mod plotting;
 #[cfg(feature = "png")]
 mod png;
+mod range;
 mod ruler;
 pub mod simulation;
 pub mod steady;

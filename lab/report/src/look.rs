@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use crate::chart::units::number_in;
 use crate::comparison::{Comparison, Group, means};
 use crate::drawing::Finish;
 use crate::font::room;
@@ -32,8 +33,16 @@ pub struct Look {
     pub measures: Vec<String>,
     /// The form; `None` for the usual one of each figure.
     pub form: Option<Form>,
-    /// Whether values have a logarithmic axis: the vertical one of plots over time, and the horizontal one of distributions.
+    /// Whether values have a logarithmic axis: the vertical one of plots over time, and the horizontal one of distributions and of the
+    /// runs of a comparison.
     pub log: bool,
+    /// The quantities of comparisons to draw and to compare, each as `MEASURE of SUBJECT`; empty for those that `subjects` and
+    /// `measures` choose, of which each subject has each measure.
+    pub quantities: Vec<String>,
+    /// The least value of the horizontal axis of plots, with its unit as in `20ms`; `None` for that of the values.
+    pub from: Option<String>,
+    /// The greatest value of that axis, likewise.
+    pub to: Option<String>,
 }
 
 /// The line above a figure.
@@ -98,6 +107,9 @@ impl Look {
             measures: Vec::new(),
             form: None,
             log: false,
+            quantities: Vec::new(),
+            from: None,
+            to: None,
         }
     }
     /// For a column of a paper with two columns: 252 points wide, with 8 point type and no title.
@@ -110,8 +122,8 @@ impl Look {
     }
 
     /// Reads a look: the name of a preset (`page`, `column`, `text`) or `KEY=VALUE`, with commas between. The keys are
-    /// `width`, `height`, `type`, `title`, `subject`, `row`, `measure` and `form`; `grey` and `log` have no value. `subject`,
-    /// `row` and `measure` may be repeated.
+    /// `width`, `height`, `type`, `title`, `subject`, `row`, `measure`, `compare`, `form`, `from` and `to`; `grey` and `log` have no
+    /// value. `subject`, `row`, `measure` and `compare` may be repeated.
     ///
     /// # Errors
     /// If a part is not understood, with those that are.
@@ -155,7 +167,8 @@ impl Look {
             "text" => Ok(Self::text()),
             _ => Err(format!(
                 "`{name}` is no look; there are page (900 pt wide), column (252 pt, 8 pt type) and text (516 pt, 8 pt \
-                 type), which may be followed by width=, height=, type=, title=, subject=, row=, measure=, form=, grey and log"
+                 type), which may be followed by width=, height=, type=, title=, subject=, row=, measure=, compare=, form=, \
+                 from=, to=, grey and log"
             )),
         }
     }
@@ -174,6 +187,17 @@ impl Look {
             "subject" => self.subjects.push(value.to_owned()),
             "row" => self.rows.push(value.to_owned()),
             "measure" => self.measures.push(value.to_owned()),
+            "compare" => {
+                parts_of(value).ok_or_else(|| {
+                    format!("compare={value}: expected MEASURE of SUBJECT, as in `delay up p99 of flow call`")
+                })?;
+                self.quantities.push(value.to_owned());
+            }
+            "from" | "to" => {
+                number_in(value)
+                    .ok_or_else(|| format!("{key}={value}: a number with its unit is expected, such as 20ms"))?;
+                *(if key == "from" { &mut self.from } else { &mut self.to }) = Some(value.to_owned());
+            }
             "form" => {
                 let form = FORMS.iter().find(|(name, _)| *name == value);
                 let names = || FORMS.map(|(name, _)| name).join(", ");
@@ -181,7 +205,8 @@ impl Look {
             }
             _ => {
                 return Err(format!(
-                    "`{key}` is no key of a look; there are width, height, type, title, subject, row, measure and form"
+                    "`{key}` is no key of a look; there are width, height, type, title, subject, row, measure, compare, form, \
+                     from and to"
                 ));
             }
         }
@@ -272,7 +297,7 @@ impl Look {
                 _ => {}
             }
         }
-        Ok(plot)
+        self.ranged(plot)
     }
 
     /// The panels of which something is to be drawn.
@@ -294,6 +319,7 @@ impl Look {
     /// # Errors
     /// If no subject has a row or a measure that is wanted.
     pub fn comparison(&self, comparison: &Comparison) -> Result<Comparison, String> {
+        let comparison = &self.comparison_of_quantities(comparison)?;
         let all: Vec<Group> = comparison.groups.iter().map(|group| group.with_others(&self.measures)).collect();
         let (mut groups, mut wanted) = (all.iter().collect::<Vec<_>>(), self.rows.clone());
         if groups.iter().all(|group| group.name.is_empty()) {
@@ -347,6 +373,48 @@ impl Look {
         Ok(Comparison { title: comparison.title.clone(), groups: found })
     }
 
+    /// The part of a comparison that has the quantities of a look, in their order; all of it if the look names none.
+    ///
+    /// # Errors
+    /// If a quantity does not exist, with those that do, or the look also chooses subjects or measures.
+    pub(crate) fn comparison_of_quantities(&self, comparison: &Comparison) -> Result<Comparison, String> {
+        if self.quantities.is_empty() {
+            return Ok(comparison.clone());
+        }
+        if !(self.subjects.is_empty() && self.measures.is_empty()) {
+            return Err("compare= names single quantities; subject= and measure= choose each measure of each subject, and do not go \
+                        with it"
+                .into());
+        }
+        if comparison.groups.iter().all(|group| group.name.is_empty()) {
+            return Err("compare= names what variants are compared by, and there is one variant".into());
+        }
+        let mut groups: Vec<Group> = Vec::new();
+        for (measure, subject) in self.quantities.iter().filter_map(|text| parts_of(text)) {
+            let [measure, subject] = [measure, subject].map(|text| vec![text.to_owned()]);
+            for n in Self::chosen(&comparison.groups, &subject, |group| &group.name, "subject")? {
+                let group = comparison.groups[n].with_others(&measure);
+                let found =
+                    Self::chosen(&group.measures, &measure, |measure| &measure.name, "measure").map_err(|_| {
+                        let all = group.measures.iter().chain(group.others.iter().map(|(measure, _)| measure));
+                        let names: Vec<&str> = all.map(|measure| measure.name.as_str()).collect();
+                        format!(
+                            "no measure of {} is meant by `{}`; there are {}",
+                            group.name,
+                            measure[0],
+                            names.join(", ")
+                        )
+                    })?;
+                let of_group = part(&group, &(0..group.rows.len()).collect::<Vec<_>>(), &found);
+                match groups.iter_mut().find(|known| known.name == group.name) {
+                    Some(known) => known.append_measures(of_group),
+                    None => groups.push(of_group),
+                }
+            }
+        }
+        Ok(Comparison { title: comparison.title.clone(), groups })
+    }
+
     /// Breaks a text into lines that fit into `width`.
     pub(crate) fn lines(text: &str, size: f64, width: f64) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
@@ -358,6 +426,12 @@ impl Look {
         }
         lines
     }
+}
+
+/// The measure and the subject of a quantity, such as `delay up p99 of flow call`.
+fn parts_of(quantity: &str) -> Option<(&str, &str)> {
+    let (measure, subject) = quantity.split_once(" of ")?;
+    Some((measure.trim(), subject.trim())).filter(|(measure, subject)| !measure.is_empty() && !subject.is_empty())
 }
 
 /// A group with some of its rows and measures.
@@ -455,6 +529,36 @@ mod tests {
         let both = vec![("delay up p99".to_owned(), 4.0), ("delay down p99".to_owned(), 5.0)];
         assert_eq!(shown("measure=delay p99"), Ok(both));
         assert!(shown("measure=jitter").is_err_and(|why| why.contains("page load p50") && why.contains("goodput")));
+    }
+
+    /// Two measures, each of another subject: two quantities, and not four.
+    #[test]
+    fn single_quantities_are_chosen_by_their_measure_and_subject() {
+        let group = |name: &str| {
+            let measures = ["goodput", "delay up p99"].map(|name| Measure::new(name, "", Better::Less)).into();
+            let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), Some(2.0.into())] };
+            let others = vec![(Measure::new("jitter", "", Better::Less), vec![Some(3.0.into()), None])];
+            Group { name: name.into(), measures, rows: ["fifo", "codel"].map(row).into(), others }
+        };
+        let all = Comparison { title: String::new(), groups: ["flow bulk", "flow call"].map(group).into() };
+        let look = |texts: &[&str]| Look::parse_all(texts).expect("a look").comparison(&all);
+        let names = |found: Comparison| -> Vec<String> {
+            let of_group = |group: Group| {
+                let of = |measure: &Measure| format!("{} of {}", measure.name, group.name);
+                group.measures.iter().map(of).collect::<Vec<_>>()
+            };
+            found.groups.into_iter().flat_map(of_group).collect()
+        };
+        let two = ["compare=delay up p99 of flow call", "compare=goodput of flow bulk"];
+        assert_eq!(look(&two).map(names), Ok(vec!["delay up p99 of flow call".into(), "goodput of flow bulk".into()]));
+        let more = ["compare=delay up p99 of flow call,compare=jitter of call,row=fifo"];
+        let found = look(&more).expect("a part");
+        assert_eq!((found.groups[0].rows.len(), found.groups[0].rows[0].cells[1].clone()), (1, Some(3.0.into())));
+        assert_eq!(names(found), ["delay up p99 of flow call", "jitter of flow call"]);
+        assert!(Look::parse("compare=goodput").is_err_and(|why| why.contains("MEASURE of SUBJECT")));
+        assert!(look(&["compare=MOS of flow call"]).is_err_and(|why| why.contains("goodput, delay up p99")));
+        assert!(look(&["compare=goodput of flow web"]).is_err_and(|why| why.contains("flow bulk, flow call")));
+        assert!(look(&["compare=goodput of flow call,measure=loss"]).is_err_and(|why| why.contains("do not go")));
     }
 
     #[test]

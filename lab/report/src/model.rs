@@ -182,7 +182,7 @@ impl Plot {
 }
 
 /// An axis.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Axis {
     /// The quantity.
     pub title: String,
@@ -190,12 +190,14 @@ pub struct Axis {
     pub unit: String,
     /// The scale.
     pub scale: Scale,
+    /// The ends of the range that were chosen, in the unit of the axis; the others follow from the values.
+    pub range: [Option<f64>; 2],
 }
 
 impl Axis {
     /// Creates a linear axis.
     pub fn new(title: impl Into<String>, unit: impl Into<String>) -> Self {
-        Self { title: title.into(), unit: unit.into(), scale: Scale::Linear }
+        Self { title: title.into(), unit: unit.into(), scale: Scale::Linear, range: [None; 2] }
     }
     /// Creates a logarithmic axis. Values that are not positive are omitted.
     pub fn log(title: impl Into<String>, unit: impl Into<String>) -> Self {

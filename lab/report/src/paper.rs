@@ -11,8 +11,8 @@ struct Head {
     unit: String,
 }
 
-/// A number with half the width of its interval, if it was measured.
-type Number = Option<(String, Option<String>)>;
+/// A number with half the width of its interval, if it was measured, and of how many runs it is, if of fewer than there are.
+type Number = Option<(String, Option<String>, String)>;
 
 /// The cells of a table: the names of a row, and its numbers.
 struct Rows {
@@ -48,12 +48,14 @@ impl Rows {
             for (n, row) in group.rows.iter().enumerate() {
                 let cell = |head: &Head| {
                     let at = group.measures.iter().position(|measure| measure.name == head.name)?;
-                    let Estimate { mean, half, .. } = row.cells.get(at)?.as_ref()?;
+                    let estimate = row.cells.get(at)?.as_ref()?;
+                    let Estimate { mean, half, .. } = estimate;
                     let mean = mean / head.scale;
-                    Some(match half.map(|half| interval(mean, half / head.scale)) {
+                    let (number, half) = match half.map(|half| interval(mean, half / head.scale)) {
                         Some(number) => number,
                         None => (digits(mean), None),
-                    })
+                    };
+                    Some((number, half, estimate.of_fewer()))
                 };
                 let name = if n == 0 { group.name.clone() } else { String::new() };
                 rows.push((name, row.name.clone(), heads.iter().map(cell).collect()));
@@ -97,8 +99,10 @@ impl Comparison {
             for cell in cells {
                 out += &match cell {
                     None => " & --".to_owned(),
-                    Some((mean, None)) => format!(" & ${mean}$"),
-                    Some((mean, Some(half))) => format!(" & ${mean} \\pm {}$", half.replace("< ", "{<}")),
+                    Some((mean, None, fewer)) => format!(" & ${mean}${fewer}"),
+                    Some((mean, Some(half), fewer)) => {
+                        format!(" & ${mean} \\pm {}${fewer}", half.replace("< ", "{<}"))
+                    }
                 };
             }
             out += " \\\\\n";
@@ -129,8 +133,8 @@ impl Comparison {
             for cell in cells {
                 out += &match cell {
                     None => " |".to_owned(),
-                    Some((mean, None)) => format!(" {mean} |"),
-                    Some((mean, Some(half))) => format!(" {mean} \u{b1} {half} |"),
+                    Some((mean, None, fewer)) => format!(" {mean}{fewer} |"),
+                    Some((mean, Some(half), fewer)) => format!(" {mean} \u{b1} {half}{fewer} |"),
                 };
             }
             out.push('\n');
@@ -170,5 +174,12 @@ mod tests {
         let [single, narrow] =
             [Estimate::from(123_412_345.0), Estimate::of_runs(10_160_173.0, Some(39.0), Vec::new())].map(&mut cell);
         assert_eq!((single.as_str(), narrow.as_str()), ("123.4", "10.160 \u{b1} < 0.001"));
+        // A number of fewer runs than there are says so, in each table and in the note of the figure.
+        let fewer = Estimate { missing: 3, ..Estimate::of_runs(2.085e6, Some(2.5e4), vec![2.08e6, 2.09e6]) };
+        assert_eq!(cell(fewer), "2.085 \u{b1} 0.025 (2 runs)");
+        assert_eq!(cell(Estimate { missing: 4, ..Estimate::from(2e6) }), "2 (1 run)");
+        assert!(all.latex().contains("& $2$ (1 run) &"), "{}", all.latex());
+        assert!(format!("{:?}", all.table()).contains("2 Mbit/s (1 run)"), "{:?}", all.table());
+        assert_eq!(all.fewer_runs().as_deref(), Some("Of fewer runs: goodput of flow call, fifo (1 run)."));
     }
 }

@@ -2,183 +2,14 @@
 
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
+use crate::frame::Frame;
 use crate::look::Look;
-use crate::model::{Axis, Curve, Panels, Plot, Scale, Style};
+use crate::model::{Axis, Panels, Plot, Scale, Style};
 use crate::palette::{Pen, Pens};
 use crate::ruler::Ruler;
 
 /// The type sizes of small multiples, given for type of 13 points.
 const SMALL: f64 = 11.0;
-/// The maximum number of points of a curve. If there are more, [`decimate`](crate::decimate) keeps the visible ones.
-const POINTS: usize = 4_000;
-/// The number of marks along a line on paper.
-const MARKS: usize = 8;
-
-/// The area of a plot inside its axes.
-#[derive(Clone, Copy)]
-pub(crate) struct Frame {
-    pub(crate) left: f64,
-    pub(crate) top: f64,
-    pub(crate) right: f64,
-    pub(crate) bottom: f64,
-    /// The factor for distances inside, as [`Look::unit`].
-    pub(crate) unit: f64,
-}
-
-impl Frame {
-    pub(crate) fn x(&self, ruler: &Ruler, value: f64) -> f64 {
-        self.left + ruler.at(value) * (self.right - self.left)
-    }
-    pub(crate) fn y(&self, ruler: &Ruler, value: f64) -> f64 {
-        self.bottom - ruler.at(value) * (self.bottom - self.top)
-    }
-
-    /// Draws the grid. The vertical axis may be without labels. Labels of the horizontal axis are drawn if they exceed
-    /// it by at most the given length. If labels would overlap, only the first of them is drawn.
-    pub(crate) fn grid(
-        &self,
-        drawing: &mut Drawing,
-        (x, y): (&Ruler, &Ruler),
-        size: f64,
-        (beyond, labels_y): (Option<f64>, bool),
-    ) {
-        let u = self.unit;
-        let mut free = f64::NEG_INFINITY;
-        for ((value, label), beyond) in x.ticks.iter().zip(beyond.into_iter().cycle()) {
-            let (tick, half) = (self.x(x, *value), room(label, size) / 2.0);
-            // A label at an end is moved inwards, but still reaches to its tick.
-            let at = tick.min((self.right + beyond).min(drawing.width) - half).max(self.left - beyond + half);
-            if at - half >= free && at + half <= drawing.width && (at - tick).abs() <= half {
-                drawing.text((at, self.bottom + size + 5.0 * u), Anchor::Middle, size, Ink::Text, label);
-                free = at + half + 4.0 * u;
-            }
-        }
-        // An axis that is too narrow for every label has that of its middle, between its ends.
-        if let (Some(_), true, Some((value, label))) =
-            (beyond, free == f64::NEG_INFINITY, x.ticks.get(x.ticks.len() / 2))
-        {
-            let half = room(label, size) / 2.0;
-            let at = self.x(x, *value).min(drawing.width - half).max(half);
-            drawing.text((at, self.bottom + size + 5.0 * u), Anchor::Middle, size, Ink::Text, label);
-        }
-        let mut free = f64::INFINITY;
-        for (value, label) in y.ticks.iter().filter(|_| labels_y) {
-            let at = self.y(y, *value);
-            if at <= free {
-                drawing.text((self.left - 8.0 * u, at + size * 0.3), Anchor::End, size, Ink::Text, label);
-                free = at - size - 1.0;
-            }
-        }
-        for (value, _) in &x.ticks {
-            let at = self.x(x, *value);
-            drawing.line((at, self.top), (at, self.bottom), u.max(0.5), Ink::Grid);
-        }
-        for (value, _) in &y.ticks {
-            let at = self.y(y, *value);
-            drawing.line((self.left, at), (self.right, at), u.max(0.5), Ink::Grid);
-        }
-    }
-
-    /// Draws the curves of `plot`, with their bands behind them.
-    fn curves(&self, drawing: &mut Drawing, plot: &Plot, (x, y): (&Ruler, &Ruler), pens: &[Pen], marks: f64) {
-        let pen = |n: usize| pens.get(n).copied().unwrap_or_default();
-        for (n, curve) in plot.curves.iter().enumerate() {
-            self.band(drawing, curve, plot, (x, y), pen(n));
-        }
-        for (n, curve) in plot.curves.iter().enumerate() {
-            if plot.style == Style::Marks || curve.is_apart {
-                let marks = if curve.is_apart { 4.0 * self.unit } else { marks };
-                let points = curve.placed(&plot.x, &plot.y);
-                let points = points.iter().map(|point| (self.x(x, point.0), self.y(y, point.1))).collect();
-                drawing.marks(points, marks, pen(n));
-                continue;
-            }
-            let lines = self.lines(curve, plot, (x, y));
-            let marked = drawing.finish.on_paper && plot.curves.len() > 1;
-            let points = curve.placed(&plot.x, &plot.y);
-            let places = match plot.style {
-                _ if !marked => Vec::new(),
-                // The marks of few values are at the values.
-                Style::Lines if points.len() <= 2 * MARKS => {
-                    points.iter().map(|point| (self.x(x, point.0), self.y(y, point.1))).collect()
-                }
-                style => places(&lines, style, (n, plot.curves.len()), self),
-            };
-            let (ink, dash) = (Ink::Curve(pen(n).colour), pen(n).dashes());
-            drawing.shapes.push(Shape::Lines { lines, width: 1.8 * self.unit, ink, dash });
-            if !places.is_empty() {
-                drawing.marks(places, 3.6 * self.unit, pen(n));
-            }
-        }
-    }
-
-    /// The lines of a curve on paper, between its gaps.
-    fn lines(&self, curve: &Curve, plot: &Plot, (x, y): (&Ruler, &Ruler)) -> Vec<Vec<(f64, f64)>> {
-        let mut lines: Vec<Vec<(f64, f64)>> = Vec::new();
-        let gaps = curve.gaps();
-        let steps = matches!(plot.style, Style::Cdf | Style::Ccdf);
-        // The number of gaps before the last point.
-        let mut behind = 0;
-        for (at, value) in crate::decimate::decimate(&curve.placed(&plot.x, &plot.y), POINTS, |value| x.at(value)) {
-            let gone = gaps.partition_point(|gap| *gap <= at);
-            let point = (self.x(x, at), self.y(y, value));
-            let begins = lines.is_empty() || (gone > behind && !steps);
-            behind = gone;
-            match lines.last_mut() {
-                Some(line) if !begins => plot.style.join(line, point),
-                _ if plot.style == Style::Cdf => lines.push(vec![(point.0, self.bottom), point]),
-                _ if plot.style == Style::Ccdf => lines.push(vec![(point.0, self.y(y, 1.0)), point]),
-                _ => lines.push(vec![point]),
-            }
-        }
-        // Above its greatest value a distribution has no share, which is below every logarithmic axis. The median of several runs
-        // may have none long before the greatest value of all.
-        let end = curve.points.iter().find(|point| point.1 <= 0.0).or(curve.points.last());
-        if let (Style::Ccdf, Some(line), Some(end)) = (plot.style, lines.last_mut(), end)
-            && plot.x.has(end.0)
-        {
-            plot.style.join(line, (self.x(x, end.0), self.bottom));
-        }
-        lines
-    }
-
-    fn band(&self, drawing: &mut Drawing, curve: &Curve, plot: &Plot, (x, y): (&Ruler, &Ruler), pen: Pen) {
-        let whole = |(_, low, high): &(f64, f64, f64)| plot.y.has(*low) && plot.y.has(*high);
-        for run in curve.band.chunk_by(|a, b| whole(a) == whole(b)).filter(|run| whole(&run[0])) {
-            let (mut upper, mut lower) = (Vec::new(), Vec::new());
-            for &(at, low, high) in run.iter().filter(|point| plot.x.has(point.0)) {
-                let at = self.x(x, at);
-                plot.style.join(&mut upper, (at, self.y(y, high)));
-                plot.style.join(&mut lower, (at, self.y(y, low)));
-            }
-            upper.extend(lower.into_iter().rev());
-            drawing.shapes.push(Shape::Area { outline: upper, ink: Ink::Curve(pen.colour) });
-        }
-    }
-}
-
-/// Where a line has its marks: at equal distances along the horizontal axis, or along the line of a distribution, which
-/// may rise steeply. Those of the `n`-th of `many` lines are between those of the others.
-fn places(lines: &[Vec<(f64, f64)>], style: Style, (n, many): (usize, usize), frame: &Frame) -> Vec<(f64, f64)> {
-    let along = matches!(style, Style::Cdf | Style::Ccdf);
-    let far = |a: (f64, f64), b: (f64, f64)| if along { (a.0 - b.0).hypot(a.1 - b.1) } else { b.0 - a.0 };
-    let pairs = || lines.iter().flat_map(|line| line.windows(2)).map(|two| (two[0], two[1]));
-    let whole: f64 = pairs().map(|(a, b)| far(a, b)).sum();
-    let width = frame.right - frame.left;
-    let step = (whole / MARKS as f64).max(width / 16.0);
-    let mut next = step * (n as f64 + 0.5) / many.max(1) as f64;
-    let (mut gone, mut found) = (0.0, Vec::new());
-    for (a, b) in pairs() {
-        let long = far(a, b);
-        while long > 0.0 && next <= gone + long {
-            let part = (next - gone) / long;
-            found.push((a.0 + (b.0 - a.0) * part, a.1 + (b.1 - a.1) * part));
-            next += step;
-        }
-        gone += long;
-    }
-    found
-}
 
 /// The entries of a legend in rows below each other: the place of each, and the number of rows.
 pub(crate) struct Legend {
@@ -546,7 +377,27 @@ mod tests {
         let (plot, frame) = (plot.complementary(), Frame { left: 0.0, top: 0.0, right: 9.0, bottom: 1.0, unit: 1.0 });
         let (x, y) = Ruler::pair(std::iter::once(&plot), &plot);
         let lines = frame.lines(&plot.curves[0], &plot, (&x, &y));
-        assert_eq!(lines[0].last(), Some(&(frame.x(&x, 2.0), 1.0)));
+        // The line ends at the least share that was measured, and does not go down from there.
+        assert_eq!(lines[0].last(), Some(&(frame.x(&x, 2.0), frame.y(&y, 0.1))));
+    }
+
+    /// More than a quarter of the runs has nothing above 2, and half of them nothing above 3: the band goes on where others have.
+    #[test]
+    fn the_band_of_a_complement_reaches_the_axis_and_goes_on_without_the_median() {
+        let mut curve = Curve::new("median", [(1.0, 0.9), (2.0, 0.99), (3.0, 1.0), (9.0, 1.0)]);
+        curve.band = vec![(1.0, 0.8, 0.95), (2.0, 0.9, 1.0), (3.0, 0.95, 1.0), (9.0, 1.0, 1.0)];
+        let axis = || Axis::new("x", "");
+        let plot =
+            Plot { title: String::new(), x: axis(), y: axis(), style: Style::Cdf, note: None, curves: vec![curve] };
+        let (plot, frame) = (plot.complementary(), Frame { left: 0.0, top: 0.0, right: 9.0, bottom: 1.0, unit: 1.0 });
+        let (x, y) = Ruler::pair(std::iter::once(&plot), &plot);
+        let mut drawing = Drawing::default();
+        frame.band(&mut drawing, &plot.curves[0], &plot, (&x, &y), Pen::default());
+        let [Shape::Area { outline, .. }] = &drawing.shapes[..] else { panic!("{:?}", drawing.shapes) };
+        let near = |a: (f64, f64), b: (f64, f64)| (a.0 - b.0).abs() < 1e-9 && (a.1 - b.1).abs() < 1e-9;
+        for corner in [(frame.x(&x, 9.0), frame.y(&y, 0.05)), (frame.x(&x, 9.0), 1.0), (frame.x(&x, 2.0), 1.0)] {
+            assert!(outline.iter().any(|point| near(*point, corner)), "{corner:?}: {outline:?}");
+        }
     }
 
     #[test]

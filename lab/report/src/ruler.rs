@@ -19,11 +19,22 @@ fn tail(share: f64) -> f64 {
     -(1.0 - share).clamp(1e-12, 1.0).log10()
 }
 
+/// The round numbers in a range, and their step: 1, 2 or 5 times a power of ten, so that there are five to ten.
+fn round(low: f64, high: f64) -> (Vec<f64>, f64) {
+    let rough = (high - low) / 6.0;
+    let power = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= rough).unwrap_or(rough);
+    let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
+    ((first..=last).map(|n| n as f64 * step).collect(), step)
+}
+
 impl Ruler {
     pub(crate) fn new(axis: &Axis, values: impl Iterator<Item = f64> + Clone, from_zero: bool) -> Self {
         let scale = axis.scale;
         let range = values.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
         let (mut low, mut high) = if range.0 > range.1 { (1.0, 10.0) } else { range };
+        let [from, to] = axis.range;
+        (low, high) = (from.unwrap_or(low), to.unwrap_or(high));
         let shown = axis.shown(low.abs().max(high.abs()));
         let title = axis.titled(shown.1);
         let tick = |value: f64| (value, axis.tick(value / shown.0));
@@ -40,7 +51,13 @@ impl Ruler {
                 let begin = ticks.iter().rposition(|tick| *tick <= low * near).unwrap_or(0);
                 let end = ticks.iter().position(|tick| *tick * near >= high).unwrap_or(ticks.len() - 1);
                 ticks = ticks[begin..=end.max(begin + 1).min(ticks.len() - 1)].to_vec();
-                let (low, high) = (ticks[0].log10(), ticks[ticks.len() - 1].log10());
+                let (begin, end) = (from.unwrap_or(ticks[0]), to.unwrap_or(ticks[ticks.len() - 1]));
+                ticks.retain(|tick| (begin / near..=end * near).contains(tick));
+                // A range that was chosen may have none of these.
+                if ticks.len() < 2 {
+                    ticks = round(begin, end).0;
+                }
+                let (low, high) = (begin.log10(), end.log10());
                 Self { scale, low, high, ticks: ticks.into_iter().map(tick).collect(), title }
             }
             Scale::Tail => {
@@ -53,21 +70,17 @@ impl Ruler {
                 Self { scale, low: 0.0, high, ticks, title }
             }
             Scale::Linear => {
-                if from_zero {
+                if from_zero && from.is_none() {
                     low = low.min(0.0);
                 }
                 if high <= low {
                     high = low + 1.0;
                 }
-                // A step is 1, 2 or 5 times a power of ten, so that there are five to ten steps.
-                let rough = (high - low) / 6.0;
-                let power = 10_f64.powf(rough.log10().floor());
-                let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|m| m * power).find(|s| *s >= rough).unwrap_or(rough);
-                if from_zero {
+                if from_zero && to.is_none() {
+                    let step = round(low, high).1;
                     high = (high / step - 1e-9).ceil() * step;
                 }
-                let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
-                let ticks = (first..=last).map(|n| n as f64 * step).map(tick).collect();
+                let ticks = round(low, high).0.into_iter().map(tick).collect();
                 Self { scale, low, high, ticks, title }
             }
         }

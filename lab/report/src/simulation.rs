@@ -159,8 +159,10 @@ impl Quantity {
     fn estimate(&self) -> Estimate {
         let measured = self.values.iter().enumerate().filter(|(_, value)| value.is_some());
         let seeds = measured.filter_map(|(run, _)| self.seeds.get(run).copied()).collect();
-        Estimate::of_runs(self.mean, self.half_width_95, self.values.iter().flatten().copied().collect())
-            .with_seeds(seeds)
+        let estimate =
+            Estimate::of_runs(self.mean, self.half_width_95, self.values.iter().flatten().copied().collect());
+        let missing = self.values.iter().filter(|value| value.is_none()).count();
+        Estimate { missing, ..estimate.with_seeds(seeds) }
     }
 }
 

@@ -18,7 +18,8 @@ use tidegate_report::{Fold, Report, Section, swept};
 use super::figure::{pair, read};
 use super::replay::next_part;
 use super::replay::page::quantities;
-use super::simulate::{Item, differences, stated, tables};
+use super::simulate::values::tables;
+use super::simulate::{Item, differences, stated};
 use crate::Failure;
 use crate::output::{Files, Paper, width};
 use crate::progress::Reading;
@@ -80,7 +81,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let all = named(loaded, &names(&args.files));
     let comparison = compared("The files beside each other", &all);
-    let chosen = stated(&comparison, &args.output)?;
+    let (chosen, is_part) = stated(&comparison, &args.output, &[])?;
     args.output.write(
         || {
             let values = Section { fold: Fold::Closed, ..Section::new("Values") }.with(comparison.table());
@@ -126,7 +127,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         writeln!(out, "{}", wrapped(&method, width()))?;
     }
     writeln!(out)?;
-    tables(&mut out, &items, width())?;
+    let part = is_part.then_some(&chosen);
+    tables(&mut out, items.iter().filter(|item| item.is_in(part)), width())?;
     out.flush()?;
     Ok(())
 }

@@ -4,6 +4,7 @@ pub(super) mod cache;
 pub(super) mod runs;
 mod shapers;
 mod traced;
+pub(super) mod values;
 mod written;
 
 use std::cell::RefCell;
@@ -13,13 +14,13 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tidegate_config::{Diagnostics, Source};
-use tidegate_display::{human, human_interval, wrapped};
+use tidegate_display::{human, wrapped};
 use tidegate_metrics::{BATCHES, Digest};
 use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::Contrast;
 use tidegate_report::simulation::{self, Quantity, Simulation};
 use tidegate_report::steady::{Quantile, SteadyValue};
-use tidegate_report::{Source as Text, Table};
+use tidegate_report::{Look, Source as Text};
 use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
 
 use super::check::{open, refusal, say};
@@ -286,7 +287,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         notes,
         runs: outcomes.iter().map(shown).collect(),
     };
-    let stated = stated(&found.comparison(), &args.files)?;
+    let (stated, is_part) = stated(&found.comparison(), &args.files, &scenario.primary)?;
     let report = Report::new(&found, outcomes, &stated);
     if let Some(folder) = &args.out {
         written::all(folder, &found, &report, outcomes, &stated)
@@ -297,7 +298,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
     args.files.write(|| found.page(text()), || found.table())?;
-    print(args, &report, outcomes, &stated)?;
+    print(args, &report, outcomes, (&stated, is_part), &scenario.primary)?;
     conclude(args, &scenario, &made, elapsed);
     stopped.map_or(Ok(()), Err)
 }
@@ -319,6 +320,8 @@ fn run_all(
     let (first, most) = args.runs.map_or(scenario.planned_runs(), |runs| (runs, runs));
     let mut made = runs::all(scenario, seed, first as usize, jobs, cache)?;
     let Some(until) = scenario.until.as_ref().filter(|_| args.runs.is_none()) else { return Ok((made, notes)) };
+    let caveat = "Stopping where an interval is narrow makes it and tests at 5 % slightly optimistic: for a test, choose the number of \
+                  runs in advance (--runs).";
     while made.ended == made.wanted {
         let judged = until.judge(&made.outcomes).map_err(|text| Failure::Usage(format!("until: {text}")))?;
         let runs = made.outcomes.len();
@@ -342,6 +345,7 @@ fn run_all(
             }
         }
     }
+    notes.push(caveat.to_owned());
     Ok((made, notes))
 }
 
@@ -384,7 +388,15 @@ fn stopped(args: &Args, made: &runs::Runs) -> Result<Option<Failure>, Failure> {
 }
 
 /// Prints the results in the requested form.
-fn print(args: &Args, report: &Report<'_>, outcomes: &[Outcome], comparison: &Comparison) -> Result<(), Failure> {
+///
+/// `is_part` tells whether a look has chosen what is stated.
+fn print(
+    args: &Args,
+    report: &Report<'_>,
+    outcomes: &[Outcome],
+    (comparison, is_part): (&Comparison, bool),
+    primary: &[String],
+) -> Result<(), Failure> {
     let mut out = crate::output::stdout();
     if args.hash {
         writeln!(out, "{}", report.digest)?;
@@ -397,8 +409,8 @@ fn print(args: &Args, report: &Report<'_>, outcomes: &[Outcome], comparison: &Co
         if let Some(first) = outcomes.first() {
             shapers::write(&mut out, first)?;
         }
-        table(&mut out, report)?;
-        answer(&mut out, comparison, args.files.chooses_parts(), outcomes.len())?;
+        table(&mut out, report, is_part.then_some(comparison))?;
+        answer(&mut out, comparison, is_part || !primary.is_empty(), outcomes.len())?;
     }
     out.flush()?;
     Ok(())
@@ -426,18 +438,29 @@ fn answer(out: &mut impl Write, comparison: &Comparison, chosen: bool, runs: usi
     Ok(())
 }
 
-/// What is stated together: the comparison, or the part of it that a look chooses.
+/// What is stated together: the comparison, or the part of it that a look chooses or else the quantities of `primary`; and whether a
+/// look has chosen it.
 ///
 /// # Errors
-/// Invalid usage, where the look wants subjects, rows or measures that do not exist.
-pub(super) fn stated(comparison: &Comparison, files: &Files) -> Result<Comparison, Failure> {
+/// Invalid usage, where the look or `primary` wants subjects, rows or measures that do not exist.
+pub(super) fn stated(
+    comparison: &Comparison,
+    files: &Files,
+    primary: &[String],
+) -> Result<(Comparison, bool), Failure> {
+    let is_compared = comparison.groups.iter().any(|group| !group.name.is_empty());
+    if !files.chooses_parts() && is_compared && !primary.is_empty() {
+        let look = Look { quantities: primary.to_vec(), ..Look::page() };
+        let part = look.comparison(comparison).map_err(|why| Failure::Usage(format!("primary: {why}")))?;
+        return Ok((part, false));
+    }
     if comparison.groups.is_empty() || !files.chooses_parts() {
-        return Ok(comparison.clone());
+        return Ok((comparison.clone(), false));
     }
     match files.look()?.comparison(comparison) {
         // The rows of a plot are its curves, which the figure looks for itself.
-        Err(_) if !files.figure.is_empty() => Ok(comparison.clone()),
-        chosen => chosen.map_err(Failure::Usage),
+        Err(_) if !files.figure.is_empty() => Ok((comparison.clone(), false)),
+        chosen => chosen.map(|part| (part, true)).map_err(Failure::Usage),
     }
 }
 
@@ -508,11 +531,13 @@ fn clear(folder: Option<&Path>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
+/// Writes the sentence of the scenario, the values, and which runs they are of. If a look chooses parts, the values are those of the
+/// part.
+fn table(out: &mut impl Write, report: &Report<'_>, part: Option<&Comparison>) -> Result<(), Failure> {
     if let Some(sentence) = report.sentence {
         writeln!(out, "{}", wrapped(sentence, width()))?;
     }
-    tables(out, &report.items, width())?;
+    values::tables(out, report.items.iter().filter(|item| item.is_in(part)), width())?;
     let plural = if report.runs.len() == 1 { "" } else { "s" };
     let first = report.runs.first().map_or(0, |run| run.seed);
     writeln!(out, "{} run{plural} from seed {first}; digest {}", report.runs.len(), report.digest)?;
@@ -520,80 +545,4 @@ fn table(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
         writeln!(out, "{}", wrapped(note, width()))?;
     }
     Ok(())
-}
-
-/// All values: variants in columns beside each other, as many as fit, and below what has no variant.
-pub(super) fn tables(out: &mut impl Write, items: &[Item], width: Option<usize>) -> std::io::Result<()> {
-    let mut variants: Vec<&str> = Vec::new();
-    for item in items {
-        if !item.variant.is_empty() && !variants.contains(&item.variant.as_str()) {
-            variants.push(&item.variant);
-        }
-    }
-    // Beside each other as many as fit.
-    let mut rest = variants.as_slice();
-    while !rest.is_empty() {
-        let fits = |n: &usize| {
-            let table = beside(items, &rest[..*n]);
-            width.is_none_or(|width| table.width() <= width)
-        };
-        let n = (1..=rest.len()).rev().find(fits).unwrap_or(1);
-        write!(out, "{}", beside(items, &rest[..n]).text(width))?;
-        rest = &rest[n..];
-        if !rest.is_empty() {
-            writeln!(out)?;
-        }
-    }
-    let alone = items.iter().filter(|item| item.variant.is_empty());
-    let mut table = Table::new("", ["of", "what", ">mean", ">± 95 %"]).shorten("of", 16).shorten("what", 16);
-    let mut subject = "";
-    for item in alone {
-        let half = match item.half_width_95 {
-            Some(0.0) => "equal".to_owned(),
-            half => half.map_or(String::new(), |half| human(half, item.unit)),
-        };
-        let name = if item.subject == subject { "" } else { &item.subject };
-        subject = &item.subject;
-        table.row([name.to_owned(), item.measure.clone(), human(item.mean, item.unit), half].map(Into::into));
-    }
-    if !table.rows.is_empty() {
-        write!(out, "{}", table.text(width))?;
-    }
-    let halves = || items.iter().filter(|item| !item.variant.is_empty()).filter_map(|item| item.half_width_95);
-    if halves().any(|half| half > 0.0) {
-        let equal = if halves().any(|half| half <= 0.0) { "; values without it are equal in all runs" } else { "" };
-        let text = format!("\u{b1} is half the width of a 95 % interval of the mean{equal}.");
-        writeln!(out, "{}", wrapped(&text, width))?;
-    }
-    Ok(())
-}
-
-/// A table with a column for each of the variants.
-fn beside(items: &[Item], variants: &[&str]) -> Table {
-    let heads: Vec<String> = variants.iter().map(|variant| format!(">{variant}")).collect();
-    let columns = ["of", "what"].into_iter().chain(heads.iter().map(String::as_str));
-    let mut table = Table::new("", columns).shorten("of", 16).shorten("what", 16);
-    let mut rows: Vec<((&str, &str), Vec<String>)> = Vec::new();
-    let mut known = std::collections::HashMap::new();
-    for item in items {
-        let Some(column) = variants.iter().position(|variant| *variant == item.variant) else { continue };
-        // The subject has its variant before it.
-        let subject = item.subject.get(item.variant.len() + 2..).unwrap_or(&item.subject);
-        let key = (subject, item.measure.as_str());
-        let row = *known.entry(key).or_insert_with(|| {
-            rows.push((key, vec![String::new(); variants.len()]));
-            rows.len() - 1
-        });
-        rows[row].1[column] = match item.half_width_95 {
-            None => human(item.mean, item.unit),
-            Some(half) => human_interval(item.mean, half, item.unit),
-        };
-    }
-    let mut above = "";
-    for ((subject, measure), cells) in rows {
-        let name = if subject == above { "" } else { subject };
-        above = subject;
-        table.row([name, measure].map(str::to_owned).into_iter().chain(cells).map(Into::into));
-    }
-    table
 }

@@ -27,8 +27,10 @@ pub struct Files {
     pub figure: Vec<FigureFile>,
     /// How figures are drawn: `page` (900 points wide), `column` (252) or `text` (516, both with 8 point type, for papers),
     /// then any of width=, height=, type= (points, or with in, cm, mm), title= (empty for none), subject=, row=, measure=
-    /// (what is drawn and compared, in this order; may be repeated: p is corrected for these alone), form= (bars, box,
-    /// violin, strip; ecdf, ccdf), log (the axis of values) and grey, with commas between. May be repeated
+    /// (what is drawn, printed and compared, in this order; may be repeated: p is corrected for these alone), or instead of
+    /// subject= and measure= single quantities as compare=MEASURE of SUBJECT, form= (bars, box, violin, strip; ecdf, ccdf),
+    /// from=, to= (the horizontal axis of a plot, as in 20ms), log (the axis of values) and grey, with commas between. May be
+    /// repeated
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
     look: Vec<String>,
 }
@@ -96,9 +98,11 @@ impl Files {
     pub fn look(&self) -> Result<Look, Failure> {
         Look::parse_all(&self.look).map_err(Failure::Usage)
     }
-    /// Whether the look chooses subjects, rows or measures. The answer is about these alone then.
+    /// Whether the look chooses subjects, rows, measures or quantities. The answer is about these alone then.
     pub fn chooses_parts(&self) -> bool {
-        self.look().is_ok_and(|look| !(look.subjects.is_empty() && look.rows.is_empty() && look.measures.is_empty()))
+        self.look().is_ok_and(|look| {
+            [look.subjects, look.rows, look.measures, look.quantities].iter().any(|chosen| !chosen.is_empty())
+        })
     }
     /// Whether any file was requested.
     pub fn wanted(&self) -> bool {

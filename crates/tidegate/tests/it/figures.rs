@@ -111,6 +111,85 @@ fn tables_are_for_latex_and_markdown() {
     assert!(text(&compared).contains("\\begin{tabular}"), "{}", text(&compared));
 }
 
+/// A look narrows the table that is printed to what it states, and the correction to that; differences.csv has every row.
+#[test]
+fn a_look_chooses_single_quantities_and_what_is_printed() {
+    let folder = folder("quantities");
+    let run = "simulate|s.toml|--no-cache|--runs|3|--out|o";
+    let whole = text(&tidegate(&folder, run));
+    assert!(whole.contains("queueing p99") && whole.contains("corrected for all"), "{whole}");
+    let rows =
+        |folder: &Folder| fs::read_to_string(folder.0.join("o/differences.csv")).expect("differences").lines().count();
+    let all = rows(&folder);
+    let look = "--look|compare=delay p99 of flow bulk_1|--look|compare=throughput of link a->b";
+    let said = text(&tidegate(&folder, &format!("{run}|{look}")));
+    assert!(said.contains("delay p99") && said.contains("throughput") && said.contains("all 2 differences"), "{said}");
+    assert!(!said.contains("goodput") && !said.contains("queueing"), "{said}");
+    assert_eq!(rows(&folder), all);
+    let stated = fs::read_to_string(folder.0.join("o/differences.csv")).expect("differences");
+    let stated = stated.lines().skip(1).filter(|line| line.contains("delay p99") || line.contains("throughput"));
+    assert!(
+        stated.clone().count() >= 2 && stated.clone().any(|line| line.contains(",2,")),
+        "{:?}",
+        stated.collect::<Vec<_>>()
+    );
+    let said = text(&tidegate(&folder, "compare|o/results.json|--look|measure=goodput"));
+    assert!(said.contains("goodput") && !said.contains("delay p99"), "{said}");
+    // The scenario may name them before the runs. All values are printed then, and the answer is about these.
+    let primary =
+        SCENARIO.replace("runs = 2", "runs = 3\nprimary = [\"delay p99 of flow bulk_1\", \"goodput of flow bulk_1\"]");
+    fs::write(folder.0.join("p.toml"), &primary).expect("written");
+    let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache"));
+    assert!(said.contains("queueing p99") && said.contains("all 2 differences"), "{said}");
+    assert!(said.contains("delay p99 of flow bulk_1: ") && !said.contains("Of each subject this is"), "{said}");
+    let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache|--look|measure=goodput"));
+    assert!(!said.contains("delay p99") && !said.contains("all 2 differences"), "{said}");
+    for (quantity, why) in
+        [("goodput", "`goodput` is no quantity"), ("MOS of flow bulk_1", "primary: no measure of flow")]
+    {
+        fs::write(folder.0.join("p.toml"), primary.replace("goodput of flow bulk_1", quantity)).expect("written");
+        let said = tidegate(&folder, "simulate|p.toml|--no-cache");
+        assert!(said.status.code() == Some(2) && text(&said).contains(why), "{quantity}: {}", text(&said));
+    }
+    for (look, why) in [
+        ("compare=goodput", "expected MEASURE of SUBJECT"),
+        ("compare=goodput of flow web", "no subject is meant by `flow web`"),
+        ("compare=MOS of flow bulk_1", "no measure of flow bulk_1"),
+    ] {
+        let said = tidegate(&folder, &format!("{run}|--look|{look}"));
+        assert!(said.status.code() == Some(2) && text(&said).contains(why), "{look}: {}", text(&said));
+    }
+}
+
+/// A value that some of the runs lack says of how many it is, and the footer does not call it equal in all.
+#[test]
+fn values_of_fewer_runs_than_there_are_say_so() {
+    let folder = folder("fewer");
+    let item = |variant: &str, measure: &str, mean: f64, half: &str, values: &str| {
+        format!(
+            "{{\"subject\": \"{variant}: flow a\", \"variant\": \"{variant}\", \"measure\": \"{measure}\", \"unit\": \"ns\", \
+             \"mean\": {mean}, \"half_width_95\": {half}, \"values\": [{values}]}}"
+        )
+    };
+    let items = [
+        item("fifo", "delay p50", 2e6, "null", "null, 2e6, null"),
+        item("fifo", "delay p99", 4e6, "1e6", "3.5e6, 4.5e6, null"),
+        item("pie", "delay p50", 1e6, "0.0", "1e6, 1e6, 1e6"),
+        item("pie", "delay p99", 2e6, "1e5", "2e6, 1.9e6, 2.1e6"),
+    ];
+    let json = format!(
+        "{{\"version\": \"0\", \"runs\": [{{\"seed\": 1}}, {{\"seed\": 2}}, {{\"seed\": 3}}], \"items\": [{}]}}",
+        items.join(",")
+    );
+    fs::write(folder.0.join("r.json"), json).expect("written");
+    let said = text(&tidegate(&folder, "compare|r.json"));
+    for part in ["2 ms (1 run)", "(2 runs)", "a value without it is of a single run, or equal in all"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let markdown = text(&tidegate(&folder, "compare|r.json|--markdown"));
+    assert!(markdown.contains("(1 run) |") && markdown.contains("(2 runs) |"), "{markdown}");
+}
+
 #[test]
 fn figures_are_drawn_of_tables_and_wrong_ones_named() {
     let folder = folder("charts");
@@ -131,6 +210,10 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
     let said = tidegate(&folder, &format!("{lines}|--beside|points.csv"));
     assert!(said.status.success(), "{}", text(&said));
     assert!(fs::read_to_string(folder.0.join("lines.svg")).expect("a figure").contains(">the paper<"));
+    let said =
+        tidegate(&folder, "figure|t|--kind|box|--by|variant|--only|measure=goodput|--log|--out|box.svg|--look|column");
+    assert!(said.status.success(), "{}", text(&said));
+    assert!(fs::read_to_string(folder.0.join("box.svg")).expect("a figure").contains("Logarithmic axes."));
     fs::write(folder.0.join("points.csv"), "the paper,4000000\n").expect("written");
     fs::write(folder.0.join("no.parquet"), "no").expect("written");
     for (arguments, why) in [
@@ -141,6 +224,7 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
         ("figure|no.parquet|--kind|ecdf|--out|x.svg".into(), "not a table of results"),
         ("figure|nowhere|--kind|ecdf|--out|x.svg".into(), "nowhere"),
         (format!("{lines}|--beside|points.csv"), "line 1: CURVE,X,Y"),
+        ("figure|t|--kind|box|--log-x|--out|x.svg".into(), "--log-x is of points and lines"),
     ] {
         let said = tidegate(&folder, &arguments);
         assert_eq!(said.status.code(), Some(2), "{arguments}: {}", text(&said));

@@ -496,6 +496,7 @@ fn rules_choose_the_runs_and_the_warm_up() {
     assert_eq!(runs(&wide), 5);
     let notes = wide["notes"].to_string();
     assert!(notes.contains("is found by MSER-5") && notes.contains("5 runs suffice: the widest interval"), "{notes}");
+    assert!(notes.contains("slightly optimistic: for a test, choose the number"), "{notes}");
     // The same runs in another number at a time are the same results.
     let one = read(run("goodput +- 90 %", &["--jobs", "1"]));
     assert_eq!(one["digest"], wide["digest"]);

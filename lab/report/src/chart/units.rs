@@ -30,7 +30,7 @@ pub(super) fn of_results(unit: &str) -> &str {
 }
 
 /// The number that a text means, in its unit of results.
-pub(super) fn number_in(text: &str) -> Option<(f64, &'static str)> {
+pub(crate) fn number_in(text: &str) -> Option<(f64, &'static str)> {
     let read = |(word, scale, unit): (&str, f64, &'static str)| {
         Some((text.strip_suffix(word)?.trim().parse::<f64>().ok()? * scale, unit))
     };

@@ -52,6 +52,10 @@ tidegate_config::record! {
         pub until: Option<Spanned<Until>>,
         /// The largest number of runs with `until`. Default 200.
         pub most_runs: Spanned<u32> = 200,
+        /// The quantities that the answer is about, named before the runs, each as "MEASURE of SUBJECT" ("delay p99 of flow
+        /// call"): variants are compared by these alone, with the correction for these, unless --look chooses others. Default:
+        /// the most important ones of each flow and of the busiest links.
+        pub primary: Vec<Spanned<String>>,
         /// The initial width of the bins of time series; they widen as time passes. Default 100 ms, which lasts for a
         /// minute; more in runs of a day and longer. Without it, figures draw goodput as means over wider bins, at most a
         /// hundred of them, and say how wide.

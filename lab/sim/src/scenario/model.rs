@@ -92,6 +92,8 @@ pub struct Scenario {
     pub until: Option<Until>,
     /// The largest number of runs with such a rule.
     pub(super) most_runs: u32,
+    /// The quantities by which variants are compared, each as `MEASURE of SUBJECT`; empty for the most important ones.
+    pub primary: Vec<String>,
     /// The resolution of what is recorded on watched links. It changes the curves of an outcome but not its digest.
     pub detail: Detail,
     pub(super) measures: Vec<Measure>,

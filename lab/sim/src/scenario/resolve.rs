@@ -90,6 +90,7 @@ impl Scenario {
             runs: file.runs.value,
             until: file.until.as_ref().map(|until| until.value.clone()),
             most_runs: file.most_runs.value,
+            primary: file.primary.iter().map(|quantity| quantity.value.clone()).collect(),
             detail: Detail::default(),
             measures: file.measure.clone(),
             has_usual_bin: file.bin.is_none(),
@@ -229,6 +230,13 @@ impl<'a> Resolver<'a> {
             self.positive(bin, "a bin", "\"100ms\"");
         }
         self.positive(&file.most_runs, "a number of runs", "200");
+        for quantity in &file.primary {
+            let parts = quantity.value.split_once(" of ");
+            if parts.is_none_or(|(measure, subject)| measure.trim().is_empty() || subject.trim().is_empty()) {
+                let message = format!("`{}` is no quantity", quantity.value);
+                self.error(quantity.place, message, "no measure of a subject", "write \"delay p99 of flow call\"");
+            }
+        }
         self.limits(file);
         if self.scenario.warm_up >= file.duration.value {
             self.diagnostics

@@ -1,0 +1,117 @@
+//! The values of all runs as tables for people.
+
+use std::io::Write;
+
+use tidegate_display::{human, human_interval, wrapped};
+use tidegate_report::Table;
+use tidegate_report::comparison::{Comparison, of_fewer};
+
+use super::Item;
+
+impl Item {
+    /// Whether a part of the comparison that was chosen has it; always without one.
+    pub(in crate::commands) fn is_in(&self, part: Option<&Comparison>) -> bool {
+        let Some(part) = part else { return true };
+        // The subject has its variant before it. Without variants subjects are rows.
+        let plain =
+            self.subject.strip_prefix(&self.variant).map_or(&*self.subject, |rest| rest.trim_start_matches(": "));
+        part.groups.iter().any(|group| {
+            let measured = group.measures.iter().any(|measure| measure.name == self.measure);
+            let (subject, row) = if group.name.is_empty() { (plain, plain) } else { (&*group.name, &*self.variant) };
+            measured && subject == plain && group.rows.iter().any(|of_part| of_part.name == row)
+        })
+    }
+    /// Says of how many runs it is, for behind the number, if others have no value.
+    fn of_fewer(&self) -> String {
+        let missing = self.values.iter().filter(|value| value.is_none()).count();
+        of_fewer(self.values.len() - missing, missing)
+    }
+}
+
+/// All values: variants in columns beside each other, as many as fit, and below what has no variant.
+pub(in crate::commands) fn tables<'a>(
+    out: &mut impl Write,
+    items: impl Iterator<Item = &'a Item>,
+    width: Option<usize>,
+) -> std::io::Result<()> {
+    let items: &[&Item] = &items.collect::<Vec<_>>();
+    let mut variants: Vec<&str> = Vec::new();
+    for item in items {
+        if !item.variant.is_empty() && !variants.contains(&item.variant.as_str()) {
+            variants.push(&item.variant);
+        }
+    }
+    // Beside each other as many as fit.
+    let mut rest = variants.as_slice();
+    while !rest.is_empty() {
+        let fits = |n: &usize| {
+            let table = beside(items, &rest[..*n]);
+            width.is_none_or(|width| table.width() <= width)
+        };
+        let n = (1..=rest.len()).rev().find(fits).unwrap_or(1);
+        write!(out, "{}", beside(items, &rest[..n]).text(width))?;
+        rest = &rest[n..];
+        if !rest.is_empty() {
+            writeln!(out)?;
+        }
+    }
+    let alone = items.iter().filter(|item| item.variant.is_empty());
+    let mut table = Table::new("", ["of", "what", ">mean", ">± 95 %"]).shorten("of", 16).shorten("what", 16);
+    let mut subject = "";
+    for item in alone {
+        let half = match item.half_width_95 {
+            Some(0.0) => "equal".to_owned(),
+            half => half.map_or(String::new(), |half| human(half, item.unit)),
+        };
+        let name = if item.subject == subject { "" } else { &item.subject };
+        subject = &item.subject;
+        table.row(
+            [name.to_owned(), item.measure.clone(), human(item.mean, item.unit) + &item.of_fewer(), half]
+                .map(Into::into),
+        );
+    }
+    if !table.rows.is_empty() {
+        write!(out, "{}", table.text(width))?;
+    }
+    let halves = || items.iter().filter(|item| !item.variant.is_empty()).filter_map(|item| item.half_width_95);
+    if halves().any(|half| half > 0.0) {
+        let is_without = |item: &&Item| !item.variant.is_empty() && item.half_width_95.is_none_or(|half| half <= 0.0);
+        let equal = match items.iter().any(is_without) {
+            true => "; a value without it is of a single run, or equal in all",
+            false => "",
+        };
+        let text = format!("\u{b1} is half the width of a 95 % interval of the mean{equal}.");
+        writeln!(out, "{}", wrapped(&text, width))?;
+    }
+    Ok(())
+}
+
+/// A table with a column for each of the variants.
+fn beside(items: &[&Item], variants: &[&str]) -> Table {
+    let heads: Vec<String> = variants.iter().map(|variant| format!(">{variant}")).collect();
+    let columns = ["of", "what"].into_iter().chain(heads.iter().map(String::as_str));
+    let mut table = Table::new("", columns).shorten("of", 16).shorten("what", 16);
+    let mut rows: Vec<((&str, &str), Vec<String>)> = Vec::new();
+    let mut known = std::collections::HashMap::new();
+    for item in items {
+        let Some(column) = variants.iter().position(|variant| *variant == item.variant) else { continue };
+        // The subject has its variant before it.
+        let subject = item.subject.get(item.variant.len() + 2..).unwrap_or(&item.subject);
+        let key = (subject, item.measure.as_str());
+        let row = *known.entry(key).or_insert_with(|| {
+            rows.push((key, vec![String::new(); variants.len()]));
+            rows.len() - 1
+        });
+        rows[row].1[column] = match item.half_width_95 {
+            None => human(item.mean, item.unit),
+            Some(half) => human_interval(item.mean, half, item.unit),
+        } + &item.of_fewer();
+    }
+    let mut above = "";
+    for ((subject, measure), cells) in rows {
+        let name = if subject == above { "" } else { subject };
+        above = subject;
+        table.row([name, measure].map(str::to_owned).into_iter().chain(cells).map(Into::into));
+    }
+    table
+}
