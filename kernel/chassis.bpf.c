@@ -395,7 +395,7 @@ __noinline u64 twin_due(struct twin_options *options, u64 now)
 	return at != TWIN_IDLE && at <= max_u64(state.latest, now) ? TWIN_NOW : at;
 }
 
-/* What the owners of flows are told of their queues: a ring, from which the user reads what is new. */
+/* A ring of events for the owners of flows, about their queues; the user reads those that are new. */
 #define TOLD 1024
 struct twin_told {
 	/* The key of the flow, the bytes in its queue, and whether they are above the upper threshold. */

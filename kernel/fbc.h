@@ -153,7 +153,7 @@ TWIN_INLINE void twin_fbq_note(const struct twin_fbq *fbq, struct twin_packet *p
 	packet->profile = fbq->packet.profile;
 }
 
-/* Of the packet that arrives the flow, and the profile of that. */
+/* Finds the flow of the packet that arrives, and the profile of this flow. */
 TWIN_INLINE void twin_fbq_find_flow(const struct twin_fbq_options *options, struct twin_fbq *fbq)
 {
 	bool one = twin_fbq_has_one_queue(options, fbq->packet.class);

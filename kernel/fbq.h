@@ -45,7 +45,7 @@ struct twin_fbq_class_options {
 	u64 most_burst;
 	u64 host_most;
 	u64 host_most_burst;
-	/* What waits in its one queue at most; 0 packets where it has a queue for each flow. See fbc.h. */
+	/* The limit of its one queue; 0 packets where it has a queue for each flow. See fbc.h. */
 	u64 fifo_packets;
 	u64 fifo_bytes;
 	/* The queues of a flow at which its owner is told, rising and falling; 0 for neither. 1 where what arrives above is marked. */
@@ -266,14 +266,14 @@ struct twin_fbq {
 	qdisc_drop_reason refusal;
 	/* Of a call, to its end: the class of the flow whose packet has arrived, or TWIN_NONE; see fbc.h. */
 	u32 touched;
-	/* Of the packet that arrives; the flow that it is queued in, and the profile of this, are others where its class has one queue. */
+	/* The packet that arrives. Where its class has one queue, it is queued in another flow, with another profile. */
 	struct {
 		u64 key, flow;
 		u32 class, profile, flow_profile;
 	} packet;
 	/* Whether that is not dropped by limits of its class. */
 	bool always;
-	/* Of a call: the flow whose queue has crossed a threshold of feedback, plus 1, and the one whose packet the step marks; 0 for none. */
+	/* The flow whose queue has crossed a threshold of feedback in this call, plus 1, and the one whose packet the step marks; 0 for none. */
 	u32 crossed, stepped;
 	/* The class with one queue whose first packet has left, plus 1; 0 for none. */
 	u32 departed;

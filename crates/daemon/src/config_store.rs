@@ -471,7 +471,7 @@ fn edited(
             invalid(text).help(format!("name the direction as well, --direction {}", names.join(" or ")))
         }),
         _ => {
-            // What is wrong in every direction is to be mended first.
+            // A mistake that is one in every direction is to be mended first.
             let loaded = outcomes.iter().flatten().flatten().map(|(_, new)| load(CHANGED, new.text()));
             loaded.reduce(Result::or).transpose()?;
             let both = if names.len() == 2 { ", or both" } else { "" };

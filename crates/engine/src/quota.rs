@@ -322,7 +322,7 @@ mod tests {
         }
         meter.count(None, Bytes::new(1_000));
         assert_eq!(counts(&meter), [(1, 100), (2, 42), (1, 7), (1, 9)], "no rule has number 4");
-        // The same rules, as where a quota is used up.
+        // Where a quota is used up the rules stay as they are.
         assert_eq!(meter.continue_as(Meter::new(&old)), None);
         assert_eq!(counts(&meter), [(1, 100), (2, 42), (1, 7), (1, 9)]);
         let new = config(

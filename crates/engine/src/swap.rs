@@ -206,7 +206,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 flows.start_offloaded(known);
             }
         }
-        // What waits in an offload is entered anew there.
+        // Packets that wait in an offload are entered anew there.
         let elsewhere = match self.admit.registry.offloaded() {
             Some(_) => self.account.classes.all().iter().map(|counts| counts.backlog.packets as usize).sum(),
             None => 0,

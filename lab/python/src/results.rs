@@ -145,7 +145,7 @@ impl Results {
         match quantities.iter().find(named) {
             Some(quantity) => Ok(quantity.mean),
             None => {
-                // Those of the subject and the variant come first: one of them has another measure, such as `delay up p99`.
+                // Measures of the subject and the variant come first: one of them has another measure, such as `delay up p99`.
                 let is_near = |quantity: &Quantity| quantity.plain() == subject && quantity.variant == variant;
                 let name =
                     |found: &Quantity| format!("\n  {:?}, {:?}, {:?}", found.plain(), found.measure, found.variant);

@@ -259,7 +259,7 @@ mod tests {
         assert!(said(&all).contains("*: the best value; a single run"), "{}", said(&all));
     }
 
-    /// Of an interval over a black bar both halves are seen.
+    /// Both halves of an interval over a black bar are seen.
     #[test]
     fn intervals_have_an_edge_of_the_ground_below_them() {
         let drawing = comparison().drawing(&Pens::named(["fifo"].into_iter()), &Look { grey: true, ..Look::column() });

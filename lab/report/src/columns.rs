@@ -210,7 +210,7 @@ impl Table {
             }
             if rows.is_empty() {
                 let mut there: Vec<String> = before.iter().filter_map(|row| column.text(*row)).collect();
-                // Those that the text may mean come first: `delay up p99` for `delay p99`.
+                // Names that the text may mean come first: `delay up p99` for `delay p99`.
                 there.sort_by_cached_key(|other| (!means(other, text), other.clone()));
                 there.dedup();
                 let more = if there.len() > MOST_NAMED { ", ..." } else { "" };

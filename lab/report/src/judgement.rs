@@ -98,12 +98,12 @@ fn pairs(estimates: &[&Estimate]) -> Vec<Pair> {
 pub(crate) struct Verdict {
     /// The best.
     pub(crate) best: usize,
-    /// Those whose means differ from that of the best by no more than 2 %, whether or not runs tell them apart: a difference
+    /// The variants whose means differ from that of the best by no more than 2 %, whether or not runs tell them apart: a difference
     /// that does not matter makes no loser.
     pub(crate) alike: Vec<usize>,
-    /// Those that differ by more, but are not told apart from the best.
+    /// The variants that differ by more, but are not told apart from the best.
     pub(crate) open: Vec<usize>,
-    /// Those that are told apart from the best.
+    /// The variants that are told apart from the best.
     pub(crate) apart: Vec<usize>,
     /// The number of runs of the smallest sample.
     pub(crate) runs: usize,

@@ -142,7 +142,7 @@ mod tests {
         let look = Look::parse("from=20ms,to=22ms").expect("a look");
         let part = look.plot(plot()).expect("a part");
         assert_eq!(part.x.scale, Scale::Linear);
-        // What was before the range is valid at its beginning, and the last value at its end.
+        // The value before the range is valid at its beginning, and the last value at its end.
         let codel = [(0.02, 0.1), (0.0205, 0.5), (0.0215, 0.9), (0.022, 0.9)];
         let near = |(a, b): (&(f64, f64), &(f64, f64))| (a.0 - b.0).abs() < 1e-12 && a.1 == b.1;
         let points = &part.curves[1].points;

@@ -206,7 +206,7 @@ mod tests {
         let dropped = quantity("dropped for early");
         assert_eq!((dropped.mean, dropped.values[..].to_vec()), (4.0, vec![Some(11.0), Some(1.0), Some(0.0), None]));
         assert_eq!(quantity("queueing mean").mean, 5.0, "no packet has a delay in the other runs");
-        // What a later run measured first stands with the rest of its subject.
+        // A value that only a later run has stands with the rest of its subject.
         let late = [vec![value("", "throughput", "bps", 1e6)], vec![value("", "marked", "packets", 1.0)]];
         let other = Value { subject: "link b->a".into(), ..value("", "throughput", "bps", 1e6) };
         let late = [vec![late[0][0].clone(), other], late[1].clone()];

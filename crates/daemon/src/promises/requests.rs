@@ -73,7 +73,7 @@ impl Promises {
         if !request.wait && !minimum.is_zero() {
             fits_elsewhere(direction, &elsewhere, minimum, flows)?;
         }
-        // What those flows have where they are need not be free in this class too.
+        // The rate that those flows have where they are need not be free in this class too.
         let counted: u32 = elsewhere.iter().map(|(_, count)| count).sum();
         let here = flows.saturating_sub(counted);
         let is_enough = counted > 0 && times(minimum, here) <= unpromised(direction, class)?;

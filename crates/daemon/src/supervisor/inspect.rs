@@ -23,7 +23,7 @@ pub(super) struct KernelDrops {
 }
 
 impl KernelDrops {
-    /// What is to be logged when `counted` have been dropped: at once for the first ones, then at most once a minute.
+    /// Returns the line to log when `counted` have been dropped: at once for the first ones, then at most once a minute.
     fn say(&mut self, now: Instant, counted: u64) -> Option<String> {
         // The counter begins again with another data path.
         self.said = self.said.min(counted);

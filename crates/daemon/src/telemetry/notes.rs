@@ -144,7 +144,7 @@ mod tests {
             "down: lost (384 times)",
         ];
         assert_eq!(texts(&notes), wanted);
-        // So they are after a restart, and go on to be one.
+        // They are one after a restart, too, and go on to be.
         let mut next = Notes::default();
         next.add(NoteKind::Event, "up: lost");
         next.restore(notes.all());

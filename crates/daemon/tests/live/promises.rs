@@ -274,7 +274,7 @@ pub fn flows_of_a_promise_have_their_minimum_where_they_are() -> Ended {
     // A flow to come besides does not fit where most of them are.
     let refused = refusal(client.promise(&both(4_000, 3)).unwrap_err());
     assert!(refused.message.contains("5mbit left to promise"), "{refused}");
-    // What does not fit where one of them is, is refused by the name of that class.
+    // A minimum that does not fit where one of them is, is refused by the name of that class.
     let kept = client.promise(&PromiseCall { class: Some("rest".into()), ..minimum(5_150, 6_000) }).unwrap().promise;
     let refused = refusal(client.promise(&both(4_000, 2)).unwrap_err());
     assert!(refused.message.contains("class `rest` has 2mbit left to promise, not 4mbit"), "{refused}");

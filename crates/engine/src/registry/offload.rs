@@ -449,7 +449,7 @@ mod tests {
         engine.swap(next, at(300), &mut noted).expect("valid");
         engine.set_flows(at(400), &[with(8, 3, 1)], &[], true, &mut noted);
         assert_eq!(counts(&mut engine, 8), (4, 3, 1, 0));
-        // What waits in the offload counts as entered anew where the queues are others.
+        // Packets that wait in the offload count as entered anew where the queues are others.
         let totals = Totals { backlog: Backlog { packets: 4, bytes: Bytes::new(4_000) }, ..Totals::default() };
         engine.set_totals(at(500), &[(ClassId(0), totals)], &Totals::default());
         let other = PreparedConfig::new(&of(&text.replace("\"all\"", "\"other\"")), &setup, at(500)).expect("valid");

@@ -37,7 +37,7 @@ struct State {
     answers: Answers,
 }
 
-/// What a data path has of the log: whether its rules copy packets, and for which group.
+/// The part of a data path in the log: whether its rules copy packets, and for which group.
 #[derive(Debug, Default)]
 pub(super) struct Copies(Option<(Arc<()>, u16)>);
 

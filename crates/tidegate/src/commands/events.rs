@@ -96,7 +96,7 @@ fn since(text: &str) -> Result<u64, String> {
     })
 }
 
-/// What is kept since a second since 1970: by the daemon, or by the files of one that does not answer.
+/// Returns the notes since a second since 1970: by the daemon, or by the files of one that does not answer.
 fn kept(args: &Args, since: u64) -> Result<Vec<Note>, Failure> {
     let asked = args.connect.open().and_then(|mut client| Ok(client.notes(&Notes { since_s: Some(since) })?));
     let error = match asked {

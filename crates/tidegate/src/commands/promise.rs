@@ -261,7 +261,7 @@ fn stay(args: &Args, promise: u64, client: &mut Client) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What to know of the class of a promise without flows: it may not be that of its flows.
+/// A remark on the class of a promise without flows: it may not be that of its flows.
 fn guess(args: &Args, state: &PromiseState) -> String {
     if state.flows > 0 || args.class.is_some() {
         return String::new();

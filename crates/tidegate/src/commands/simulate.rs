@@ -438,7 +438,7 @@ fn answer(out: &mut impl Write, comparison: &Comparison, chosen: bool, runs: usi
     Ok(())
 }
 
-/// What is stated together: the comparison, or the part of it that a look chooses or else the quantities of `primary`; and whether a
+/// The differences that are stated together: the comparison, or the part of it that a look chooses or else the quantities of `primary`; and whether a
 /// look has chosen it.
 ///
 /// # Errors

@@ -304,7 +304,7 @@ pub fn the_tools_of_cni_run_the_plugin() -> Ended {
     network(json!({ "type": "tidegate-cni", "control": control, "minimum": "1mbit", "at-most": "2mbit" }));
     let Finished { code, out, err } = call("add");
     assert_eq!(code, Some(0), "{out}{err}");
-    // What the plugin prints is what the runtime has.
+    // The runtime gets the result that the plugin prints.
     let result: Value = serde_json::from_str(&out).expect(&out);
     assert!(result["ips"][0]["address"].as_str().unwrap().starts_with("10.88."), "{out}");
     let file = stage.does(&["status", "--file"]);
@@ -431,7 +431,7 @@ pub fn runc_runs_the_hooks() -> Ended {
     assert!(runc(&["delete", "--force", "camera"]).0);
     stage.until("the end of the rule", |stage| stage.does(&["status", "--file"]) == SHAPER);
 
-    // What does not fit is refused, and the container does not start.
+    // A minimum that does not fit is refused, and the container does not start.
     write(Some(&namespace), Some(&["--annotations", "minimum"]), annotations);
     let (starts, said) = runc(&["run", "--detach", "greedy"]);
     assert!(!starts && said.contains("13mbit"), "{said}");

@@ -42,7 +42,7 @@ pub fn a_rule_begins_at_its_hour_and_no_packet_is_lost() -> Ended {
     };
     let before = status();
     assert!(before.contains("does not hold now, until"), "{before}");
-    // What it would be at another time, by the rules of the running shaper.
+    // The class at another time, by the rules of the running shaper.
     let at_nine = ["explain", "--live", "--source", "192.0.2.7", "--destination", "198.51.100.1", "--protocol", "udp"];
     let explained = |time| succeeds(&pair, &[&at_nine[..], &["--time", time, at[0], at[1]]].concat());
     let morning = explained("2026-11-30 09:00");

@@ -1,6 +1,6 @@
 //! [`Counts`]: of how many values the means of a figure are.
 
-/// Of how many values the means of a figure are, at least and at most.
+/// The number of values in the means of a figure, at least and at most.
 #[derive(Default)]
 pub(super) struct Counts {
     least: usize,

@@ -24,7 +24,7 @@ const MEASURES: &[&[(&str, Better)]] = &[
     &[
         ("bit rate mean", Better::More),
         ("completion p99", Better::Less),
-        // Of a flow with data in both directions each has its own, as it has its delay and its loss.
+        // Each direction of a flow with data in both has its own, as it has its delay and its loss.
         ("goodput up", Better::More),
         ("goodput", Better::More),
         ("throughput", Better::Neither),
@@ -160,7 +160,7 @@ impl<'a> Index<'a> {
         let (mut links, mut chosen): (Vec<&str>, Vec<&str>) =
             subjects.iter().partition(|name| name.starts_with("link "));
         links.sort_by(|a, b| used(b).total_cmp(&used(a)));
-        // Those that all variants have come first: classes may differ between configurations where flows do not.
+        // Subjects that all variants have come first: classes may differ between configurations where flows do not.
         chosen.sort_by_key(|subject| of_variants.get(*subject).map_or(0, BTreeSet::len) < self.variants.len());
         chosen.truncate(SUBJECTS);
         chosen.extend(links.into_iter().take(LINKS));

@@ -1,4 +1,4 @@
-//! What is fixed in the protocol, under a name in each language: its version, places, time limits, units, codes of refusals and
+//! The constants of the protocol, under a name in each language: its version, places, time limits, units, codes of refusals and
 //! kinds of events.
 
 use std::fmt::Write as _;

@@ -21,7 +21,7 @@ fn named(label: &str) -> String {
     short(label)
 }
 
-/// What each rule has matched.
+/// Writes the packets and bytes that each rule has matched.
 fn matched(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let rules: Vec<_> = observation
         .directions
@@ -69,7 +69,7 @@ fn quotas(observation: &Observation) -> Vec<OfQuota<'_>> {
         };
         let key = |one: &OfQuota<'_>| (one.direction.to_owned(), one.rule.clone(), one.class.to_owned());
         let is_taken = |other: &OfQuota<'_>| other.quota.period == quota.period && key(other) == key(&one);
-        // Of long conditions only the beginning is a label.
+        // Only the beginning of long conditions is a label.
         if quotas.iter().any(is_taken) {
             one.rule = format!("{} (rule {})", one.rule, quota.rule);
         }
@@ -100,7 +100,7 @@ pub(super) fn rules(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::
         "When the quota begins anew, in seconds since 1970",
         each(|quota| quota.next_s.map(|seconds| seconds as f64)),
     )?;
-    // Of several rules of a name any may hold.
+    // Where several rules have one name, any of them may hold.
     let mut times: BTreeMap<(&str, String), bool> = BTreeMap::new();
     for direction in &observation.directions {
         for timed in &direction.times {

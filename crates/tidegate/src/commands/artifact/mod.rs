@@ -149,7 +149,7 @@ struct Manifest {
     digests: Vec<String>,
     look: String,
     figures: Vec<FigureSpec>,
-    /// Those of the authors, or what the comparison states.
+    /// The claims of the authors, or the statements of the comparison.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     claims: Vec<Claim>,
     tolerances: Vec<Tolerance>,

@@ -35,7 +35,7 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
     }
     let packed = pack_into(args, file);
     if packed.is_err() && folder.is_dir() {
-        // What this command wrote, and nothing else is there. The reason why it failed is what counts.
+        // Only files of this command are there. The reason why it failed matters more than an error here.
         let _ = fs::remove_dir_all(folder);
         if was_there {
             let _ = fs::create_dir(folder);

@@ -98,7 +98,7 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     Err(Failure::Negative)
 }
 
-/// What is wrong with the digests of the runs: there must be one for each, and with the same version they must be those of the runs
+/// Returns the mistake in the digests of the runs: there must be one for each, and with the same version they must be those of the runs
 /// made here.
 fn digests(manifest: &Manifest, ran: &Ran, ours: &str) -> Vec<String> {
     let mut wrong = Vec::new();

@@ -1,4 +1,4 @@
-//! What of the rules changes while a shaper runs: times, quotas, and the addresses of devices and names.
+//! The parts of rules that change while a shaper runs: times, quotas, and the addresses of devices and names.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;

@@ -78,7 +78,7 @@ pub fn run(_: &Args) -> Result<(), Failure> {
     if code == 0 { Ok(()) } else { Err(Failure::Exit(code, String::new())) }
 }
 
-/// What is printed where the command succeeds.
+/// Returns the text to print where the command succeeds.
 fn answer(read: Value) -> Result<Option<Value>, Error> {
     let command = variable("CNI_COMMAND")?;
     if command == "VERSION" {
@@ -134,7 +134,7 @@ fn name(container: &str, interface: &str) -> Result<String, Error> {
 }
 
 impl Network {
-    /// What the container is given: by its annotations where these are permitted, and otherwise by the network.
+    /// The terms that the container is given: by its annotations where these are permitted, and otherwise by the network.
     fn terms(&self) -> Result<Terms, Error> {
         let annotations = &self.runtime[ANNOTATIONS];
         let annotated = |key: &str| annotations[format!("tidegate/{key}")].as_str().map(str::to_owned);

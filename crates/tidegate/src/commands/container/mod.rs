@@ -1,4 +1,4 @@
-//! What a container is given in the running shaper, for `tidegate cni` and `tidegate oci`.
+//! The terms of a container in the running shaper, for `tidegate cni` and `tidegate oci`.
 //!
 //! It is one rule of the running shaper, and a class of its own where it has a minimum. Both are named after the container, so that
 //! they are found again when it ends.
@@ -29,7 +29,7 @@ const BOTH: &str = "both";
 /// The terms, as configurations and annotations name them.
 const TERMS: [&str; 3] = ["class", "at-most", "minimum"];
 
-/// What a container is given.
+/// The terms that a container is given.
 #[derive(Debug, Default, Deserialize)]
 struct Terms {
     /// An existing class.
@@ -64,7 +64,7 @@ struct Error {
 /// A direction, and the edits that remove from it what a container has.
 type Removal = (Option<String>, Vec<Edit>);
 
-/// What must change for a command to succeed.
+/// The side that must change for a command to succeed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Problem {
     /// The environment of the command.

@@ -115,7 +115,7 @@ fn belongs(explained: &Explained, config: &Config, described: Fields, named: Add
     }
 }
 
-/// What the names in rules stand for.
+/// The addresses that the names in rules stand for.
 fn known_names(config: &Config, named: Addresses) -> Names {
     let mut names = Names { named, ..Names::default() };
     names.macs = tidegate_live::shaping::devices(config).unwrap_or_default();

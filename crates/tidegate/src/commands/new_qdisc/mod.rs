@@ -423,7 +423,7 @@ mod tests {
             // Random numbers are for tests of the tree alone.
             assert!(ours.contains(&line) || line.starts_with("rand_pcg"), "{line}: {ours:#?}");
         }
-        // What is not in the graph would be a warning of Cargo.
+        // Cargo would warn of a package that is not in the graph.
         let plain = packages(&filled(FILES[0].1, "my-red", &origin, false));
         assert!(!plain.iter().any(|line| line.starts_with("tidegate-translator")), "{plain:#?}");
     }
