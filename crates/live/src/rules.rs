@@ -273,7 +273,11 @@ impl fmt::Display for Installed {
 #[derive(Debug, thiserror::Error)]
 pub enum RulesError {
     /// Another instance shapes this interface.
-    #[error("another tidegate is shaping what {} by {interface}; stop it first", verb(*.direction))]
+    #[error(
+        "another tidegate is shaping what {} by {interface}; stop it, or change it with `tidegate apply FILE`, or take over with `tidegate \
+         run FILE --hand-over`",
+        verb(*.direction)
+    )]
     Busy {
         /// The name of the interface.
         interface: String,
