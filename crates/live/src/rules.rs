@@ -68,11 +68,13 @@ use crate::nft::{self, Chain, Family, Found, Ownership, Rule, Table};
 
 mod adopt;
 mod copy;
+mod error;
 mod lock;
 mod plan;
 mod stale;
 mod verify;
 
+pub use error::RulesError;
 pub use lock::InterfaceLock;
 use plan::Limits;
 pub use stale::{remove_all_stale, remove_stale};
@@ -267,32 +269,6 @@ impl fmt::Display for Installed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.attempt.fmt(f)
     }
-}
-
-/// Why rules could not be installed.
-#[derive(Debug, thiserror::Error)]
-pub enum RulesError {
-    /// Another instance shapes this interface.
-    #[error(
-        "another tidegate is shaping what {} by {interface}; stop it, or change it with `tidegate apply FILE`, or take over with `tidegate \
-         run FILE --hand-over`",
-        verb(*.direction)
-    )]
-    Busy {
-        /// The name of the interface.
-        interface: String,
-        /// The direction that it shapes.
-        direction: Direction,
-    },
-    /// The specification is not valid.
-    #[error("{0}")]
-    Invalid(String),
-    /// The kernel accepts no way to install the rules.
-    #[error("this kernel takes no rule to a queue: {}", .0.join("; "))]
-    Unsupported(Vec<String>),
-    /// The kernel refused another request.
-    #[error(transparent)]
-    Netlink(#[from] Error),
 }
 
 /// Counters of the rules, in packets.
