@@ -32,17 +32,17 @@ use crate::progress::Reading;
 /// row; the answer names the best file for each measure, and by how much it is better. Runs with the same seed in two files
 /// are compared as pairs; a file is called best only of those from which these differences tell it apart.
 ///
-/// Of a sweep, `--by` names the columns whose values are compared with each other, such as the queue, at each combination of
+/// `--by` names the columns of a sweep whose values are compared with each other, such as the queue, at each combination of
 /// the others. Without it these are the variants of the scenario, if it has several, and otherwise all columns.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The results, recordings and folders of sweeps
     #[arg(required = true, num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Of a folder of a sweep, compare only runs that have this text in this column; may be repeated
+    /// Compare only runs of a sweep that have this text in this column; may be repeated
     #[arg(long, value_name = "COLUMN=TEXT", value_parser = pair)]
     only: Vec<(String, String)>,
-    /// Of a folder of a sweep, compare the values of this column with each other, at each combination of the others; `variant` is
+    /// Compare the values of this column of a sweep with each other, at each combination of the others; `variant` is
     /// the variant of the scenario. May be repeated
     #[arg(long, value_name = "COLUMN")]
     by: Vec<String>,

@@ -33,7 +33,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// What was simulated, by names.
+    /// The simulations that were made, by names.
     fn facts(&self) -> Vec<(String, String)> {
         let seconds = |nanos: u64| human(nanos as f64 / 1e9, "s");
         let first = self.runs.first().map_or(0, |run| run.seed);

@@ -40,7 +40,7 @@ pub struct Args {
     /// Their minimum, in a class of its own for each
     #[arg(long, value_name = "RATE", conflicts_with = "class")]
     minimum: Option<String>,
-    /// What the annotations tidegate.class, tidegate.at-most and tidegate.minimum may set: class, at-most, minimum
+    /// The terms that annotations (tidegate.class, tidegate.at-most, tidegate.minimum) may set: class, at-most, minimum
     ///
     /// None by default, because whoever starts a container writes its annotations.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
