@@ -124,6 +124,8 @@ struct twin_counters {
 	u64 v4_packets, v6_packets;
 	/* Of marks.h: those that got a mark of congestion, and those whose code point was changed. */
 	u64 marked_packets, remarked_packets;
+	/* Of advice.h: datagrams into which a rate was written. */
+	u64 advised_packets;
 	/* The longest wait of a packet that was sent, in ns. */
 	u64 longest;
 	u64 waits[WAITS];

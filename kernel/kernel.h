@@ -82,13 +82,20 @@ struct sock {
 struct sk_buff {
 	char cb[48];
 	struct sock *sk;
-	unsigned char *data;
+	unsigned char *head, *data;
+	/* From `head` on. */
+	u32 end;
 	u32 len;
 	u32 data_len;
 	u32 mark;
 	__be16 protocol;
 	u16 network_header;
 	u16 mac_header;
+};
+
+struct skb_shared_info {
+	u16 gso_size;
+	u32 gso_type;
 };
 
 struct qdisc_skb_head {

@@ -2,11 +2,12 @@
 /*
  * Programs at tc, which may write to packets, as a queueing discipline may not: one sees a packet before it is queued at the
  * interface by which it leaves, the other sees what arrives, and leads it to the device where it is queued. Both classify a packet once,
- * for the discipline too, set the code point of its class, and give it a mark of congestion where one is owed. A part of
- * chassis.bpf.c.
+ * for the discipline too, set the code point of its class, give it a mark of congestion where one is owed, and tell QUIC flows their
+ * rate (advice.h). A part of chassis.bpf.c.
  *
  * A mark that the discipline decides on, when a packet arrives or leaves, is owed by the queue of that packet. The next packet that
- * arrives for this queue, and can carry the mark, gets it. What feedback and the step of a class mark is known when it arrives. See the chapter *In the kernel* of the book for the effect.
+ * arrives for this queue, and can carry the mark, gets it. What feedback and the step of a class mark is known when it arrives. See
+ * the chapter *In the kernel* of the book for the effect.
  */
 #ifndef TWIN_MARKS_H
 #define TWIN_MARKS_H
@@ -58,6 +59,8 @@ static __always_inline u32 twin_owing_queue(const struct twin_options *options, 
 }
 
 #define TWIN_ECT1 1
+
+#include "advice.h"
 
 /*
  * Whether a packet that arrives for the queue of a flow is marked by the feedback of its class, or by the step as the last packet
@@ -183,6 +186,7 @@ static __always_inline void see(struct __sk_buff *context, struct sk_buff *skb)
 			classify_anew(context, skb, in_force.rules, read, kept);
 	}
 	to->capable = mark_packet(context, skb, &read->class_of);
+	advise(context, skb, &read->class_of);
 	to->packet = (u64)skb;
 	has_classifier = true;
 }

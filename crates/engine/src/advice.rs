@@ -13,8 +13,11 @@
 //! *Notes*: of several threads each knows its own flows only, so that `fair-share` is refused there by the configuration.
 //! Endpoints follow the lowest advice of a period: `fair-share` is the flow's lowest share of that time.
 
-use tidegate_config::shaper::{Advice, Config, Root};
+use std::net::Ipv6Addr;
+
+use tidegate_config::shaper::{Advice, Class, Config, Root};
 use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::fbq::FlowView;
 use tidegate_core::flow_table::{FlowTable, Params};
 use tidegate_core::{ClassId, Instant, Rate, Span};
 
@@ -71,6 +74,18 @@ impl Told {
     }
 }
 
+/// Any hosts of IPv6.
+const V6: Hosts = Hosts::V6 { source: Ipv6Addr::UNSPECIFIED, destination: Ipv6Addr::UNSPECIFIED };
+
+/// The rates that a scheduler outside of the engine is to advise.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OffloadedAdvice {
+    /// The names of the classes that advise, each with the rates for flows of IPv4 and IPv6 that are not among `flows`.
+    pub classes: Vec<(String, [Option<Rate>; 2])>,
+    /// The keys of known flows, each with its rate.
+    pub flows: Vec<(u64, Option<Rate>)>,
+}
+
 /// The flows that were told; present while a class advises.
 pub(crate) struct ToldFlows(FlowTable<Told>);
 
@@ -109,23 +124,60 @@ impl<H: Copy + Send + 'static> Engine<H> {
     }
 
     fn advice_to(&self, classified: &Classification, fields: &Fields) -> Option<(Advice, Rate)> {
+        let flow = self.tree.shaper()?.flow(classified.flow.flow);
+        self.advice_in(flow.map_or(classified.class, |flow| flow.class), classified.rule, flow.as_ref(), fields.hosts)
+    }
+
+    /// The advice of `class` to a flow of `rule` between `hosts`, which is not known yet without a `flow`.
+    fn advice_in(
+        &self,
+        class: ClassId,
+        rule: Option<u32>,
+        flow: Option<&FlowView>,
+        hosts: Hosts,
+    ) -> Option<(Advice, Rate)> {
         let Root::Shaper(shaper) = &self.config.root else { return None };
         let fbc = self.tree.shaper()?;
-        let flow = fbc.flow(classified.flow.flow);
-        let class = flow.map_or(classified.class, |flow| flow.class);
         let section = shaper.classes.get(class.0 as usize)?;
-        let profile = classified.rule.map_or(0, |rule| rule + 1);
-        let most = classified.rule.and_then(|rule| self.config.rules.get(rule as usize)?.at_most).map(|most| most.rate);
+        let most = rule.and_then(|rule| self.config.rules.get(rule as usize)?.at_most).map(|most| most.rate);
         let ceiling = most.into_iter().fold(fbc.ceiling(class)?, Rate::min);
         let rate = match section.advice {
             Advice::None => return None,
             Advice::Ceiling => ceiling,
-            Advice::FairShare => flow.map_or_else(|| fbc.prospect(class, profile), |flow| Some(flow.rate))?,
+            Advice::FairShare => {
+                flow.map_or_else(|| fbc.prospect(class, rule.map_or(0, |rule| rule + 1)), |flow| Some(flow.rate))?
+            }
             Advice::Promise => flow.filter(|flow| flow.granted).map(|flow| flow.minimum)?,
         };
         // A share never exceeds what the class may send.
         let rate = rate.min(ceiling);
-        Some((section.advice, payload_of(rate, fields.hosts, self.config.interface.overhead.as_u64())))
+        Some((section.advice, payload_of(rate, hosts, self.config.interface.overhead.as_u64())))
+    }
+
+    /// The rates for the scheduler of an [`Offload`](crate::Offload) to write, by the last reading of its flows. Cost: linear in the
+    /// flows, and nothing while no class advises.
+    pub(crate) fn offloaded_advice(&self) -> OffloadedAdvice {
+        let (Root::Shaper(shaper), Some(fbc), true) = (&self.config.root, self.tree.shaper(), self.advises()) else {
+            return OffloadedAdvice::default();
+        };
+        // The share and the promise of a flow are known once it is.
+        let early = |class: u32, section: &Class| {
+            let rate = |hosts| {
+                let advice = self.advice_in(ClassId(class), None, None, hosts).map(|(_, rate)| rate);
+                advice.filter(|_| section.advice == Advice::Ceiling)
+            };
+            [Hosts::Unknown, V6].map(rate)
+        };
+        let advises = |(_, section): &(u32, &Class)| section.advice != Advice::None;
+        let classes = (0..).zip(&shaper.classes).filter(advises);
+        let flows = self.admit.registry.offloaded().into_iter().flatten().map(|flow| {
+            let advice = self.advice_in(flow.class, flow.profile.checked_sub(1), fbc.flow(flow.key).as_ref(), flow.fields.hosts);
+            (flow.key, advice.map(|(_, rate)| rate))
+        });
+        OffloadedAdvice {
+            classes: classes.map(|(number, class)| (class.name.clone(), early(number, class))).collect(),
+            flows: flows.collect(),
+        }
     }
 
     /// Whether the flow of packets with these fields is to be told now, if the packet at hand has a place for it.

@@ -10,6 +10,7 @@ use tidegate_core::fbq::{FlowCounts, FlowView, HeldBy};
 use tidegate_core::qdisc::{Backlog, Event};
 use tidegate_core::{ClassId, Instant, Rate, Span};
 
+use crate::advice::OffloadedAdvice;
 use crate::engine::Engine;
 use crate::registry::{PromiseTable, Promised};
 use crate::sink::Sink;
@@ -27,6 +28,8 @@ pub trait Offload {
     /// # Errors
     /// Why it cannot; the earlier promises stay in force then.
     fn set_promises(&mut self, promised: &[Promised], table: &PromiseTable) -> Result<(), String>;
+    /// Replaces the rates that the scheduler writes into packets of flows.
+    fn set_advice(&mut self, advice: &OffloadedAdvice);
 }
 
 /// A reading of all flows.
@@ -51,6 +54,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let OffloadedFlows { flows, held, continues, crossed } = offload.flows();
         self.set_flows(now, &flows, &held, continues, out);
         self.pass_on(now, crossed, out);
+        offload.set_advice(&self.offloaded_advice());
     }
 
     /// Hands promises that have changed to `offload`; returns whether they had. The next [`mirror`](Self::mirror) shows their

@@ -1,7 +1,7 @@
 //! [`Classes`]: the classes of a configuration as numbers for the program.
 
 use tidegate_config::discipline::Discipline;
-use tidegate_config::shaper::{Advice, Class, Config, Shaper};
+use tidegate_config::shaper::{Class, Config, Shaper};
 use tidegate_core::fbq::{Borrow, Ceiling, Displace, FairBy, Marking, Spare};
 use tidegate_core::fifo::Limit;
 use tidegate_core::{Bytes, Span};
@@ -157,9 +157,6 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     let name = &class.name;
     if let Some(queue) = class.queue.as_ref().filter(|_| fifo(class).is_none()) {
         lack(format!("kind = \"{}\" in class `{name}` (`fifo`, or a queue for each flow, is possible)", queue.kind()));
-    }
-    if class.advice != Advice::None {
-        lack(format!("`advice` of class `{name}`"));
     }
     let params = class.params();
     if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {

@@ -1,19 +1,22 @@
 //! [`Counters`]: the counters of the program, which the engine mirrors.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use tidegate_capture::scone::Signal;
 use tidegate_core::accounts::Account;
 use tidegate_core::qdisc::Backlog;
-use tidegate_core::{Bytes, ClassId};
+use tidegate_core::{Bytes, ClassId, Rate};
+use tidegate_engine::advice::OffloadedAdvice;
 use tidegate_engine::guard::lock;
 use tidegate_engine::{Offload, OffloadedFlows, PromiseTable, Promised, Totals};
 use tidegate_live::probe::Version;
 use tidegate_live::shaping::backend::OffloadCounters;
 use tidegate_units::Span;
 
-use crate::options::FBQ_CLASSES;
+use crate::options::{FBQ_CLASSES, advice};
 use crate::options::counters::{
-    ARRIVED_PACKETS, DROPPED, EMPTIED, LONGEST, MARKED_PACKETS, MOVED_IN_PACKETS, MOVED_OUT_PACKETS, OVERHEAD_BYTES,
+    ADVISED_PACKETS, ARRIVED_PACKETS, DROPPED, EMPTIED, LONGEST, MARKED_PACKETS, MOVED_IN_PACKETS, MOVED_OUT_PACKETS, OVERHEAD_BYTES,
     QUEUED_PACKETS, REMARKED_PACKETS, SENT_PACKETS, V4_PACKETS, V6_PACKETS, WAITS, WORDS as COUNTERS,
 };
 use crate::programs::Discipline;
@@ -31,12 +34,16 @@ pub(crate) struct Counters {
     change: u64,
     /// How many events of feedback there were then.
     told: u64,
+    /// The queue of each flow at the last reading.
+    places: HashMap<u64, usize>,
+    /// The queues of flows that were advised a rate.
+    advised: Vec<usize>,
 }
 
 impl Counters {
     pub fn new(discipline: Arc<Discipline>) -> Self {
         let told = discipline.flows.told();
-        Self { discipline, waits: vec![[0; BUCKETS]; FBQ_CLASSES as usize], change: 0, told }
+        Self { discipline, waits: vec![[0; BUCKETS]; FBQ_CLASSES as usize], change: 0, told, places: HashMap::new(), advised: Vec::new() }
     }
 
     fn counter(&self, account: usize, at: usize) -> u64 {
@@ -65,6 +72,7 @@ impl Counters {
             dropped: std::array::from_fn(|reason| pair(DROPPED + 2 * reason)),
             marked: counter(MARKED_PACKETS),
             remarked: counter(REMARKED_PACKETS),
+            advised: counter(ADVISED_PACKETS),
             moved_in: pair(MOVED_IN_PACKETS),
             moved_out: pair(MOVED_OUT_PACKETS),
             backlog: Backlog { packets: counter(QUEUED_PACKETS), bytes: Bytes::new(counter(QUEUED_PACKETS + 1)) },
@@ -97,7 +105,9 @@ impl Offload for Counters {
         // A change that comes into force during the reading may have come before or after what is read.
         let change = self.discipline.flows.in_force().0;
         let told = self.discipline.flows.told();
-        let (flows, held) = self.discipline.flows.all();
+        let (found, held) = self.discipline.flows.all();
+        let (places, flows) = found.into_iter().map(|(place, flow)| ((flow.key, place), flow)).unzip();
+        self.places = places;
         let continues = self.discipline.flows.in_force().0 == std::mem::replace(&mut self.change, change);
         let crossed = self.discipline.flows.crossed(std::mem::replace(&mut self.told, told), told);
         OffloadedFlows { flows, held, continues, crossed }
@@ -110,6 +120,36 @@ impl Offload for Counters {
         });
         replaced
     }
+
+    fn set_advice(&mut self, advice: &OffloadedAdvice) {
+        let map = &self.discipline.advice;
+        let accounts = lock(&self.discipline.accounts).clone();
+        for account in 0..FBQ_CLASSES as usize {
+            let name = accounts.get(account);
+            let class = advice.classes.iter().find(|(class, _)| Some(class) == name);
+            map.set(advice::CLASSES + account, class.map_or(0, |(_, rates)| class_word(*rates)));
+        }
+        // A queue whose flow is gone has another one by now, with another key.
+        for place in std::mem::take(&mut self.advised) {
+            map.set(advice::FLOWS + place, 0);
+        }
+        for (key, rate) in &advice.flows {
+            if let Some(&place) = self.places.get(key) {
+                map.set(advice::FLOWS + place, key & !0xff | signal(*rate));
+                self.advised.push(place);
+            }
+        }
+    }
+}
+
+/// The signal of SCONE for a rate plus 1; 0 for none.
+fn signal(rate: Option<Rate>) -> u64 {
+    rate.map_or(0, |rate| u64::from(Signal::at_most(rate).number()) + 1)
+}
+
+/// The word of a class in `struct twin_advice`, of the rates that unknown flows of IPv4 and IPv6 are advised.
+fn class_word([v4, v6]: [Option<Rate>; 2]) -> u64 {
+    1 | signal(v4) << 8 | signal(v6) << 16
 }
 
 impl OffloadCounters for Counters {
@@ -156,5 +196,12 @@ mod tests {
         assert_eq!([0, 3, 4, 7, 8].map(|bucket| middle(bucket).as_nanos()), [512, 3_584, 4_608, 7_680, 9_216]);
         assert!((1..BUCKETS).all(|bucket| middle(bucket - 1) < middle(bucket)));
         assert!(middle(BUCKETS - 1) > Span::from_secs(200));
+    }
+
+    /// 1 and 10 Mbit/s are signals 20 and 40; no advice is not the lowest one.
+    #[test]
+    fn advice_is_a_signal_for_each_family() {
+        assert_eq!(class_word([Some(Rate::from_mbit(1)), Some(Rate::from_mbit(10))]), 41 << 16 | 21 << 8 | 1);
+        assert_eq!(class_word([None, Some(Rate::from_bps(1))]), 1 << 16 | 1);
     }
 }

@@ -113,9 +113,9 @@ impl Flows {
         (self.read(&self.places.changes, 0), self.read(&self.places.rules, 0) % 2)
     }
 
-    /// The flows, and for how many more flows each promise in force reserves rate. Nothing while another discipline than FBQ is in
+    /// The flows with the numbers of their queues, and for how many more flows each promise in force reserves rate. Nothing while another discipline than FBQ is in
     /// force.
-    pub fn all(&self) -> (Vec<OffloadedFlow>, Vec<(u64, u32)>) {
+    pub fn all(&self) -> (Vec<(usize, OffloadedFlow)>, Vec<(u64, u32)>) {
         let at = &self.places;
         if self.read(&at.kind, 0) != FBQ {
             return (Vec::new(), Vec::new());
@@ -125,7 +125,8 @@ impl Flows {
         let held = held.map(|place| (number(place), self.read(&at.held, place) as u32)).collect();
         let used = self.read(&at.used, 0) as usize;
         // Meanwhile the place may have been given to another flow.
-        let flow = |place| Some(self.flow(place)).filter(|flow| flow.key == self.read(&at.key, place));
+        let is_there = |place, flow: &OffloadedFlow| flow.key == self.read(&at.key, place);
+        let flow = |place| Some((place, self.flow(place))).filter(|(place, flow)| is_there(*place, flow));
         // The flows of classes with one queue have the last keys, and tell nothing of its packets.
         let is_one = |place: &usize| self.read(&at.key, *place) > u64::MAX - FBQ_CLASSES;
         let present = (0..used).filter(|place| self.read(&at.present, *place) != 0 && !is_one(place));

@@ -166,6 +166,14 @@ pub mod marks {
     pub const WORDS: usize = 65;
 }
 
+/// Words of `struct twin_advice` of kernel/advice.h.
+pub mod advice {
+    pub const CLASSES: usize = 0;
+    pub const FLOWS: usize = 64;
+    /// The words of the struct.
+    pub const WORDS: usize = 4160;
+}
+
 /// Words of `struct twin_counters` of kernel/chassis.bpf.c.
 pub mod counters {
     pub const ARRIVED_PACKETS: usize = 0;
@@ -185,10 +193,11 @@ pub mod counters {
     pub const V6_PACKETS: usize = 35;
     pub const MARKED_PACKETS: usize = 36;
     pub const REMARKED_PACKETS: usize = 37;
-    pub const LONGEST: usize = 38;
-    pub const WAITS: usize = 39;
+    pub const ADVISED_PACKETS: usize = 38;
+    pub const LONGEST: usize = 39;
+    pub const WAITS: usize = 40;
     /// The words of the struct.
-    pub const WORDS: usize = 147;
+    pub const WORDS: usize = 148;
 }
 
 /// Words of `struct twin_fbq_options` of kernel/fbq.h.

@@ -2,7 +2,7 @@
 
 use tidegate_config::discipline::outside::Outside;
 use tidegate_config::discipline::{Discipline, InKernel};
-use tidegate_config::shaper::{Borrow, Class, Config, DataPath, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper};
+use tidegate_config::shaper::{Advice, Borrow, Class, Config, DataPath, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper};
 use tidegate_config::suggest;
 use tidegate_core::elephants::{self, Measure};
 use tidegate_core::fbq::Ceilings;
@@ -36,6 +36,8 @@ pub(super) struct Plan {
     pub names: Vec<String>,
     /// For each of these the code point that its packets get.
     pub dscp: Vec<Option<u64>>,
+    /// Whether a class advises rates to QUIC flows.
+    pub advises: bool,
     /// The overhead of the link for each packet, in bytes.
     pub overhead: u64,
     /// Differences from the configuration, for people.
@@ -119,12 +121,16 @@ impl Plan {
             }
             Root::Discipline(_) => (vec!["all".into()], vec![None]),
         };
-        Ok(Self { options, classes, names, dscp, overhead: config.interface.overhead.as_u64(), notes })
+        let advises = match &config.root {
+            Root::Shaper(shaper) => shaper.classes.iter().any(|class| class.advice != Advice::None),
+            Root::Discipline(_) => false,
+        };
+        Ok(Self { options, classes, names, dscp, advises, overhead: config.interface.overhead.as_u64(), notes })
     }
 
-    /// Whether packets are changed: they get code points or marks of congestion.
+    /// Whether packets are changed: they get code points, marks of congestion or rates.
     pub fn marks(&self) -> bool {
-        self.options.marks != 0 || self.dscp.iter().any(Option::is_some)
+        self.advises || self.options.marks != 0 || self.dscp.iter().any(Option::is_some)
     }
 
     /// Fits the plan to a program that tells up to `queues` flows apart.
@@ -546,7 +552,6 @@ pub(super) mod tests {
                 format!("{class}[[rule]]\nclass = \"all\"\nname = \"tv\"\nprotocol = \"udp\"\nat-most = \"1mbit\"\n"),
                 "`at-most` of the rule `tv`",
             ),
-            (format!("{class}advice = \"ceiling\"\n"), "`advice` of class `all`"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
             (
                 format!("[interface]\ndirection = \"ingress\"\n{class}[[rule]]\nclass = \"all\"\nmark = \"0x10\"\n"),

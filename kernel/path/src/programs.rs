@@ -72,6 +72,8 @@ pub(crate) struct Discipline {
     pub link: Mapped,
     /// `struct twin_marks` of kernel/marks.h.
     pub marks: Mapped,
+    /// `struct twin_advice` of kernel/advice.h.
+    pub advice: Mapped,
     /// `struct twin_counters` of kernel/chassis.bpf.c, for each account.
     pub counters: Mapped,
     /// The names of the classes that have accounts. A class that was removed keeps its account until another class needs it.
@@ -108,7 +110,7 @@ impl Discipline {
         let maps = program.filters();
         let (options, link) = (maps.map("twin_options")?, maps.map("twin_link")?);
         let (counters, classes) = (maps.map("twin_counters")?, maps.map("twin_classes")?);
-        let (rules, marks) = (maps.map("twin_rules")?, maps.map("twin_marks")?);
+        let (rules, marks, advice) = (maps.map("twin_rules")?, maps.map("twin_marks")?, maps.map("twin_advice")?);
         let flows = Flows::new(maps.map(".bss")?, object)?;
         let mut number = 1;
         let (name, attached) = loop {
@@ -126,6 +128,7 @@ impl Discipline {
             classes,
             link,
             marks,
+            advice,
             counters,
             accounts,
             has_mered,

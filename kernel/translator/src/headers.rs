@@ -22,15 +22,19 @@ const SIZES: [(&str, &str); 10] = [
 
 /// Structs of numbers of 64 bits, each with its header: the words of what is mapped. Those before the first member of another
 /// type count.
-const STRUCTS: [(&str, &str); 7] = [
+const STRUCTS: [(&str, &str); 8] = [
     ("chassis.bpf.c", "link"),
     ("marks.h", "marks"),
+    ("advice.h", "advice"),
     ("chassis.bpf.c", "counters"),
     ("fbq.h", "fbq_options"),
     ("fbq.h", "fbq_class_options"),
     ("fbq.h", "fbq_profile"),
     ("fbq.h", "fbq_promise"),
 ];
+
+/// The headers that define the counts of arrays in these structs.
+const COUNTS: [&str; 3] = ["queues.h", "marks.h", "chassis.bpf.c"];
 
 const HEAD: &str = "\
 // SPDX-License-Identifier: MIT OR Apache-2.0
@@ -51,9 +55,10 @@ pub fn options(root: &Path) -> io::Result<String> {
         let _ = writeln!(out, "/// `TWIN_{name}` of kernel/{file}.\npub const {name}: u64 = {value};");
     }
     disciplines(&header("disciplines.h")?, &mut out).ok_or_else(|| missing("kinds and options"))?;
+    let sizes = COUNTS.iter().map(|file| header(file)).collect::<io::Result<String>>()?;
     for (file, name) in STRUCTS {
         let text = header(file)?;
-        let words = words(&text, name).ok_or_else(|| missing(&format!("struct twin_{name}")))?;
+        let words = words(&text, &sizes, name).ok_or_else(|| missing(&format!("struct twin_{name}")))?;
         let _ = write!(out, "\n/// Words of `struct twin_{name}` of kernel/{file}.\npub mod {name} {{\n");
         let mut next = 0;
         for (member, count) in words {
@@ -136,7 +141,7 @@ impl Options {{
 }
 
 /// The members of a struct that are words, each with how many of them it has.
-fn words<'a>(text: &'a str, name: &str) -> Option<Vec<(&'a str, usize)>> {
+fn words<'a>(text: &'a str, sizes: &str, name: &str) -> Option<Vec<(&'a str, usize)>> {
     let body = text.split(&format!("struct twin_{name} {{\n")).nth(1)?.split("\n};").next()?;
     let mut lines = body.lines().map(str::trim);
     let mut found = Vec::new();
@@ -154,7 +159,7 @@ fn words<'a>(text: &'a str, name: &str) -> Option<Vec<(&'a str, usize)>> {
                 None => (member, 1),
                 Some((member, count)) => {
                     let define = format!("#define {} ", count.strip_suffix(']')?);
-                    (member, text.lines().find_map(|line| line.strip_prefix(&define)?.parse().ok())?)
+                    (member, sizes.lines().find_map(|line| line.strip_prefix(&define)?.parse().ok())?)
                 }
             });
         }

@@ -21,6 +21,8 @@ pub struct Totals {
     pub marked: u64,
     /// Packets whose code point was changed.
     pub remarked: u64,
+    /// Datagrams into which a rate was written as advice.
+    pub advised: u64,
     /// Packets that came from another class while they waited.
     pub moved_in: Account,
     /// Packets that went to another class while they waited.
@@ -64,7 +66,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             counts.accounts.enqueued = totals.arrived;
             counts.accounts.dequeued = totals.sent;
             counts.accounts.dropped = totals.dropped;
-            (counts.marked, counts.remarked) = (totals.marked, totals.remarked);
+            (counts.marked, counts.remarked, counts.advised) = (totals.marked, totals.remarked, totals.advised);
             counts.through = totals.sent;
             (counts.moved_in, counts.moved_out) = (totals.moved_in, totals.moved_out);
             counts.backlog = totals.backlog;
@@ -102,6 +104,7 @@ mod tests {
             dropped,
             marked: 4,
             remarked: 7,
+            advised: 2,
             backlog: Backlog { packets: 1, bytes: Bytes::new(1_000) },
             longest: Span::from_millis(7),
             waits: vec![(Span::from_millis(1), 8), (Span::from_millis(6), 1)],
@@ -116,7 +119,7 @@ mod tests {
         let status = engine.status();
         let counts = &status[0].counts;
         assert_eq!((counts.accounts.enqueued.packets, counts.through.packets, counts.backlog.packets), (15, 9, 1));
-        assert_eq!((counts.marked, counts.remarked), (4, 7));
+        assert_eq!((counts.marked, counts.remarked, counts.advised), (4, 7, 2));
         assert_eq!(counts.accounts.dropped[DropReason::Flushed as usize].packets, 3);
         assert_eq!(counts.accounts.dropped[DropReason::QueueLimit as usize].bytes, Bytes::new(2_000));
         assert_eq!((counts.waited.count(), counts.waited.longest()), (9, Span::from_millis(7)));

@@ -177,6 +177,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::advice::OffloadedAdvice;
     use crate::notification::NotificationKind;
     use crate::offload::{Offload, OffloadedFlows, Totals};
     use crate::registry::{PromiseError, PromiseTable, Promised};
@@ -228,6 +229,7 @@ mod tests {
     struct Reading {
         flows: OffloadedFlows,
         promised: Vec<Promised>,
+        advice: OffloadedAdvice,
     }
 
     impl Offload for Reading {
@@ -240,6 +242,9 @@ mod tests {
         fn set_promises(&mut self, promised: &[Promised], _: &PromiseTable) -> Result<(), String> {
             self.promised = promised.to_vec();
             Ok(())
+        }
+        fn set_advice(&mut self, advice: &OffloadedAdvice) {
+            self.advice = advice.clone();
         }
     }
 
@@ -317,7 +322,7 @@ mod tests {
         let flows = vec![flow(6, None), flow(7, Some(1))];
         let above = Event::QueueAbove { flow: 7, bytes: Bytes::new(9_000) };
         let reading = OffloadedFlows { flows, held: vec![(1, 1)], continues: true, crossed: vec![above] };
-        let mut offload = Reading { flows: reading, promised: Vec::new() };
+        let mut offload = Reading { flows: reading, promised: Vec::new(), advice: OffloadedAdvice::default() };
         assert_eq!(engine.offload_promises(at(2), &mut offload), Ok(true));
         assert_eq!(offload.promised, [Promised { number: 1, class: ClassId(0), terms, flows: 2 }]);
         // They are handed over once.
@@ -357,6 +362,40 @@ mod tests {
         engine.set_flows(at(202), &[], &[(3, 2)], true, &mut noted);
         assert_eq!(noted.0.len(), 2, "both ended: {:?}", noted.0);
         assert_eq!(engine.status()[0].flows, Some(0));
+    }
+
+    /// In 8 Mbit/s one of two flows has 4, of which 3.908 are left for payload; a rate of its own class is that of any flow.
+    #[test]
+    fn offloaded_flows_are_advised_their_rates() {
+        let advised = |policy: &str, flows: &[OffloadedFlow]| {
+            let text = format!(
+                "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\nadvice = \"{policy}\"\n\
+                 [[class]]\nname = \"other\"\nrate = \"2mbit\"\n"
+            );
+            let config = shaper::load(&Source::new("advice.toml", text), &mut Diagnostics::new()).expect("valid");
+            let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+            let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+            let flows = OffloadedFlows { flows: flows.to_vec(), continues: true, ..OffloadedFlows::default() };
+            let mut offload = Reading { flows, promised: Vec::new(), advice: OffloadedAdvice::default() };
+            engine.mirror(Instant::ZERO, &mut offload, &mut Noted::default());
+            let mut advice = offload.advice;
+            advice.flows.sort_unstable();
+            advice
+        };
+        let of = |rate: u64, headers: u64| Some(Rate::from_bps(rate * 1_200 / (1_200 + headers)));
+        let flows = [flow(6, None), OffloadedFlow { minimum: Rate::from_mbit(3), granted: true, ..flow(7, None) }];
+        let all = |early| vec![("all".to_owned(), early)];
+        let ceiling = advised("ceiling", &flows);
+        // The shaper has 10 Mbit/s, which a class that borrows may have.
+        assert_eq!(ceiling.classes, all([of(10_000_000, 28), of(10_000_000, 48)]));
+        assert_eq!(ceiling.flows, [(6, of(10_000_000, 28)), (7, of(10_000_000, 28))]);
+        let share = advised("fair-share", &flows);
+        assert_eq!(share.classes, all([None; 2]));
+        assert_eq!(share.flows, [(6, of(4_000_000, 28)), (7, of(4_000_000, 28))]);
+        assert_eq!(advised("promise", &flows).flows, [(6, None), (7, of(3_000_000, 28))]);
+        let other = OffloadedFlow { class: ClassId(1), home: ClassId(1), ..flow(6, None) };
+        assert_eq!(advised("ceiling", &[other]).flows, [(6, None)]);
+        assert_eq!(advised("none", &flows), OffloadedAdvice::default());
     }
 
     /// Ten packets of 1,000 bytes: 5 are sent after 20 ms each and 2 dropped; then 2 more, after 30 ms; the last goes with the
