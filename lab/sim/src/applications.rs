@@ -18,8 +18,7 @@ pub use listener::CallQuality;
 pub(crate) use listener::Listener;
 pub(crate) use media::Live;
 pub use media::MediaQuality;
-pub use player::Playback;
-pub(crate) use player::Player;
+pub use player::{Playback, Player};
 pub(crate) use talker::Talker;
 
 /// The state of an application that needs more than a timer.

@@ -30,6 +30,7 @@ fn connect(from: Ipv4Addr, to: SocketAddr, congestion: &str) -> TcpStream {
 /// Connections that the inner hosts open, greedy in one direction; the bytes that arrive for each host.
 pub struct Load {
     stop: Arc<AtomicBool>,
+    began: Instant,
     bytes: Arc<[AtomicU64; 2]>,
     /// From where the client sees the connections come.
     pub peers: Vec<IpAddr>,
@@ -38,7 +39,7 @@ pub struct Load {
 impl Load {
     /// Starts so many `connections` of each of the two hosts at the server, with that control of `congestion`.
     pub fn start(chain: &Chain, direction: Direction, congestion: &str, connections: [usize; 2]) -> Self {
-        let mut load = Self { stop: Arc::default(), bytes: Arc::default(), peers: Vec::new() };
+        let mut load = Self { stop: Arc::default(), began: Instant::now(), bytes: Arc::default(), peers: Vec::new() };
         let listener = chain.client.namespace.run(|| TcpListener::bind((chain.client.v4, 0)).expect("a port"));
         let listener = listener.expect("a thread");
         // Connections that it accepts have its congestion control.
@@ -76,6 +77,11 @@ impl Load {
 
     fn count(&self) -> [u64; 2] {
         [0, 1].map(|host| self.bytes[host].load(Ordering::Relaxed))
+    }
+
+    /// The rate of all connections since the start in Mbit/s of data.
+    pub fn rate_so_far(&self) -> f64 {
+        self.count().iter().sum::<u64>() as f64 * 8.0 / self.began.elapsed().as_secs_f64() / 1e6
     }
 
     /// The rates of the two hosts in Mbit/s of data, over `time` after a `start`.

@@ -22,6 +22,7 @@ mod shares;
 mod superpackets;
 mod together;
 mod vanishing;
+mod video;
 
 fn main() {
     // Tests that hold rates to a few per cent run once: without root there is no real-time scheduling, and on a busy machine
@@ -80,5 +81,7 @@ fn main() {
         #[nightly, once] round_trips::examples_at_5_ms,
         #[nightly, once] round_trips::examples_at_20_ms,
         #[nightly, once] round_trips::examples_at_100_ms,
+        #[nightly, once] video::a_video_that_follows_its_promise_keeps_its_quality,
+        #[nightly, once] video::a_video_that_follows_a_ceiling_stalls_and_one_of_its_share_does_not,
     }
 }

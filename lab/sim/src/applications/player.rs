@@ -13,8 +13,9 @@ use tidegate_engine::advice::PERIOD;
 
 use crate::workload::Video;
 
+/// A player. Times are in nanoseconds from any moment on.
 #[derive(Clone, Debug)]
-pub(crate) struct Player {
+pub struct Player {
     /// The length of a segment, the reservoir, reservoir plus cushion, the capacity of the buffer, and the level at
     /// which playback begins.
     segment: u64,
@@ -63,6 +64,7 @@ impl Playback {
 }
 
 impl Player {
+    /// A player that begins at `now`; its quality counts from `warm_up` on.
     pub fn new(video: &Video, now: u64, warm_up: u64) -> Self {
         Self {
             segment: video.segment.as_nanos(),
