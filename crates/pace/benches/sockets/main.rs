@@ -45,10 +45,11 @@ enum Way {
 }
 
 impl Way {
-    const ALL: [(&'static str, Self); 9] = [
+    const ALL: [(&'static str, Self); 10] = [
         ("UdpSocket", Self::Blocking(SpinBudget::NONE, Choice::Timers)),
         ("UdpSocket, spin <= 25 %", Self::Blocking(SpinBudget::DEFAULT, Choice::Timers)),
         ("UdpSocket, SO_TXTIME", Self::Blocking(SpinBudget::NONE, Choice::TransmitTime)),
+        ("UdpSocket, SO_MAX_PACING_RATE", Self::Blocking(SpinBudget::NONE, Choice::MaxRate)),
         ("tokio::UdpSocket", Self::Task),
         ("tokio, send_segments", Self::Batches),
         ("thread::sleep", Self::PlainSleep),

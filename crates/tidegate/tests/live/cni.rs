@@ -439,3 +439,64 @@ pub fn runc_runs_the_hooks() -> Ended {
     stage.end();
     Ended::Passed
 }
+
+/// Podman adds our hook to a container with our annotations, by a file in its folder of hooks.
+pub fn podman_adds_the_hook() -> Ended {
+    let (Some(podman), Some(runc)) = (installed("podman", &[]), installed("runc", &["/usr/sbin"])) else {
+        return Ended::Skipped("podman or runc is not installed: apt-get install podman runc".into());
+    };
+    let Some(busybox) = installed("busybox", &[]) else {
+        return Ended::Skipped("no static program for a container: apt-get install busybox-static".into());
+    };
+    let stage = Stage::new(SHAPER);
+    let path = |name: &str| stage.scratch.path(name);
+    std::fs::create_dir_all(path("rootfs/bin")).unwrap();
+    std::fs::create_dir_all(path("hooks")).unwrap();
+    std::fs::copy(busybox, path("rootfs/bin/busybox")).unwrap();
+    let args = ["tidegate", "oci", "--control", &path("control"), "--annotations", "class,at-most"];
+    let hook = json!({
+        "version": "1.0.0",
+        "hook": { "path": env!("CARGO_BIN_EXE_tidegate"), "args": args },
+        "when": { "annotations": { "^tidegate[.]": "." } },
+        "stages": ["createRuntime", "poststop"],
+    });
+    std::fs::write(path("hooks/tidegate.json"), hook.to_string()).unwrap();
+    let podman = |words: &[&str]| {
+        let mut command = stage.pair.left.command(&podman).unwrap();
+        command.args(["--root", &path("images"), "--runroot", &path("state"), "--runtime", &runc]);
+        command.args(["--cgroup-manager", "cgroupfs", "--hooks-dir", &path("hooks")]).args(words);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let begin = |name: &str, annotations: &[&str]| {
+        // A limit above that of this process needs a privilege that it may not have.
+        let limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024", "--network", "bridge"];
+        let named = ["run", "--detach", "--name", name];
+        let what = ["--rootfs", &path("rootfs"), "/bin/busybox", "sleep", "100"];
+        podman(&[&named[..], &limits, annotations, &what].concat())
+    };
+    let (starts, said) = begin("plain", &[]);
+    if !starts {
+        let _ = podman(&["rm", "--force", "plain"]);
+        return Ended::Skipped(format!("podman starts no container here: {}", said.trim()));
+    }
+    assert_eq!(stage.does(&["status", "--file"]), SHAPER, "a container without annotations has no rule");
+    assert!(podman(&["rm", "--force", "--time", "0", "plain"]).0);
+
+    let annotations = ["--annotation", "tidegate.class=media", "--annotation", "tidegate.at-most=2mbit"];
+    let (starts, said) = begin("camera", &annotations);
+    assert!(starts, "{said}");
+    let file = stage.does(&["status", "--file"]);
+    let parsed: toml::Table = file.parse().unwrap();
+    let rule = &parsed["rule"][0];
+    assert_eq!((rule["class"].as_str(), rule["at-most"].as_str()), (Some("media"), Some("2mbit")), "{file}");
+    assert!(rule["name"].as_str().unwrap().starts_with("oci-"), "{file}");
+    assert!(podman(&["rm", "--force", "--time", "0", "camera"]).0);
+    stage.until("the end of the rule", |stage| stage.does(&["status", "--file"]) == SHAPER);
+
+    let (starts, said) = begin("unknown", &["--annotation", "tidegate.class=none-such"]);
+    assert!(!starts && said.contains("none-such"), "{said}");
+    let _ = podman(&["rm", "--force", "unknown"]);
+    stage.end();
+    Ended::Passed
+}

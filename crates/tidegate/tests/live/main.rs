@@ -48,6 +48,7 @@ fn main() -> ExitCode {
         #[once] cni::of_several_shapers_one_must_be_named,
         #[once] cni::the_tools_of_cni_run_the_plugin,
         #[once] cni::runc_runs_the_hooks,
+        #[once] cni::podman_adds_the_hook,
         #[nightly] exec::downloads_keep_the_rate,
         exec::uploads_keep_the_rate_and_nothing_is_lost_at_the_end,
         #[nightly, once] exec::datagrams_keep_the_rate_in_both_directions,
