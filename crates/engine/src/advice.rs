@@ -171,7 +171,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let advises = |(_, section): &(u32, &Class)| section.advice != Advice::None;
         let classes = (0..).zip(&shaper.classes).filter(advises);
         let flows = self.admit.registry.offloaded().into_iter().flatten().map(|flow| {
-            let advice = self.advice_in(flow.class, flow.profile.checked_sub(1), fbc.flow(flow.key).as_ref(), flow.fields.hosts);
+            let advice =
+                self.advice_in(flow.class, flow.profile.checked_sub(1), fbc.flow(flow.key).as_ref(), flow.fields.hosts);
             (flow.key, advice.map(|(_, rate)| rate))
         });
         OffloadedAdvice {

@@ -14,11 +14,11 @@ use tidegate_live::probe::Version;
 use tidegate_live::shaping::backend::OffloadCounters;
 use tidegate_units::Span;
 
-use crate::options::{FBQ_CLASSES, advice};
 use crate::options::counters::{
-    ADVISED_PACKETS, ARRIVED_PACKETS, DROPPED, EMPTIED, LONGEST, MARKED_PACKETS, MOVED_IN_PACKETS, MOVED_OUT_PACKETS, OVERHEAD_BYTES,
-    QUEUED_PACKETS, REMARKED_PACKETS, SENT_PACKETS, V4_PACKETS, V6_PACKETS, WAITS, WORDS as COUNTERS,
+    ADVISED_PACKETS, ARRIVED_PACKETS, DROPPED, EMPTIED, LONGEST, MARKED_PACKETS, MOVED_IN_PACKETS, MOVED_OUT_PACKETS,
+    OVERHEAD_BYTES, QUEUED_PACKETS, REMARKED_PACKETS, SENT_PACKETS, V4_PACKETS, V6_PACKETS, WAITS, WORDS as COUNTERS,
 };
+use crate::options::{FBQ_CLASSES, advice};
 use crate::programs::Discipline;
 
 const BUCKETS: usize = COUNTERS - WAITS;
@@ -43,7 +43,14 @@ pub(crate) struct Counters {
 impl Counters {
     pub fn new(discipline: Arc<Discipline>) -> Self {
         let told = discipline.flows.told();
-        Self { discipline, waits: vec![[0; BUCKETS]; FBQ_CLASSES as usize], change: 0, told, places: HashMap::new(), advised: Vec::new() }
+        Self {
+            discipline,
+            waits: vec![[0; BUCKETS]; FBQ_CLASSES as usize],
+            change: 0,
+            told,
+            places: HashMap::new(),
+            advised: Vec::new(),
+        }
     }
 
     fn counter(&self, account: usize, at: usize) -> u64 {

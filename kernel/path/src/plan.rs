@@ -2,7 +2,9 @@
 
 use tidegate_config::discipline::outside::Outside;
 use tidegate_config::discipline::{Discipline, InKernel};
-use tidegate_config::shaper::{Advice, Borrow, Class, Config, DataPath, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper};
+use tidegate_config::shaper::{
+    Advice, Borrow, Class, Config, DataPath, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper,
+};
 use tidegate_config::suggest;
 use tidegate_core::elephants::{self, Measure};
 use tidegate_core::fbq::Ceilings;

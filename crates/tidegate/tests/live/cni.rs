@@ -378,6 +378,7 @@ pub fn runc_runs_the_hooks() -> Ended {
     let stage = Stage::new(SHAPER);
     let container = Container::new(&stage);
     let pid = container.0.id().to_string();
+    let runtime = runc.clone();
     join(&stage, &pid);
 
     let folder = stage.scratch.0.join("bundle");
@@ -430,6 +431,29 @@ pub fn runc_runs_the_hooks() -> Ended {
     stage.until("packets of the container in its class", |stage| through(stage, "media") >= 50);
     assert!(runc(&["delete", "--force", "camera"]).0);
     stage.until("the end of the rule", |stage| stage.does(&["status", "--file"]) == SHAPER);
+
+    // As a runtime around this one, for Docker, it adds the hooks itself.
+    let around = |words: &[&str]| {
+        let mut command = stage.pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+        command.args([
+            "oci",
+            "--control",
+            &stage.scratch.path("control"),
+            "--class",
+            "media",
+            "--runtime",
+            &runtime,
+            "--",
+        ]);
+        command.arg("--root").arg(stage.scratch.0.join("runc")).args(words).current_dir("/").stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+    };
+    write(Some(&namespace), None, json!({}));
+    let bundle = stage.scratch.path("bundle");
+    assert!(around(&["run", "--detach", "--bundle", &bundle, "wrapped"]));
+    assert!(stage.does(&["status", "--file"]).contains("\"oci-wrapped\""));
+    assert!(around(&["delete", "--force", "wrapped"]));
+    stage.until("the end of its rule", |stage| stage.does(&["status", "--file"]) == SHAPER);
 
     // A minimum that does not fit is refused, and the container does not start.
     write(Some(&namespace), Some(&["--annotations", "minimum"]), annotations);

@@ -5,6 +5,7 @@
 
 pub mod cni;
 pub mod oci;
+mod runtime;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

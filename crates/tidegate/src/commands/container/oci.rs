@@ -19,7 +19,8 @@ use crate::Failure;
 ///
 /// The hook of createRuntime adds a rule for the addresses that the container has by then, and the hook of poststop removes it.
 /// Both are this command; the state of the container on standard input says which one it is. `tidegate book promise` has the
-/// configuration for runc, Podman and CRI-O.
+/// configuration for runc, Podman and CRI-O. With --runtime it is a runtime that adds these hooks and leaves the rest to another one,
+/// for Docker.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The path of the control socket; by default it is looked for
@@ -45,6 +46,32 @@ pub struct Args {
     /// None by default, because whoever starts a container writes its annotations.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     annotations: Vec<String>,
+    /// Be a runtime: add the hooks to the container that the words behind -- create, and run this program with them
+    #[arg(long, value_name = "PROGRAM")]
+    runtime: Option<std::path::PathBuf>,
+    /// The words that a runtime is called with
+    #[arg(last = true, value_name = "WORDS", requires = "runtime")]
+    words: Vec<std::ffi::OsString>,
+}
+
+impl Args {
+    /// The arguments of a hook with these options.
+    fn of_hook(&self) -> Vec<String> {
+        let Self { control, interface, direction, class, at_most, minimum, annotations, .. } = self;
+        let control = control.as_ref().map(|path| path.display().to_string());
+        let annotations = (!annotations.is_empty()).then(|| annotations.join(","));
+        let options = [
+            ("--control", &control),
+            ("--interface", interface),
+            ("--direction", direction),
+            ("--class", class),
+            ("--at-most", at_most),
+            ("--minimum", minimum),
+            ("--annotations", &annotations),
+        ];
+        let given = options.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value.clone()?]));
+        ["tidegate".into(), "oci".into()].into_iter().chain(given.flatten()).collect()
+    }
 }
 
 /// The state of a container, as far as it is used.
@@ -70,6 +97,9 @@ enum Status {
 
 /// Runs the command. Runtimes print its messages when it fails, and do not start the container.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some(runtime) = &args.runtime {
+        return super::runtime::run(runtime, &args.words, &args.of_hook());
+    }
     let mut text = String::new();
     io::stdin().take(LONGEST).read_to_string(&mut text)?;
     hook(args, &text).map_err(|error| {

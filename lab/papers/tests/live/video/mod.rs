@@ -16,8 +16,8 @@ use quinn::{AsyncUdpSocket, ClientConfig, Connection, Endpoint, EndpointConfig, 
 use tidegate_config::shaper::{Config, Direction};
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_live::shaping::{Options, Shaping};
-use tidegate_sim::applications::{Playback, Player};
 use tidegate_sim::Video;
+use tidegate_sim::applications::{Playback, Player};
 use tidegate_testbed::sink::Sink;
 use tidegate_testbed::traffic::{FlowSpec, Senders};
 use tidegate_testbed::{Chain, Ended};
