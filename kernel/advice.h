@@ -91,7 +91,7 @@ static __noinline bool is_followed(const struct twin_datagram *from, u32 count)
 	if (back > LONGEST_ID || next >= count)
 		return false;
 	if (scone_byte(from, next) >> 7 == 0)
-		return back == 0 && next + 1 + to <= count && are_same_ids(from, 6, next + 1, to);
+		return next + 1 + to <= count && are_same_ids(from, 6, next + 1, to);
 	return next + 7 + to + back <= count && !is_scone(from, next) && scone_byte(from, next + 5) == to &&
 	       scone_byte(from, next + 6 + to) == back && are_same_ids(from, 6, next + 6, to) &&
 	       are_same_ids(from, 7 + to, next + 7 + to, back);

@@ -23,9 +23,10 @@ def packet(length: int, number: int) -> bytes:
 
 
 def datagram(number: int, signal: int = 127) -> bytes:
-    """The same behind a SCONE packet."""
+    """The same behind a SCONE packet, every second one of which has a source connection id, as picoquic's have."""
     version = VERSION | (signal & 1) << 31
-    scone = bytes([0xC0 | signal >> 1]) + struct.pack(">IB", version, len(ID)) + ID + b"\0"
+    source = b"\x04from" if number % 2 else b"\0"
+    scone = bytes([0xC0 | signal >> 1]) + struct.pack(">IB", version, len(ID)) + ID + source
     return scone + packet(SIZE - len(scone), number)
 
 

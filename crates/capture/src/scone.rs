@@ -214,7 +214,7 @@ pub struct Scone<'a> {
     pub signal: Option<Signal>,
     /// The connection id of the receiver.
     pub destination_id: &'a [u8],
-    /// The connection id of the sender; empty if a short-header packet follows.
+    /// The connection id of the sender; most senders leave it empty where a short-header packet follows.
     pub source_id: &'a [u8],
     /// The packets that follow in the datagram; never empty.
     pub coalesced: &'a [u8],
@@ -253,8 +253,9 @@ pub fn read(datagram: &[u8]) -> Option<Scone<'_>> {
     let (destination_id, source_id, coalesced) = long_header(datagram)?;
     let (&next, after) = coalesced.split_first()?;
     let belongs = if next & 0x80 == 0 {
-        // A short header has no source connection id, and does not tell the length of the other one.
-        source_id.is_empty() && after.starts_with(destination_id)
+        // A short header has no source connection id, and does not tell the length of the other one. The draft leaves the first one
+        // empty in front of it, but picoquic does not, and takes the advice.
+        after.starts_with(destination_id)
     } else {
         !begins(coalesced)
             && long_header(coalesced).is_some_and(|(to, from, _)| (to, from) == (destination_id, source_id))
