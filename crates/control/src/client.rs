@@ -11,9 +11,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::calls::{Event, Events, Feedback, FlowState, Permission, ReservationsQuery, Unsubscribe};
+use serde_json::Value;
+
+use crate::calls::{CALLS, Event, Events, Feedback, FlowState, Permission, ReservationsQuery, Unsubscribe};
 use crate::place::{Place, PlaceError};
-use crate::protocol::{CHANGE_TIMEOUT, CONNECT_TIMEOUT, Call, Message, REPLY_TIMEOUT, Refusal, Request};
+use crate::protocol::{CHANGE_TIMEOUT, CONNECT_TIMEOUT, Call, Message, REPLY_TIMEOUT, Refusal, Request, VERSION};
 
 /// How long a connection waits for its place in the queue of the socket, and a call for a daemon that is stopped.
 const STOPPED: Duration = CONNECT_TIMEOUT;
@@ -214,17 +216,31 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn call<C: Call>(&mut self, call: &C) -> Result<C::Reply, ClientError> {
-        let limit = if let Permission::Operator(_) = C::PERMISSION { CHANGE_TIMEOUT } else { REPLY_TIMEOUT };
+        let with = serde_json::to_value(call).map_err(io::Error::other)?;
+        let reply = self.exchange(C::NAME, with, &C::PERMISSION)?;
+        serde_json::from_value(reply).map_err(|error| ClientError::Protocol(error.to_string()))
+    }
+
+    /// Makes the call of a name with parameters that others have written, and returns the reply as it came: for what passes calls on.
+    ///
+    /// # Errors
+    /// See [`ClientError`]; of a name that no call has, the refusal of the daemon.
+    pub fn call_named(&mut self, name: &str, with: Value) -> Result<Value, ClientError> {
+        let known = CALLS.iter().find(|call| call.name == name);
+        self.exchange(name, with, known.map_or(&Permission::Anyone, |call| &call.permission))
+    }
+
+    /// Makes a call for which this permission is needed, by which its reply may take longer.
+    fn exchange(&mut self, name: &str, with: Value, permission: &Permission) -> Result<Value, ClientError> {
+        let limit = if let Permission::Operator(_) = permission { CHANGE_TIMEOUT } else { REPLY_TIMEOUT };
         let limit = self.limit.map_or(limit, |own| own.min(limit));
         let begun = Instant::now();
         // A refusal of the connection precedes the request and must be read even if the write fails.
-        let (id, written) = self.send(call)?;
+        let (id, written) = self.send(name, with)?;
         self.stream().set_read_timeout(Some(STOPPED.min(limit)))?;
         loop {
             match self.receive() {
-                Ok(Some(Message::Ok { id: of, ok })) if of == id => {
-                    return serde_json::from_value(ok).map_err(|error| ClientError::Protocol(error.to_string()));
-                }
+                Ok(Some(Message::Ok { id: of, ok })) if of == id => return Ok(ok),
                 Ok(Some(Message::Error { id: of, error })) if of == id || of == 0 => return Err(error.into()),
                 Ok(Some(message)) => self.handle(message)?,
                 Ok(None) => {}
@@ -238,10 +254,11 @@ impl Client {
     }
 
     /// Writes a request; returns its number, and whether it could be written.
-    fn send<C: Call>(&mut self, call: &C) -> io::Result<(u64, io::Result<()>)> {
+    fn send(&mut self, name: &str, with: Value) -> io::Result<(u64, io::Result<()>)> {
         let id = self.next;
         self.next += 1;
-        let mut line = serde_json::to_vec(&Request::new(id, call)).map_err(io::Error::other)?;
+        let request = Request { id, version: VERSION, call: name.into(), with };
+        let mut line = serde_json::to_vec(&request).map_err(io::Error::other)?;
         line.push(b'\n');
         Ok((id, self.reader.get_ref().write_all(&line)))
     }
@@ -266,7 +283,7 @@ impl Client {
             Some(asked) => self.expect(asked, REPLY_TIMEOUT)?,
             None if self.heard.elapsed() >= SILENCE => {
                 self.asked = Some(Instant::now());
-                self.send(&ReservationsQuery::default())?.1?;
+                self.send(ReservationsQuery::NAME, Value::Null)?.1?;
             }
             None => {}
         }

@@ -31,6 +31,9 @@ pub use place::{Place, PlaceError, candidates, direction_name, directories, file
 pub use protocol::{Call, Code, Refusal};
 pub use tidegate_units::{Bytes, Rate, Span};
 
+/// The calls as the description of an interface of [Varlink](https://varlink.org/Interface-Definition).
+pub const VARLINK: &str = include_str!("invalid.tidegate.Control.varlink");
+
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -84,6 +84,7 @@ enum Command {
     Help(commands::book::HelpArgs),
     Cni(commands::container::cni::Args),
     Oci(commands::container::oci::Args),
+    Varlink(commands::varlink::Args),
     /// Guard the shaper that started this process
     #[command(hide = true)]
     Guardian,
@@ -163,9 +164,11 @@ pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
         return ExitCode::FAILURE;
     }
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
-    // Container runtimes start plugins without arguments.
-    if arguments.len() == 1 && Path::new(&arguments[0]).file_name().is_some_and(|name| name == "tidegate-cni") {
-        arguments.push("cni".into());
+    // Container runtimes start plugins without arguments, and varlinkctl services.
+    let name = arguments.first().and_then(|program| Path::new(program).file_name()?.to_str());
+    let command = name.and_then(|name| Some(name.strip_prefix("tidegate-")?.to_owned()));
+    if let (1, Some(command @ ("cni" | "varlink"))) = (arguments.len(), command.as_deref()) {
+        arguments.push(command.into());
     }
     match Cli::try_parse_from(&arguments) {
         Ok(cli) => run(cli),
@@ -276,6 +279,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::Help(args) => commands::book::help(&args),
         Command::Cni(args) => commands::container::cni::run(&args),
         Command::Oci(args) => commands::container::oci::run(&args),
+        Command::Varlink(args) => commands::varlink::run(&args),
         Command::Guardian => tidegate_live::guardian::run().map_err(Failure::from),
         Command::Lookup => tidegate_daemon::lookup::serve().map_err(Failure::from),
     };

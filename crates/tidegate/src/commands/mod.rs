@@ -48,3 +48,4 @@ pub mod status;
 #[cfg(feature = "lab")]
 pub mod sweep;
 pub mod top;
+pub mod varlink;

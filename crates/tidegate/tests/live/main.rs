@@ -19,6 +19,7 @@ mod setup;
 mod steer;
 mod times;
 mod together;
+mod varlink;
 mod watchdog;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         #[once] cni::the_tools_of_cni_run_the_plugin,
         #[once] cni::runc_runs_the_hooks,
         #[once] cni::podman_adds_the_hook,
+        varlink::a_client_of_varlink_has_the_calls,
         #[nightly] exec::downloads_keep_the_rate,
         exec::uploads_keep_the_rate_and_nothing_is_lost_at_the_end,
         #[nightly, once] exec::datagrams_keep_the_rate_in_both_directions,

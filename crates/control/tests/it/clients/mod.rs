@@ -4,6 +4,7 @@ mod constants;
 mod declared;
 mod go;
 mod typescript;
+mod varlink;
 
 use std::path::Path;
 
@@ -45,6 +46,7 @@ fn the_clients_are_those_of_the_declarations() {
         ("clients/typescript/constants.js", constants::javascript()),
         ("clients/typescript/constants.d.ts", constants::typescript()),
         ("lab/python/python/tidegate/protocol.py", constants::python()),
+        ("crates/control/src/invalid.tidegate.Control.varlink", varlink::interface(&types)),
     ] {
         let path = root.join(name);
         if std::env::var_os(WRITE).is_some() {
