@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_units::{Rate, Span};
 
 use crate::calls::{
-    ClassObservation, DirectionObservation, FlowObservation, HeldBy, HostObservation, WaitTimes, arrives,
+    ClassObservation, DirectionObservation, FlowObservation, HeldBy, HostObservation, Rival, WaitTimes, arrives, percent,
 };
 use crate::quantities::{bps, ns};
 use kind::Basis;
@@ -100,6 +100,9 @@ pub struct TrafficAnswer {
     /// The class with the wait of the evidence; empty if it is the only one, or states the kind by its name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub class: String,
+    /// The class that has the rate which this traffic waits for; absent where the grade is good or nothing else takes the rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rival: Option<Rival>,
 }
 
 /// A class whose packets wait for a ceiling. It was asked for, so that pages and transfers that wait for it have no grade.
@@ -275,6 +278,7 @@ impl Collected {
             flows: self.flows,
             basis: self.basis,
             class,
+            rival: None,
         }
     }
 }
@@ -332,6 +336,10 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
         all.basis = all.basis.max(basis);
     }
     let mut traffic: Vec<TrafficAnswer> = found.into_iter().map(|(traffic, all)| all.answer(traffic)).collect();
+    // Who has the rate is the second question to a bad answer.
+    for one in traffic.iter_mut().filter(|one| one.grade.is_some_and(|grade| grade < Grade::Good)) {
+        one.rival = Rival::of_class(direction, &one.class);
+    }
     // A class that states the kind by its name, or that is the only one, tells nothing more.
     for one in traffic.iter_mut().filter(|one| direction.classes.len() < 2 || named.contains_key(one.class.as_str())) {
         one.class.clear();
@@ -362,12 +370,6 @@ fn held(direction: &DirectionObservation) -> HashMap<&str, Vec<HeldBy>> {
         held.entry(class).or_default().push(by);
     }
     held
-}
-
-/// The rounded part of `whole`, in percent.
-fn percent(part: u64, whole: u64) -> u64 {
-    let whole = u128::from(whole.max(1));
-    u64::try_from((u128::from(part) * 100 + whole / 2) / whole).unwrap_or(u64::MAX)
 }
 
 /// The fastest host, and its part of what all hosts send.

@@ -33,6 +33,9 @@ impl TrafficAnswer {
         if self.grade.is_some_and(|grade| grade < Grade::Good) && !self.class.is_empty() {
             text.push_str(&format!(" in {}", self.class));
         }
+        if let Some(rival) = &self.rival {
+            text.push_str(&format!(" ({})", rival.text()));
+        }
         if self.grade.is_none() {
             text.push_str(", of a kind that is not known");
         }

@@ -151,6 +151,7 @@ fn the_answer_is_a_sentence_with_its_evidence() {
         down: crate::calls::HostDirection::default(),
         class: "all".into(),
         limited_by: Default::default(),
+        rival: None,
     };
     let hosts = [host(None, 7, 390), host(Some("anna-laptop"), 8, 610)];
     let direction = DirectionObservation {
@@ -261,4 +262,30 @@ fn what_waits_for_a_ceiling_has_no_grade_and_is_said() {
         flow.idle = Span::from_secs(4);
     }
     assert_eq!(said(&direction), (None, "nothing is sent; line 0 % full".into()));
+}
+
+/// Who has the rate is said beside a bad grade, and of a host that its share limits.
+#[test]
+fn a_bad_answer_names_the_class_that_has_the_rate() {
+    let queue = Queued { packets: 9, bytes: Bytes::new(13_500) };
+    let calls = ClassObservation { rate: Rate::from_mbit(5), priority: Some(0), ..class("calls", 3) };
+    let web = ClassObservation { rate: Rate::from_mbit(3), priority: Some(1), queue, ..class("web", 166) };
+    let page = FlowObservation { class: "web".into(), queue, ..flow(1, Protocol::TCP, 443, 100, 1_000, 3) };
+    let source = Some([192, 0, 2, 7].into());
+    let page = FlowObservation { flow: Flow { source, ..page.flow.clone() }, ..page };
+    let direction = DirectionObservation {
+        name: "up".into(),
+        limit: Some(Rate::from_mbit(8)),
+        line: LineObservation { carries: None, used: Rate::from_mbit(8), overhead: Rate::ZERO },
+        classes: vec![calls, web],
+        flows: vec![page],
+        ..DirectionObservation::default()
+    };
+    let found = answer(&direction, &[], &Before::of(&direction));
+    assert_eq!(
+        found.sentence(words),
+        "calls: good, 3 ms; web: poor, 166 ms (calls is served first, 63 %); line full"
+    );
+    let hosts = crate::calls::hosts(&[direction], |_| true);
+    assert_eq!(hosts[0].limit_text(), "its share: calls is served first, 63 %");
 }

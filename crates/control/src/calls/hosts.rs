@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
+use super::Rival;
 use super::observation::{DirectionObservation, FlowObservation, HeldBy, Observation};
 use crate::quantities::{bps, bytes, ns};
 
@@ -26,6 +27,9 @@ pub struct HostObservation {
     pub class: String,
     /// The limit of its rate.
     pub limited_by: HostLimit,
+    /// The class that has the rate which its packets wait for; present where its share limits it and another class takes more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rival: Option<Rival>,
 }
 
 /// One direction of a host.
@@ -141,9 +145,34 @@ pub fn hosts(directions: &[DirectionObservation], wanted: impl Fn(&FlowObservati
             }
         }
     }
+    for direction in directions {
+        for (address, class) in queued_in(direction, &wanted) {
+            let host = found.get_mut(&address).map(|(host, _)| host);
+            if let Some(host) = host.filter(|host| host.limited_by == HostLimit::Share && host.rival.is_none()) {
+                host.rival = Rival::of_class(direction, class);
+            }
+        }
+    }
     let mut hosts: Vec<HostObservation> = found.into_values().map(|(host, _)| host).collect();
     hosts.sort_by_key(|host| (Reverse(host.both().rate), host.address));
     hosts
+}
+
+/// The hosts with a queue, each with the class of the longest one.
+fn queued_in<'a>(
+    direction: &'a DirectionObservation,
+    wanted: impl Fn(&FlowObservation) -> bool,
+) -> BTreeMap<IpAddr, &'a str> {
+    let queued = direction.flows.iter().filter(|flow| wanted(flow) && flow.queue.packets > 0);
+    let mut longest: BTreeMap<IpAddr, (Bytes, &str)> = BTreeMap::new();
+    for flow in queued {
+        let Some(address) = host_of(&direction.name, flow) else { continue };
+        let known = longest.entry(address).or_insert((flow.queue.bytes, flow.leaves_through()));
+        if flow.queue.bytes > known.0 {
+            *known = (flow.queue.bytes, flow.leaves_through());
+        }
+    }
+    longest.into_iter().map(|(address, (_, class))| (address, class)).collect()
 }
 
 /// The hosts with a queue that send at a ceiling of their class, of themselves or of a flow. At the moment of an observation the next
@@ -176,6 +205,11 @@ fn reached(direction: &DirectionObservation, wanted: impl Fn(&FlowObservation) -
 }
 
 impl HostObservation {
+    /// Returns what limits it, with the class that has the rate which it waits for: `its share: calls is served first, 61 %`.
+    pub fn limit_text(&self) -> String {
+        let limit = self.limited_by.text();
+        self.rival.as_ref().map_or_else(|| limit.to_owned(), |rival| format!("{limit}: {}", rival.text()))
+    }
     fn new(address: IpAddr) -> Self {
         Self {
             address,
@@ -184,6 +218,7 @@ impl HostObservation {
             down: HostDirection::default(),
             class: String::new(),
             limited_by: HostLimit::default(),
+            rival: None,
         }
     }
 

@@ -9,6 +9,7 @@ mod notes;
 mod observation;
 mod promise;
 mod reserve;
+mod rival;
 mod status;
 
 pub use change::{Applied, Apply, Change, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text, Undo};
@@ -27,6 +28,8 @@ pub use promise::{
     Renew, Target, Watching,
 };
 pub use reserve::{Refresh, Refreshed, ReservationList, ReservationsQuery, Reserve, Reserved, Unreserve, Unreserved};
+pub(crate) use rival::percent;
+pub use rival::{Rival, RivalBy};
 pub use status::{
     Ceilings, ClassStatus, ControlStatus, DirectionStatus, DropCount, FollowDecision, FollowStatus, GuardianStatus,
     InterfaceStatus, NameStatus, PrivilegeStatus, QuotaStatus, Status, StatusQuery, TimedRuleStatus,

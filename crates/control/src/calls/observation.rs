@@ -275,6 +275,9 @@ pub struct DataPathCounters {
 pub struct ClassObservation {
     /// The name of the class.
     pub name: String,
+    /// Its priority, where its discipline has priorities: classes with a smaller number are served first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<u8>,
     /// The rate that the configuration promises to the class.
     #[serde(rename = "promised_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub promised: Option<Rate>,

@@ -60,7 +60,7 @@ pub(super) fn rules(direction: &ShapedDirection, matched: &[Account]) -> Vec<Rul
     (0..).zip(config.rules.iter().zip(matched)).map(one).collect()
 }
 
-/// A class with its counts since the start, without its ceilings. `quantiles` are those of the waits of the last second, `borrowing` is its rate of
+/// A class with its counts since the start, without its ceilings and its priority. `quantiles` are those of the waits of the last second, `borrowing` is its rate of
 /// borrowing in it.
 pub(super) fn class(
     name: &str,
@@ -72,6 +72,7 @@ pub(super) fn class(
     let counts = &row.counts;
     ClassObservation {
         name: name.into(),
+        priority: None,
         promised: row.view.map(|view| view.rate),
         ceilings: Ceilings::default(),
         unpromised: row.view.map(|view| view.unpromised),
@@ -110,6 +111,11 @@ pub(super) fn class(
 fn configured(config: &Config, class: ClassId) -> Option<&Class> {
     let Root::Shaper(shaper) = &config.root else { return None };
     shaper.classes.get(class.0 as usize)
+}
+
+/// The priority that the configuration sets for a class.
+pub(super) fn priority(config: &Config, class: ClassId) -> Option<u8> {
+    configured(config, class).map(|class| class.priority)
 }
 
 /// The rate of a class that does not borrow, which is a ceiling unless the class has the whole line.

@@ -122,6 +122,7 @@ pub fn observation() -> Observation {
         down: HostDirection { dropped_packets: 3, ..Default::default() },
         class: "calls".into(),
         limited_by: HostLimit::Share,
+        rival: None,
     };
     let down =
         DirectionObservation { name: "down".into(), classes: vec![class("calls")], ..DirectionObservation::default() };

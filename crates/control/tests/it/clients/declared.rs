@@ -7,7 +7,7 @@ use syn::{Attribute, Expr, ExprLit, Fields, Item, Lit, LitStr, Meta, Type};
 use tidegate_control::calls::CALLS;
 
 /// The files with the types that requests, replies and events consist of.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     include_str!("../../../src/calls/change.rs"),
     include_str!("../../../src/calls/events.rs"),
     include_str!("../../../src/calls/explain.rs"),
@@ -16,6 +16,7 @@ const SOURCES: [&str; 11] = [
     include_str!("../../../src/calls/observation.rs"),
     include_str!("../../../src/calls/promise.rs"),
     include_str!("../../../src/calls/reserve.rs"),
+    include_str!("../../../src/calls/rival.rs"),
     include_str!("../../../src/calls/status.rs"),
     include_str!("../../../src/answer.rs"),
     include_str!("../../../src/answer/kind.rs"),

@@ -6,7 +6,7 @@ use serde_json::json;
 use tidegate_config::shaper::Config;
 use tidegate_config::values::{Protocol, User};
 use tidegate_control::Client;
-use tidegate_control::calls::{DirectionObservation, Explain, Explained, Flow, FlowObservation, Flows, InForce};
+use tidegate_control::calls::{DirectionObservation, Explain, Explained, Flow, FlowObservation, Flows, InForce, Rival};
 use tidegate_core::Dscp;
 use tidegate_core::classify::Fields;
 use tidegate_engine::Names;
@@ -42,9 +42,14 @@ pub fn explain(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         let fields = recorded_fields(&explained, described);
         return at_another_time(args, (&config, &explained.direction), fields, names, &mut client, out);
     }
+    let seen = client.classes()?;
+    let rival = seen.direction(&explained.direction).and_then(|direction| Rival::of_class(direction, &explained.class));
     let belongs = belongs(&explained, &config, described, named);
     if args.json {
-        let state = serde_json::to_value(&explained).map_err(std::io::Error::from)?;
+        let mut state = serde_json::to_value(&explained).map_err(std::io::Error::from)?;
+        if let Some(rival) = rival {
+            state["rival"] = json!(rival);
+        }
         writeln!(out, "{:#}", json!({ "belongs": belongs.json(), "stands": state }))?;
         return Ok(());
     }
@@ -58,7 +63,7 @@ pub fn explain(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     } else {
         print_belongs(out, &belongs)?;
     }
-    print_state(out, &explained)?;
+    print_state(out, &explained, rival.as_ref())?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use tidegate_capture::scone::Signal;
 use tidegate_config::values::dscp_name;
-use tidegate_control::calls::Explained;
+use tidegate_control::calls::{Explained, Rival};
 use tidegate_core::DropReason;
 use tidegate_engine::Disposition;
 use tidegate_replay::explain::{Belongs, End, Explanation, colour_name, level_bytes};
@@ -14,7 +14,8 @@ use tidegate_units::Span;
 use crate::commands::top::show;
 use crate::output;
 
-pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Result<()> {
+/// Prints the queues that the packet would meet. `rival` is the class that has the rate which its class waits for.
+pub fn print_state(out: &mut dyn Write, explained: &Explained, rival: Option<&Rival>) -> std::io::Result<()> {
     writeln!(
         out,
         "at this moment, {} packets ({} bytes) wait in all{}",
@@ -29,6 +30,9 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained) -> std::io::Resul
     if let Some(waiting) = &explained.class_queue {
         let rate = explained.class_rate.map_or(String::new(), |rate| format!("; it has {}", show::rate(rate)));
         writeln!(out, "    in its class {} packets ({} bytes){rate}", waiting.packets, waiting.bytes.as_u64())?;
+    }
+    if let Some(rival) = rival {
+        writeln!(out, "    its class waits for its share of the line: {}", rival.text())?;
     }
     if let Some(buckets) = &explained.buckets {
         writeln!(

@@ -91,7 +91,7 @@ pub const fn of_hosts(address: usize) -> [Column<()>; 13] {
         right("drops", 6, 3, ()),
         right("sent", SIZE, 6, ()),
         left("class", 10, 5, None),
-        left("limited by", 10, 3, None),
+        left("limited by", 13, 3, None),
     ]
 }
 

@@ -35,7 +35,19 @@ fn part(rate: Rate, limit: Option<Rate>) -> String {
     limit.map_or("-".into(), |limit| tidegate_display::part(rate.as_bps() as f64 / limit as f64))
 }
 
-fn cells(host: &HostObservation, limits: [Option<Rate>; 2]) -> [String; 13] {
+/// The limit of a host for a column of `width` characters: with the class that has the rate which it waits for.
+fn limit(host: &HostObservation, width: usize) -> String {
+    let whole = host.limit_text();
+    match &host.rival {
+        Some(rival) if whole.chars().count() > width => rival.short(),
+        _ => whole,
+    }
+}
+
+/// The width from which a column has room for a sentence.
+const WIDE: usize = 130;
+
+fn cells(host: &HostObservation, limits: [Option<Rate>; 2], room: usize) -> [String; 13] {
     let (up, down, both) = (&host.up, &host.down, host.both());
     [
         host.address.to_string(),
@@ -50,7 +62,7 @@ fn cells(host: &HostObservation, limits: [Option<Rate>; 2]) -> [String; 13] {
         count(both.dropped_packets),
         bytes(both.sent_bytes.as_u64()),
         host.class.clone(),
-        host.limited_by.text().to_owned(),
+        limit(host, room),
     ]
 }
 
@@ -66,9 +78,11 @@ pub fn table(
         .optional(["limited by", "sent", "class", "queue", "drops", "name", "%"])
         .shorten("host", 15)
         .shorten("name", 8)
-        .shorten("class", 8);
+        .shorten("class", 8)
+        .shorten("limited by", 9);
+    let room = if width.is_none_or(|width| width >= WIDE) { usize::MAX } else { 0 };
     for host in hosts {
-        table.row(cells(host, seen.limits()).map(Into::into));
+        table.row(cells(host, seen.limits(), room).map(Into::into));
     }
     write!(out, "{}", table.text(width))?;
     Ok(())
@@ -89,11 +103,12 @@ pub fn paint(
     // IPv6 addresses are longer.
     let longest = hosts.iter().map(|host| host.address.to_string().len()).max().unwrap_or(0).clamp(ADDRESS, 39);
     let all = of_hosts(longest);
-    let rows: Vec<_> = hosts.iter().map(|host| cells(host, seen.limits())).collect();
+    let rows: Vec<_> = hosts.iter().map(|host| cells(host, seen.limits(), 0)).collect();
     let shown = columns(area.width, &all, 0, |n| is_empty(&rows, n));
-    let rows = rows.iter().map(|cells| {
+    let rows = rows.iter().zip(hosts).map(|(cells, host)| {
         let cells = shown.iter().map(|&(n, width)| {
-            let text = tidegate_display::middle(&cells[n], width);
+            let whole = if all[n].name == "limited by" { limit(host, width) } else { cells[n].clone() };
+            let text = tidegate_display::middle(&whole, width);
             Cell::from(if all[n].left { text } else { format!("{text:>width$}") })
         });
         Row::new(cells.collect::<Vec<_>>())

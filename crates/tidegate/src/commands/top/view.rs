@@ -567,7 +567,9 @@ fn paint_classes(
     };
     let rows: Vec<_> = direction.classes.iter().map(texts).collect();
     let columns = columns(area.width, &CLASSES, 0, |n| is_empty(&rows, n));
-    let rows = direction.classes.iter().zip(rows).enumerate().take(shown).map(|(at, (class, texts))| {
+    let places = answer::classes_shown(direction, shown);
+    let rows = places.iter().enumerate().map(|(at, &place)| {
+        let (class, texts) = (&direction.classes[place], &rows[place]);
         let cells = columns.iter().map(|&(n, width)| {
             // The last line represents all classes that do not fit.
             let more = at + 1 == shown && shown < direction.classes.len();

@@ -3,8 +3,8 @@
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span as Words};
 use tidegate_control::answer::kind::of_class;
-use tidegate_control::answer::{Answer, Evidence, Grade};
-use tidegate_control::calls::{ClassObservation, Observation};
+use tidegate_control::answer::{Answer, Evidence, Grade, Traffic};
+use tidegate_control::calls::{ClassObservation, DirectionObservation, Observation};
 
 use super::lines_of;
 use crate::output::wait;
@@ -41,6 +41,31 @@ pub fn colour_of_class(seen: &Observation, name: &str) -> Color {
     }
     let place = names.iter().position(|known| *known == name).unwrap_or(0);
     CLASSES[place % CLASSES.len()]
+}
+
+/// Returns the names of the classes that the answer of a direction names: those where traffic waits, and those that it waits for.
+pub fn classes_named(answer: &Answer) -> Vec<&str> {
+    let waits = answer.traffic.iter().filter(|one| one.grade.is_some_and(|grade| grade < Grade::Good));
+    let of_traffic = waits.flat_map(|one| [Some(one.class.as_str()), one.rival.as_ref().map(|rival| rival.class.as_str())]);
+    of_traffic.flatten().chain(answer.held.iter().map(|held| held.class.as_str())).collect()
+}
+
+/// Returns the places of the `shown` classes of a direction that stand on the screen, in the order of the file. The classes that the
+/// answer names are among them, and those whose name states a kind of traffic with a bad grade.
+pub fn classes_shown(direction: &DirectionObservation, shown: usize) -> Vec<usize> {
+    let named = direction.answer.as_ref().map(classes_named).unwrap_or_default();
+    let bad = |traffic: Traffic| {
+        let of = direction.answer.iter().flat_map(|answer| &answer.traffic);
+        of.into_iter().any(|one| one.traffic == traffic && one.grade.is_some_and(|grade| grade < Grade::Good))
+    };
+    let is_named = |class: &ClassObservation| {
+        named.contains(&class.name.as_str()) || of_class(&class.name).is_some_and(bad)
+    };
+    let mut places: Vec<usize> = (0..direction.classes.len()).collect();
+    places.sort_by_key(|&place| (!is_named(&direction.classes[place]), place));
+    places.truncate(shown);
+    places.sort_unstable();
+    places
 }
 
 /// Returns the style of the longest waits of a class, by the kind of traffic that its name states.

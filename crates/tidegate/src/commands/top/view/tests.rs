@@ -410,3 +410,31 @@ fn a_class_has_its_colour_in_both_directions() {
     view.seen.directions[1].classes.reverse();
     assert_eq!(colours(&view), before);
 }
+
+/// The class that the answer is about is what a person looks for in the table below it.
+#[test]
+fn the_class_that_the_answer_names_is_always_shown() {
+    use tidegate_control::answer::{Grade, Traffic, TrafficAnswer};
+    use tidegate_control::calls::{Rival, RivalBy};
+    let mut view = view(30, 12);
+    let traffic = TrafficAnswer {
+        traffic: Traffic::Web,
+        grade: Some(Grade::Poor),
+        evidence: Default::default(),
+        rate: Rate::from_mbit(1),
+        flows: 1,
+        basis: Default::default(),
+        class: "class11".into(),
+        rival: Some(Rival { class: "class9".into(), by: RivalBy::Priority, percent: 61 }),
+    };
+    let answer = tidegate_control::answer::Answer { traffic: vec![traffic], ..Default::default() };
+    let shown = |view: &mut View| {
+        let text = drawn(view, 80, 24);
+        ["class0 ", "class9 ", "class11 "].map(|class| text.lines().any(|line| line.starts_with(class)))
+    };
+    assert_eq!(shown(&mut view), [true, false, false]);
+    view.seen.directions[0].answer = Some(answer);
+    assert_eq!(shown(&mut view), [true, true, true]);
+    let text = drawn(&mut view, 80, 24);
+    assert!(text.contains("in class11 (class9 is served first, 61 %)"), "{text}");
+}
