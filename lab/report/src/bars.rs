@@ -4,7 +4,7 @@ use crate::comparison::{Better, Comparison, Estimate, Group, Measure};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
 use crate::look::{Form, Look};
-use crate::palette::{Pen, Pens};
+use crate::palette::Pens;
 
 /// The height of a row, given for type of 13 points.
 const ROW: f64 = 22.0;
@@ -70,6 +70,9 @@ impl Comparison {
         // Where the remark does not fit behind each measure, one line below says it of all.
         let remarked = self.groups.iter().all(fit);
         let (family, mut starred) = (self.family(), false);
+        let names = self.names_of_rows();
+        let colours = pens.of_bars(&names);
+        let colour = |name: &str| names.iter().position(|known| *known == name).map_or(0, |n| colours[n]);
         for group in &self.groups {
             y = self.heading(group, &mut drawing, y, look);
             for measures in blocks(group, left, look) {
@@ -89,9 +92,9 @@ impl Comparison {
                     for (n, at) in measures.iter().enumerate() {
                         let Some(estimate) = row.cells.get(*at).and_then(Option::as_ref) else { continue };
                         let place = (left + column * n as f64, y);
-                        let pen = (pens.pen(&row.name), best[n].contains(&row.name.as_str()));
-                        starred |= pen.1;
-                        group.bar(&mut drawing, (*at, estimate), (place, column), pen, look);
+                        let best = best[n].contains(&row.name.as_str());
+                        starred |= best;
+                        group.bar(&mut drawing, (*at, estimate), (place, column), (colour(&row.name), best), look);
                     }
                 }
                 y += 8.0 * u;
@@ -103,7 +106,7 @@ impl Comparison {
             notes.push("Bars: means; lines: 95 % intervals of the mean.".to_owned());
         }
         if starred {
-            notes.push(self.star().to_owned());
+            notes.push(self.star());
         }
         notes.extend(self.fewer_runs());
         if !remarked {
@@ -133,15 +136,26 @@ impl Comparison {
         (!found.is_empty()).then(|| format!("Of fewer runs: {}.", found.join("; ")))
     }
 
-    /// States what a star means, as [`Group::best`] chooses.
-    pub(crate) fn star(&self) -> &'static str {
-        match self.method() {
-            Some(_) => {
-                "*: the best, and those within 2 % of it or not told apart from it, unless their mean is worse than one that is \
-                 told apart."
+    /// States what a star means, as [`Group::best`] chooses, and for how many differences it is corrected.
+    pub(crate) fn star(&self) -> String {
+        let Some(corrected) = self.correction() else {
+            return "*: the best value; a single run tells nothing apart.".to_owned();
+        };
+        format!(
+            "*: the best, and those within 2 % of it or not told apart from it at 5 %{corrected}, unless their mean is worse than \
+             one that is told apart."
+        )
+    }
+
+    /// The names of all rows, each once.
+    fn names_of_rows(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for row in self.groups.iter().flat_map(|group| &group.rows) {
+            if !names.contains(&row.name.as_str()) {
+                names.push(&row.name);
             }
-            None => "*: the best value; a single run tells nothing apart.",
         }
+        names
     }
 
     /// Writes the name of a group, and returns where its rows begin. A single group of a figure without a title has none either: its
@@ -204,7 +218,7 @@ impl Group {
         drawing: &mut Drawing,
         (at, estimate): (usize, &Estimate),
         ((x, y), column): ((f64, f64), f64),
-        (pen, best): (Pen, bool),
+        (colour, best): (usize, bool),
         look: &Look,
     ) {
         let (u, size) = (look.unit(), look.type_of(12.0));
@@ -217,7 +231,13 @@ impl Group {
         let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
         let middle = y - 4.0 * u;
         drawing.line((x, middle - 8.0 * u), (x, middle + 8.0 * u), u.max(0.5), Ink::Muted);
-        drawing.rectangle((x, middle - 6.0 * u), scale(estimate.mean), 12.0 * u, Ink::Curve(pen.colour));
+        let (wide, half) = (scale(estimate.mean), 6.0 * u);
+        drawing.rectangle((x, middle - half), wide, 2.0 * half, Ink::Bar(colour));
+        if look.grey {
+            let outline = [(0.0, -half), (wide, -half), (wide, half), (0.0, half)].map(|(by, up)| (x + by, middle + up));
+            let lines = vec![outline.to_vec()];
+            drawing.shapes.push(Shape::Lines { lines, width: 0.8 * u, ink: Ink::Text, dash: &[] });
+        }
         if estimate.half.is_some() {
             let (low, high, height) = (x + scale(estimate.low()), x + scale(estimate.high()), 4.0 * u);
             let lines = vec![
@@ -254,6 +274,11 @@ mod tests {
         let mut all = comparison();
         let of_runs = said(&all);
         assert!(of_runs.contains("unless their mean is worse than one that is told apart."), "{of_runs}");
+        // Three pairs of variants in two measures.
+        assert!(of_runs.contains("at 5 %, corrected for all 6 differences of the figure (Holm)"), "{of_runs}");
+        // A part of the comparison is corrected for what it shows.
+        let part = Look::parse("measure=delay p99").expect("a look").comparison(&all).expect("a part");
+        assert!(said(&part).contains("corrected for all 3 differences of the figure"), "{}", said(&part));
         let cells = all.groups[0].rows.iter_mut().flat_map(|row| &mut row.cells);
         cells.flatten().for_each(|cell| *cell = Estimate::from(cell.mean));
         assert!(said(&all).contains("*: the best value; a single run"), "{}", said(&all));

@@ -73,7 +73,18 @@ fn pack_into(args: &Args, file: &Path) -> Result<(), Failure> {
     for checked in claims::check(&args.claim, &comparison) {
         checked.map_err(|why| Failure::Failed(format!("{why}; nothing was packed")))?;
     }
-    let claims = if args.claim.is_empty() { Claim::of(&comparison) } else { args.claim.clone() };
+    let claims = match args.claim.as_slice() {
+        [] => {
+            let primary = &ran.scenario.primary;
+            let stated = match look.stated(&comparison, primary) {
+                // The rows of a plot are its curves, which the figure looks for itself.
+                Err(_) if look.chooses_parts() && !args.figure.is_empty() => Look::page().stated(&comparison, primary),
+                stated => stated,
+            };
+            Claim::of(&stated.map_err(Failure::Usage)?.0)
+        }
+        given => given.to_vec(),
+    };
     let mut figures = args.figure.clone();
     if figures.is_empty() {
         figures.push(FigureSpec { name: "comparison".into(), plot: None });
