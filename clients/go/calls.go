@@ -335,6 +335,9 @@ type ClassObservation struct {
 	// The name of the class.
 	Name string `json:"name"`
 
+	// Its priority, where its discipline has priorities: classes with a smaller number are served first.
+	Priority *uint8 `json:"priority,omitempty"`
+
 	// The rate that the configuration promises to the class.
 	PromisedBps uint64 `json:"promised_bps,omitempty"`
 
@@ -1393,6 +1396,9 @@ type HostObservation struct {
 
 	// The limit of its rate.
 	LimitedBy HostLimit `json:"limited_by"`
+
+	// The class that has the rate which its packets wait for; present where its share limits it and another class takes more.
+	Rival *Rival `json:"rival,omitempty"`
 }
 
 // The request `in-force`.
@@ -1788,6 +1794,32 @@ type Reserved struct {
 	FreeBps uint64 `json:"free_bps"`
 }
 
+// The class that has most of the rate which another class waits for.
+type Rival struct {
+	// Its name.
+	Class string `json:"class"`
+
+	// The reason for which it comes before the other.
+	By RivalBy `json:"by"`
+
+	// The part of the line that it takes for this reason, in percent.
+	Percent uint64 `json:"percent"`
+}
+
+// The reason for which a class has rate that another one waits for.
+type RivalBy string
+
+const (
+	// Its priority is a smaller number, so that it is served first.
+	RivalByPriority RivalBy = "priority"
+
+	// It borrows rate that no class uses for itself.
+	RivalByBorrowing RivalBy = "borrowing"
+
+	// It uses the rate that it is promised.
+	RivalByPromise RivalBy = "promise"
+)
+
 // A rule of the file, and the packets that it has matched.
 type RuleObservation struct {
 	// Its number, from 1.
@@ -1966,6 +1998,9 @@ type TrafficAnswer struct {
 
 	// The class with the wait of the evidence; empty if it is the only one, or states the kind by its name.
 	Class string `json:"class,omitempty"`
+
+	// The class that has the rate which this traffic waits for; absent where the grade is good or nothing else takes the rate.
+	Rival *Rival `json:"rival,omitempty"`
 }
 
 // The request `undo`.

@@ -237,6 +237,8 @@ export interface Choice {
 export interface ClassObservation {
   /** The name of the class. */
   name: string;
+  /** Its priority, where its discipline has priorities: classes with a smaller number are served first. */
+  priority?: number;
   /** The rate that the configuration promises to the class. */
   promised_bps?: number;
   /** The rate that could still be promised to flows. */
@@ -968,6 +970,8 @@ export interface HostObservation {
   class: string;
   /** The limit of its rate. */
   limited_by: HostLimit;
+  /** The class that has the rate which its packets wait for; present where its share limits it and another class takes more. */
+  rival?: Rival;
 }
 
 /** The request `in-force`. */
@@ -1294,6 +1298,23 @@ export interface Reserved {
   free_bps: number;
 }
 
+/** The class that has most of the rate which another class waits for. */
+export interface Rival {
+  /** Its name. */
+  class: string;
+  /** The reason for which it comes before the other. */
+  by: RivalBy;
+  /** The part of the line that it takes for this reason, in percent. */
+  percent: number;
+}
+
+/** The reason for which a class has rate that another one waits for. */
+export type RivalBy =
+  | "priority"
+  | "borrowing"
+  | "promise"
+  | (string & {});
+
 /** A rule of the file, and the packets that it has matched. */
 export interface RuleObservation {
   /** Its number, from 1. */
@@ -1425,6 +1446,8 @@ export interface TrafficAnswer {
   basis: Basis;
   /** The class with the wait of the evidence; empty if it is the only one, or states the kind by its name. */
   class?: string;
+  /** The class that has the rate which this traffic waits for; absent where the grade is good or nothing else takes the rate. */
+  rival?: Rival;
 }
 
 /** The request `undo`. */
