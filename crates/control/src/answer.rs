@@ -27,7 +27,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_units::{Rate, Span};
 
 use crate::calls::{
-    ClassObservation, DirectionObservation, FlowObservation, HeldBy, HostObservation, Rival, WaitTimes, arrives, percent,
+    ClassObservation, DirectionObservation, FlowObservation, HeldBy, HostObservation, Rival, WaitTimes, arrives,
+    percent,
 };
 use crate::quantities::{bps, ns};
 use kind::Basis;

@@ -331,9 +331,17 @@ impl Client {
                 return Ok(Some(push));
             }
             let remaining = deadline.map_or(STOPPED, |deadline| deadline.saturating_duration_since(Instant::now()));
-            // A timeout of zero would mean none at all.
-            self.stream().set_read_timeout(Some(remaining.clamp(Duration::from_micros(1), STOPPED)))?;
-            match self.receive()? {
+            // A timeout of zero would mean none at all, and the least one is a tick of the kernel, some milliseconds.
+            let received = if remaining.is_zero() {
+                self.stream().set_nonblocking(true)?;
+                let received = self.receive();
+                self.stream().set_nonblocking(false)?;
+                received
+            } else {
+                self.stream().set_read_timeout(Some(remaining.clamp(Duration::from_micros(1), STOPPED)))?;
+                self.receive()
+            };
+            match received? {
                 Some(message) => self.handle(message)?,
                 None => {
                     self.probe()?;

@@ -111,6 +111,8 @@ pub struct Class {
     pub name: String,
     /// The guaranteed rate of the class.
     pub rate: Rate,
+    /// Whether the rate is what the other classes leave of the total, because the file states none.
+    pub is_rest: bool,
     /// TB(q): the burst of the class.
     pub burst: Bytes,
     /// TB(f): the burst of one flow.

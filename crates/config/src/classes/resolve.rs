@@ -33,7 +33,9 @@ pub(crate) fn resolve(
     largest: Bytes,
     diagnostics: &mut Diagnostics,
 ) -> Shaper {
-    let classes: Vec<Class> = sections.iter().map(|class| self::class(class, largest, diagnostics)).collect();
+    let rates = rates(section, sections, diagnostics);
+    let with_rates = sections.iter().zip(&rates);
+    let classes: Vec<Class> = with_rates.map(|(class, rate)| self::class(class, *rate, largest, diagnostics)).collect();
     duplicate_names(sections, diagnostics);
     if let Some(class) = sections.get(MOST_CLASSES) {
         diagnostics
@@ -44,7 +46,7 @@ pub(crate) fn resolve(
     if section.is_none_or(|section| section.fair_by.value == FairBy::Flow) {
         without_hosts(sections, diagnostics);
     }
-    let rate = total(section, sections, diagnostics);
+    let rate = total(section, sections, &rates, diagnostics);
     let burst = section.and_then(|section| section.burst);
     if let Some(burst) = burst {
         at_least_largest("burst", burst, largest, diagnostics);
@@ -125,15 +127,53 @@ fn follow(line: &Spanned<FollowSection>, section: &ShaperSection, base: Rate, di
     Follow { bounds, peers: peers.iter().map(|peer| peer.address).collect() }
 }
 
-fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diagnostics) -> Class {
-    let ClassSection { name, rate, queue, .. } = &section.value;
+/// The guaranteed rate of each class: as written, or else an equal part of what the others leave of the total. Reports classes for which
+/// nothing is left.
+fn rates(
+    section: Option<&Spanned<ShaperSection>>,
+    classes: &[Spanned<ClassSection>],
+    diagnostics: &mut Diagnostics,
+) -> Vec<Spanned<Rate>> {
+    let stated: Rate = classes.iter().filter_map(|class| class.rate).map(|rate| rate.value).sum();
+    let total = section.and_then(|section| section.rate).map(|rate| rate.value);
+    let without = classes.iter().filter(|class| class.rate.is_none()).count() as u64;
+    let rest = total.map_or(Rate::ZERO, |total| total.saturating_sub(stated));
+    let part = Rate::from_bps(rest.as_bps() / without.max(1));
+    let mut unstated = |class: &Spanned<ClassSection>| {
+        let (name, place) = (&class.name.value, class.name.place);
+        if part.is_zero() {
+            let why = match total {
+                None => "no total is stated from which one follows".to_owned(),
+                Some(total) => format!("the others are promised {stated} of {total}"),
+            };
+            let help = match total {
+                None => {
+                    "write rate = \"5mbit\" here, or under [shaper] the rate of the line: the class then gets what the others leave"
+                }
+                Some(_) => {
+                    "lower the rate of another class, or write a small one here: it is what the class gets when all are busy"
+                }
+            };
+            diagnostics
+                .error(place, format!("class `{name}` has no `rate`, and {why}"))
+                .label("nothing is left for it")
+                .help(help);
+        }
+        let most = class.at_most.map_or(part, |most| part.min(most.value));
+        Spanned { value: most, place }
+    };
+    classes.iter().map(|class| class.rate.unwrap_or_else(|| unstated(class))).collect::<Vec<_>>()
+}
+
+fn class(section: &Spanned<ClassSection>, rate: Spanned<Rate>, largest: Bytes, diagnostics: &mut Diagnostics) -> Class {
+    let ClassSection { name, queue, .. } = &section.value;
     if name.is_empty() || name.chars().any(char::is_control) {
         diagnostics
             .error(name.place, "a class needs a name")
             .label("not a name")
             .help("write for example name = \"premium\"");
     }
-    if rate.value.is_zero() {
+    if section.rate.is_some() && rate.value.is_zero() {
         diagnostics
             .error(rate.place, format!("class `{}` has no guaranteed rate", name.value))
             .label("a rate of zero")
@@ -180,7 +220,7 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
     }
     let feedback = section.feedback.as_ref().map(|section| feedback(section, diagnostics));
     let borrow = borrow(section);
-    let at_most = ceilings(section, (burst, flow_burst), diagnostics);
+    let at_most = ceilings(section, rate, (burst, flow_burst), diagnostics);
     if section.bursts == Bursts::Loose
         && let Some(burst) = section.burst
     {
@@ -195,6 +235,7 @@ fn class(section: &Spanned<ClassSection>, largest: Bytes, diagnostics: &mut Diag
     Class {
         name: name.value.clone(),
         rate: rate.value,
+        is_rest: section.rate.is_none(),
         burst,
         flow_burst,
         priority: section.priority.value,
@@ -265,8 +306,13 @@ fn borrow(section: &ClassSection) -> Borrow {
 
 /// The ceilings of a class, whose bursts are at least those of the class and of a flow. Reports those that contradict the
 /// guarantee, the sharing or the borrowing of the class.
-fn ceilings(section: &ClassSection, (burst, flow_burst): (Bytes, Bytes), diagnostics: &mut Diagnostics) -> Ceilings {
-    let ClassSection { name, rate, share, at_most, host_at_most, flow_at_most, .. } = section;
+fn ceilings(
+    section: &ClassSection,
+    rate: Spanned<Rate>,
+    (burst, flow_burst): (Bytes, Bytes),
+    diagnostics: &mut Diagnostics,
+) -> Ceilings {
+    let ClassSection { name, share, at_most, host_at_most, flow_at_most, .. } = section;
     for (key, ceiling) in [("at-most", at_most), ("host-at-most", host_at_most), ("flow-at-most", flow_at_most)] {
         let Some(ceiling) = ceiling else { continue };
         if ceiling.value.is_zero() {
@@ -371,19 +417,20 @@ fn duplicate_names(classes: &[Spanned<ClassSection>], diagnostics: &mut Diagnost
 fn total(
     section: Option<&Spanned<ShaperSection>>,
     classes: &[Spanned<ClassSection>],
+    rates: &[Spanned<Rate>],
     diagnostics: &mut Diagnostics,
 ) -> Rate {
-    let sum: u128 = classes.iter().map(|class| u128::from(class.rate.value.as_bps())).sum();
+    let sum: u128 = rates.iter().map(|rate| u128::from(rate.value.as_bps())).sum();
     let sum = Rate::from_bps(u64::try_from(sum).unwrap_or(u64::MAX));
     let Some(rate) = section.and_then(|section| section.rate) else { return sum };
     if sum > rate.value {
-        let parts: Vec<String> = classes.iter().take(8).map(|class| class.rate.value.to_string()).collect();
+        let parts: Vec<String> = rates.iter().take(8).map(|rate| rate.value.to_string()).collect();
         let more = if classes.len() > 8 { " + ..." } else { "" };
         let error = diagnostics
             .error(rate.place, format!("the classes are promised {sum}, more than the total of {}", rate.value));
         error.label(format!("{} too little", sum.saturating_sub(rate.value)));
-        for class in classes.iter().take(8) {
-            error.related(class.rate.place, format!("`{}`", class.name.value));
+        for (class, of_class) in classes.iter().zip(rates).take(8) {
+            error.related(of_class.place, format!("`{}`", class.name.value));
         }
         error.help(format!(
             "{}{more} = {sum}: raise the total or lower a class; a promise must fit even when all are busy",

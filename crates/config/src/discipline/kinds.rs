@@ -197,8 +197,9 @@ crate::record! {
     pub struct ClassSection as "class" {
         /// The name that rules and `tidegate status` use; unique in the file.
         pub name: Spanned<String>,
-        /// The guaranteed rate of the class.
-        pub rate: Spanned<Rate>,
+        /// The guaranteed rate of the class. Default: what the other classes leave of the total, in equal parts among the classes
+        /// without a rate, at most `at-most`.
+        pub rate: Option<Spanned<Rate>>,
         /// The burst of the class. Default: 1 ms at its rate, at least two packets of the largest size.
         pub burst: Option<Spanned<Bytes>>,
         /// The burst of one flow after a pause. Default: the same as `burst`.

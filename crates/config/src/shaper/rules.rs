@@ -456,7 +456,10 @@ fn minimums(file: &File, shaper: &Shaper, by_name: &HashMap<&str, u32>, diagnost
             if so_far > rate
                 && let Some(minimum) = rule.minimum
             {
-                let class_rate = file.class.get(i).map_or(Place::default(), |class| class.rate.place);
+                let class_rate = file
+                    .class
+                    .get(i)
+                    .map_or(Place::default(), |class| class.rate.map_or(class.name.place, |rate| rate.place));
                 diagnostics
                     .error(
                         minimum.place,

@@ -21,6 +21,20 @@ impl WeekMinute {
     pub const fn new(day: u32, minute: u32) -> Self {
         Self((day % 7 * DAY + minute % WEEK) % WEEK)
     }
+    /// Reads `sat 07:00`, and `07:00` for the day of `today`.
+    pub fn parse(text: &str, today: Self) -> Option<Self> {
+        let text = text.trim().to_ascii_lowercase();
+        let (on, clock) = match text.split_once(char::is_whitespace) {
+            Some((name, clock)) => (day(name).ok()? as u32, clock.trim()),
+            None => (today.0 / DAY, text.as_str()),
+        };
+        let (hour, minute) = clock.split_once(':')?;
+        let number = |text: &str, most: u32| {
+            let is_number = (1..=2).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_digit());
+            is_number.then(|| text.parse().ok()).flatten().filter(|number: &u32| *number <= most)
+        };
+        Some(Self::new(on, number(hour, 23)? * 60 + number(minute, 59)?))
+    }
     /// The minute that follows after `minutes`.
     #[must_use]
     pub const fn after(self, minutes: u64) -> Self {
@@ -258,6 +272,18 @@ impl Scalar for WallStart {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_minute_of_the_week_is_a_day_and_a_clock() {
+        let wednesday = WeekMinute::new(2, 5);
+        let said = |text| WeekMinute::parse(text, wednesday).map(|minute| minute.to_string());
+        assert_eq!(said("sat 07:00").as_deref(), Some("sat 07:00"));
+        assert_eq!(said("Saturday 7:05").as_deref(), Some("sat 07:05"));
+        assert_eq!(said("23:59").as_deref(), Some("wed 23:59"));
+        for wrong in ["sat", "24:00", "sat 07:60", "sat+7:00", "7", "so 07:00", "sat 007:00", ""] {
+            assert_eq!(said(wrong), None, "{wrong}");
+        }
+    }
 
     fn times(text: &str) -> Times {
         Times::from_text(text).unwrap_or_else(|wrong| panic!("{text}: {}", wrong.message))

@@ -20,6 +20,7 @@ mod hosts;
 mod import;
 mod outside;
 mod readme;
+mod rest;
 mod schema;
 mod threads;
 mod times;

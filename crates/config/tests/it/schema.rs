@@ -127,7 +127,7 @@ fn neither_takes_what_is_structurally_wrong() {
         ("version = 1", ""),
         ("version = 1", "version = \"1\""),
         ("rate = \"1mbit\"", "rate = 1"),
-        ("rate = \"1mbit\"", ""),
+        ("name = \"a\"\n", ""),
         ("name = \"a\"", "name = \"a\"\nnmae = \"b\""),
         ("default = true", "default = true\nshare = \"never\""),
         ("default = true", "default = true\nqueue = { kind = \"fifi\" }"),

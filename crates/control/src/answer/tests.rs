@@ -282,10 +282,7 @@ fn a_bad_answer_names_the_class_that_has_the_rate() {
         ..DirectionObservation::default()
     };
     let found = answer(&direction, &[], &Before::of(&direction));
-    assert_eq!(
-        found.sentence(words),
-        "calls: good, 3 ms; web: poor, 166 ms (calls is served first, 63 %); line full"
-    );
+    assert_eq!(found.sentence(words), "calls: good, 3 ms; web: poor, 166 ms (calls is served first, 63 %); line full");
     let hosts = crate::calls::hosts(&[direction], |_| true);
     assert_eq!(hosts[0].limit_text(), "its share: calls is served first, 63 %");
 }

@@ -159,10 +159,7 @@ pub fn hosts(directions: &[DirectionObservation], wanted: impl Fn(&FlowObservati
 }
 
 /// The hosts with a queue, each with the class of the longest one.
-fn queued_in(
-    direction: &DirectionObservation,
-    wanted: impl Fn(&FlowObservation) -> bool,
-) -> BTreeMap<IpAddr, &str> {
+fn queued_in(direction: &DirectionObservation, wanted: impl Fn(&FlowObservation) -> bool) -> BTreeMap<IpAddr, &str> {
     let queued = direction.flows.iter().filter(|flow| wanted(flow) && flow.queue.packets > 0);
     let mut longest: BTreeMap<IpAddr, (Bytes, &str)> = BTreeMap::new();
     for flow in queued {

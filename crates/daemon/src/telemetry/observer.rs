@@ -349,8 +349,7 @@ impl Observer {
                 let class = self.class(&direction.name, &name, row, now, second, points);
                 let config = &direction.config;
                 let held_by = reading::held(config, row.class, class.held_by, class.queue.packets);
-                let (ceilings, priority) =
-                    (reading::ceilings(config, row.class), reading::priority(config, row.class));
+                let (ceilings, priority) = (reading::ceilings(config, row.class), reading::priority(config, row.class));
                 classes.push(ClassObservation { priority, ceilings, held_by, ..class });
             }
             self.classes = page;

@@ -306,6 +306,10 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
         (rates.join(" + "), output::exact_rate(sums.promised), output::exact_rate(sums.total));
     let left = if sums.left.is_zero() { "nothing".into() } else { output::exact_rate(sums.left) };
     writeln!(out, "promised to classes: {rates} = {promised} of {total}: it fits, {left} left over")?;
+    for class in shaper.classes.iter().filter(|class| class.is_rest) {
+        let (name, rate) = (&class.name, output::exact_rate(class.rate));
+        writeln!(out, "`{name}` has no rate of its own: its {rate} are what the others leave of the total")?;
+    }
     for (class, sum) in shaper.classes.iter().zip(&sums.classes) {
         for promise in &sum.rules {
             let what = &config.rules[promise.rule].matches;

@@ -63,9 +63,10 @@ pub struct Args {
     /// The direction, up or down, where both are shaped
     #[arg(long, value_name = "NAME", conflicts_with = "rate")]
     direction: Option<String>,
-    /// Another time than now, by the clock of this host, for rules with `when`: "2026-11-30 07:30". Quotas are as they are now
-    #[arg(long, value_name = "TIME", conflicts_with = "rate", value_parser = scalar::<WallStart>)]
-    time: Option<WallStart>,
+    /// Another time than now, by the clock of this host, for rules with `when`: "sat 07:00", "07:00" for today, or
+    /// "2026-11-30 07:30". Quotas are as they are now
+    #[arg(long, value_name = "TIME", conflicts_with = "rate", value_parser = moment)]
+    time: Option<WeekMinute>,
     /// The seed of random streams and flow keys; a recording has its own
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -124,7 +125,7 @@ impl Args {
     }
     /// The minute of the week at which rules are compared.
     fn minute(&self) -> WeekMinute {
-        self.time.map_or_else(tidegate_live::timing::week_minute, |time| time.after(0).0)
+        self.time.unwrap_or_else(tidegate_live::timing::week_minute)
     }
     /// The flags of a TCP segment that is described.
     fn flags(&self) -> Option<u8> {
@@ -144,6 +145,17 @@ impl Args {
 }
 
 /// A value with the syntax of a shaper file.
+/// The minute of the week of `--time`: of a day of the week, of today, or of a date.
+fn moment(text: &str) -> Result<WeekMinute, String> {
+    if let Ok(date) = WallStart::from_text(text) {
+        return Ok(date.after(0).0);
+    }
+    let today = tidegate_live::timing::week_minute();
+    WeekMinute::parse(text, today).ok_or_else(|| {
+        format!("`{text}` is no time; write \"sat 07:00\", \"07:00\" for today, or \"2026-11-30 07:30\"")
+    })
+}
+
 fn scalar<T: Scalar>(text: &str) -> Result<T, String> {
     T::from_text(text).map_err(|wrong| format!("{}; {}", wrong.message, wrong.help))
 }

@@ -33,8 +33,8 @@ pub struct Args {
     /// Print the shaper file that is in force instead, with every change since the start
     #[arg(long, conflicts_with = "json")]
     file: bool,
-    /// Print the rules instead, with the packets and bytes that each has matched since the start
-    #[arg(long, conflicts_with_all = ["json", "file"])]
+    /// Print the rules instead, with the packets and bytes that each has matched since the start; with --json as well
+    #[arg(long, conflicts_with = "file")]
     rules: bool,
     /// The direction whose file is printed: up or down; with several files an interface, or wan0.up
     #[arg(long, value_name = "NAME", requires = "file")]
@@ -72,8 +72,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     silent.iter().for_each(|text| message!("tidegate: {text}"));
     if args.json {
-        let each: Vec<Value> =
-            all.iter().map(|(status, seen)| json(status, seen.as_ref())).collect::<Result<_, _>>()?;
+        let each: Vec<Value> = all
+            .iter()
+            .map(|(status, seen)| match args.rules {
+                true => rules::json(status, seen.as_ref()),
+                false => json(status, seen.as_ref()),
+            })
+            .collect::<Result<_, _>>()?;
         let text = match &each[..] {
             [one] => serde_json::to_string_pretty(one),
             several => serde_json::to_string_pretty(several),

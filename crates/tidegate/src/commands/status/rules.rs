@@ -2,9 +2,12 @@
 
 use std::io::{self, Write};
 
+use serde_json::{Value, json};
 use tidegate_control::Status;
 use tidegate_control::calls::{DirectionObservation, DirectionStatus, Observation, QuotaStatus, RuleObservation};
 use tidegate_display::Table;
+
+use crate::Failure;
 
 /// Prints the rules of each direction.
 pub fn print(out: &mut impl Write, status: &Status, seen: &Observation, width: Option<usize>) -> io::Result<()> {
@@ -30,6 +33,29 @@ pub fn print(out: &mut impl Write, status: &Status, seen: &Observation, width: O
         }
     }
     Ok(())
+}
+
+/// Returns the rules of each direction with their counts, and the packets that matched none.
+///
+/// # Errors
+/// While the data path does not answer.
+pub fn json(status: &Status, seen: Option<&Observation>) -> Result<Value, Failure> {
+    let Some(seen) = seen else {
+        let text = format!("{}: its data path does not answer at the moment; try again", status.interface);
+        return Err(Failure::Failed(text));
+    };
+    let of_direction = |direction: &DirectionStatus| {
+        let observed = seen.direction(&direction.name);
+        json!({
+            "name": direction.name,
+            "counted": direction.in_kernel.is_none(),
+            "rules": observed.map_or(&[][..], |one| &one.rules[..]),
+            "unmatched_packets": observed.map_or(0, |one| one.data_path.unclassified_packets),
+            "quotas": direction.quotas,
+        })
+    };
+    let directions: Vec<Value> = status.directions.iter().map(of_direction).collect();
+    Ok(json!({ "interface": status.interface, "directions": directions }))
 }
 
 fn table(rules: &[RuleObservation]) -> Table {
@@ -75,6 +101,18 @@ pub fn quotas(out: &mut impl Write, direction: &DirectionStatus, all: &[Directio
 mod tests {
     use super::*;
     use tidegate_units::Bytes;
+
+    #[test]
+    fn json_has_the_rules_of_each_direction() {
+        let (status, mut seen) = crate::snapshots::gateway();
+        assert!(json(&status, None).is_err());
+        seen.directions[0].data_path.unclassified_packets = 7;
+        let found = json(&status, Some(&seen)).expect("it answers");
+        assert_eq!(found["interface"], "wan0");
+        let direction = &found["directions"][0];
+        assert_eq!((direction["name"].as_str(), direction["unmatched_packets"].as_u64()), (Some("up"), Some(7)));
+        assert_eq!((direction["counted"].as_bool(), direction["rules"].is_array()), (Some(true), true));
+    }
 
     #[test]
     fn the_rules_fit_the_terminal() {

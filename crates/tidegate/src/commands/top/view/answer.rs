@@ -46,7 +46,8 @@ pub fn colour_of_class(seen: &Observation, name: &str) -> Color {
 /// Returns the names of the classes that the answer of a direction names: those where traffic waits, and those that it waits for.
 pub fn classes_named(answer: &Answer) -> Vec<&str> {
     let waits = answer.traffic.iter().filter(|one| one.grade.is_some_and(|grade| grade < Grade::Good));
-    let of_traffic = waits.flat_map(|one| [Some(one.class.as_str()), one.rival.as_ref().map(|rival| rival.class.as_str())]);
+    let of_traffic =
+        waits.flat_map(|one| [Some(one.class.as_str()), one.rival.as_ref().map(|rival| rival.class.as_str())]);
     of_traffic.flatten().chain(answer.held.iter().map(|held| held.class.as_str())).collect()
 }
 
@@ -58,9 +59,8 @@ pub fn classes_shown(direction: &DirectionObservation, shown: usize) -> Vec<usiz
         let of = direction.answer.iter().flat_map(|answer| &answer.traffic);
         of.into_iter().any(|one| one.traffic == traffic && one.grade.is_some_and(|grade| grade < Grade::Good))
     };
-    let is_named = |class: &ClassObservation| {
-        named.contains(&class.name.as_str()) || of_class(&class.name).is_some_and(bad)
-    };
+    let is_named =
+        |class: &ClassObservation| named.contains(&class.name.as_str()) || of_class(&class.name).is_some_and(bad);
     let mut places: Vec<usize> = (0..direction.classes.len()).collect();
     places.sort_by_key(|&place| (!is_named(&direction.classes[place]), place));
     places.truncate(shown);
