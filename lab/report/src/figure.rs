@@ -154,8 +154,12 @@ impl Report {
         name_by_variants(&mut drawn);
         stacked(&drawn, look).ok_or_else(|| {
             let titles: Vec<String> = titles().map(|title| format!("\n  {title}")).collect();
+            let hint = match title.contains("goodput") {
+                true => "\nGoodput over time is measured of flows with watch = true",
+                false => "",
+            };
             let wanted = if curve.is_empty() { title } else { format!("{title}/{curve}") };
-            format!("no plot is meant by `{wanted}`; the plots are{}", titles.concat())
+            format!("no plot is meant by `{wanted}`; the plots are{}{hint}", titles.concat())
         })
     }
 
