@@ -224,7 +224,11 @@ fn overlaid(plots: Vec<(String, Plot)>) -> Result<Plot, String> {
     // A title is broken between its parts alone.
     let whole = titles().all(|title| title == shared || title[shared.len()..].starts_with(", "));
     let shared = if whole { shared } else { shared.rsplit_once(", ").map_or("", |(begin, _)| begin) };
-    let mut all = Plot { title: if shared.is_empty() { first.title.clone() } else { shared.to_owned() }, curves: Vec::new(), ..first.clone() };
+    let mut all = Plot {
+        title: if shared.is_empty() { first.title.clone() } else { shared.to_owned() },
+        curves: Vec::new(),
+        ..first.clone()
+    };
     for (panel, plot) in &plots {
         for curve in &plot.curves {
             let (mut name, rest) = (named(panel, curve), plot.title[shared.len()..].trim_start_matches(", "));
@@ -306,8 +310,12 @@ mod tests {
         assert!(links.contains("fifo, link a-&gt;b<") && links.contains(">codel, link b-&gt;a<"), "{links}");
         assert!(links.contains(">Throughput<"), "{links}");
         // Pens and marks differ.
-        let pens = Pens::named(["fifo", "codel"].into_iter())
-            .of_curves(&["fifo: call", "fifo: bulk", "codel: call", "codel: bulk"]);
+        let pens = Pens::named(["fifo", "codel"].into_iter()).of_curves(&[
+            "fifo: call",
+            "fifo: bulk",
+            "codel: call",
+            "codel: bulk",
+        ]);
         assert_eq!(pens.iter().map(|pen| pen.dash).collect::<BTreeSet<_>>().len(), 4);
         // Without it they are beside each other.
         assert!(!drawn("goodput", "column").expect("a figure").contains(">fifo: call<"));

@@ -39,8 +39,8 @@ fn between(begin: f64, end: f64, ticks: &[f64]) -> Vec<f64> {
     if !(first.is_finite() && last.is_finite()) || last - first > DECADES {
         return Vec::new();
     }
-    let all = (first as i32..=last as i32)
-        .flat_map(|power| (1..=9).map(move |mark| f64::from(mark) * 10_f64.powi(power)));
+    let all =
+        (first as i32..=last as i32).flat_map(|power| (1..=9).map(move |mark| f64::from(mark) * 10_f64.powi(power)));
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
     all.filter(|value| (begin..=end).contains(value) && !ticks.iter().any(|tick| near(*tick, *value))).collect()
 }
@@ -108,10 +108,12 @@ impl Ruler {
         let placed: Vec<_> =
             plots.clone().flat_map(|plot| &plot.curves).flat_map(|curve| curve.placed(&first.x, &first.y)).collect();
         let bands = plots.flat_map(|plot| &plot.curves).flat_map(|curve| &curve.band);
+        // A band may go on where its curve has ended.
+        let along = bands.clone().filter(|(at, _, high)| first.x.has(*at) && first.y.has(*high)).map(|band| band.0);
+        let along: Vec<f64> = placed.iter().map(|point| point.0).chain(along).collect();
         let ends: Vec<f64> =
             bands.flat_map(|(_, low, high)| [*low, *high]).filter(|value| first.y.has(*value)).collect();
-        let x =
-            Self::new(&first.x, placed.iter().map(|point| point.0), matches!(first.style, Style::Cdf | Style::Ccdf));
+        let x = Self::new(&first.x, along.iter().copied(), matches!(first.style, Style::Cdf | Style::Ccdf));
         (x, Self::new(&first.y, placed.iter().map(|point| point.1).chain(ends.iter().copied()), true))
     }
     /// Creates an axis without ticks.
