@@ -78,8 +78,9 @@ pub(crate) enum Ink {
     Shade(u8),
 }
 
-/// The grey of each colour of curves. Neighbours are far apart, and all have a contrast of at least 3:1 against white.
-const GREYS: [u8; 8] = [0x00, 0x80, 0x48, 0x90, 0x24, 0x6c, 0x38, 0x5a];
+/// The grey of each colour of curves: of which the first five, those of the most usual
+/// disciplines, are far apart. All have a contrast of at least 3:1 against white.
+pub(crate) const GREYS: [u8; 8] = [0x00, 0x94, 0x49, 0x6d, 0x26, 0x80, 0x5a, 0x38];
 /// The grey of each bar: eight steps of equal lightness (L* 0, 13, ..., 91), with neighbours far apart. Bars have an outline, so that
 /// they may be lighter than lines.
 pub(crate) const BAR_GREYS: [u8; 8] = [0x00, 0x7c, 0x3e, 0xc1, 0x22, 0x9e, 0x5c, 0xe5];

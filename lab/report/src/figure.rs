@@ -154,8 +154,12 @@ impl Report {
         name_by_variants(&mut drawn);
         stacked(&drawn, look).ok_or_else(|| {
             let titles: Vec<String> = titles().map(|title| format!("\n  {title}")).collect();
+            let hint = match title.contains("goodput") {
+                true => "\nGoodput over time is measured of flows with watch = true",
+                false => "",
+            };
             let wanted = if curve.is_empty() { title } else { format!("{title}/{curve}") };
-            format!("no plot is meant by `{wanted}`; the plots are{}", titles.concat())
+            format!("no plot is meant by `{wanted}`; the plots are{}{hint}", titles.concat())
         })
     }
 
@@ -220,7 +224,11 @@ fn overlaid(plots: Vec<(String, Plot)>) -> Result<Plot, String> {
     // A title is broken between its parts alone.
     let whole = titles().all(|title| title == shared || title[shared.len()..].starts_with(", "));
     let shared = if whole { shared } else { shared.rsplit_once(", ").map_or("", |(begin, _)| begin) };
-    let mut all = Plot { title: if shared.is_empty() { first.title.clone() } else { shared.to_owned() }, curves: Vec::new(), ..first.clone() };
+    let mut all = Plot {
+        title: if shared.is_empty() { first.title.clone() } else { shared.to_owned() },
+        curves: Vec::new(),
+        ..first.clone()
+    };
     for (panel, plot) in &plots {
         for curve in &plot.curves {
             let (mut name, rest) = (named(panel, curve), plot.title[shared.len()..].trim_start_matches(", "));
@@ -302,8 +310,12 @@ mod tests {
         assert!(links.contains("fifo, link a-&gt;b<") && links.contains(">codel, link b-&gt;a<"), "{links}");
         assert!(links.contains(">Throughput<"), "{links}");
         // Pens and marks differ.
-        let pens = Pens::named(["fifo", "codel"].into_iter())
-            .of_curves(&["fifo: call", "fifo: bulk", "codel: call", "codel: bulk"]);
+        let pens = Pens::named(["fifo", "codel"].into_iter()).of_curves(&[
+            "fifo: call",
+            "fifo: bulk",
+            "codel: call",
+            "codel: bulk",
+        ]);
         assert_eq!(pens.iter().map(|pen| pen.dash).collect::<BTreeSet<_>>().len(), 4);
         // Without it they are beside each other.
         assert!(!drawn("goodput", "column").expect("a figure").contains(">fifo: call<"));

@@ -203,6 +203,13 @@ mod tests {
         for (n, a) in greys.iter().enumerate() {
             assert!(greys[..n].iter().all(|b| (a - b).abs() >= 12.0), "{greys:?}");
         }
+        // Lines are on white alone, so that they have less room; their dashes and marks differ too.
+        let lines = crate::drawing::GREYS.map(|grey| format!("#{grey:02x}{grey:02x}{grey:02x}"));
+        for (n, a) in lines.iter().enumerate() {
+            assert!(contrast(a, LIGHT_GROUND) >= 3.0, "{a}");
+            let apart = |b: &String| (lab(linear(a))[0] - lab(linear(b))[0]).abs();
+            assert!(lines[..n].iter().all(|b| apart(b) >= if n < 5 { 12.0 } else { 6.0 }), "{a} in {lines:?}");
+        }
         // Disciplines that share a colour in other figures have their own beside each other.
         let eight = ["fifo", "cbq", "fq-codel", "drr", "red", "sfq", "pie", "htb"];
         let colours: BTreeSet<usize> = Pens::named(eight.into_iter()).of_bars(&eight).into_iter().collect();

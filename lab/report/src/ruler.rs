@@ -39,8 +39,8 @@ fn between(begin: f64, end: f64, ticks: &[f64]) -> Vec<f64> {
     if !(first.is_finite() && last.is_finite()) || last - first > DECADES {
         return Vec::new();
     }
-    let all = (first as i32..=last as i32)
-        .flat_map(|power| (1..=9).map(move |mark| f64::from(mark) * 10_f64.powi(power)));
+    let all =
+        (first as i32..=last as i32).flat_map(|power| (1..=9).map(move |mark| f64::from(mark) * 10_f64.powi(power)));
     let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
     all.filter(|value| (begin..=end).contains(value) && !ticks.iter().any(|tick| near(*tick, *value))).collect()
 }
@@ -54,7 +54,7 @@ impl Ruler {
         (low, high) = (from.unwrap_or(low), to.unwrap_or(high));
         let shown = axis.shown(low.abs().max(high.abs()));
         let title = axis.titled(shown.1);
-        let tick = |value: f64| (value, axis.tick(value / shown.0));
+        let tick = |value: f64| (value, axis.tick(value / shown.0, shown.1));
         match scale {
             Scale::Log => {
                 // Ticks are at the powers of ten or, where these are few, at 1, 2 and 5 times them. The range ends at ticks.
@@ -108,10 +108,12 @@ impl Ruler {
         let placed: Vec<_> =
             plots.clone().flat_map(|plot| &plot.curves).flat_map(|curve| curve.placed(&first.x, &first.y)).collect();
         let bands = plots.flat_map(|plot| &plot.curves).flat_map(|curve| &curve.band);
+        // A band may go on where its curve has ended.
+        let along = bands.clone().filter(|(at, _, high)| first.x.has(*at) && first.y.has(*high)).map(|band| band.0);
+        let along: Vec<f64> = placed.iter().map(|point| point.0).chain(along).collect();
         let ends: Vec<f64> =
             bands.flat_map(|(_, low, high)| [*low, *high]).filter(|value| first.y.has(*value)).collect();
-        let x =
-            Self::new(&first.x, placed.iter().map(|point| point.0), matches!(first.style, Style::Cdf | Style::Ccdf));
+        let x = Self::new(&first.x, along.iter().copied(), matches!(first.style, Style::Cdf | Style::Ccdf));
         (x, Self::new(&first.y, placed.iter().map(|point| point.1).chain(ends.iter().copied()), true))
     }
     /// Creates an axis without ticks.
@@ -143,14 +145,19 @@ impl Ruler {
 
 impl Axis {
     /// The unit of the labels, and how much of the axis's own it is, if the greatest value is `most`: times below a second are in
-    /// milliseconds or less.
+    /// milliseconds or less, and rates and sizes have the prefix of the greatest.
     fn shown(&self, most: f64) -> (f64, &str) {
-        if self.unit == "s" { tidegate_display::unit_of(most, "s") } else { (1.0, &self.unit) }
+        match self.unit.as_str() {
+            "s" => tidegate_display::unit_of(most, "s"),
+            // A logarithmic axis has a prefix in each label, as its values are of several.
+            "bit/s" | "B" if self.scale == Scale::Linear => tidegate_display::unit_of(most, &self.unit),
+            unit => (1.0, unit),
+        }
     }
-    /// The label of a tick. Rates and sizes have a decimal prefix.
-    fn tick(&self, value: f64) -> String {
+    /// The label of a tick in the unit `shown`. On a logarithmic axis rates and sizes have a decimal prefix.
+    fn tick(&self, value: f64, shown: &str) -> String {
         let prefixed = [(1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(scale, _)| value.abs() >= *scale);
-        match prefixed.filter(|_| self.unit == "bit/s" || self.unit == "B") {
+        match prefixed.filter(|_| shown == "bit/s" || shown == "B") {
             Some((scale, prefix)) => format!("{} {prefix}", plain(value / scale)),
             None => plain(value),
         }
@@ -202,7 +209,10 @@ mod tests {
         // A title that has its unit already has it once.
         assert_eq!(said(&Axis::new("time, s", "s"), &[4.0]).0, "time, s");
         assert_eq!(said(&Axis::new("time (s)", "s"), &[4.0]).0, "time (s)");
-        // The ticks of other units are as they were.
-        assert_eq!(said(&Axis::new("rate", "bit/s"), &[4e6]), ("rate, bit/s".into(), "0 1 M 2 M 3 M 4 M".into()));
+        // Rates and sizes have the prefix of the greatest in the title, or on a logarithmic axis each its own.
+        assert_eq!(said(&Axis::new("rate", "bit/s"), &[4e6]), ("rate, Mbit/s".into(), "0 1 2 3 4".into()));
+        assert_eq!(said(&Axis::new("queue", "B"), &[36e3]).0, "queue, kB");
+        let log = Axis::log("rate", "bit/s");
+        assert_eq!(said(&log, &[1e3, 1e6]), ("rate, bit/s (logarithmic)".into(), "1 k 10 k 100 k 1 M".into()));
     }
 }

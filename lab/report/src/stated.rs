@@ -103,10 +103,12 @@ mod tests {
             let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), Some(2.0.into())] };
             Group { name: name.into(), measures, rows: ["fifo", "codel"].map(row).into(), ..Group::default() }
         };
-        let all = |names: &[&str]| Comparison { title: String::new(), groups: names.iter().map(|n| group(n)).collect() };
+        let all =
+            |names: &[&str]| Comparison { title: String::new(), groups: names.iter().map(|n| group(n)).collect() };
         let said = |look: Look, names: &[&str], primary: &str| {
             look.stated(&all(names), &[primary.to_owned()]).map(|(part, is_chosen)| {
-                let of = |group: Group| group.measures.iter().map(|m| format!("{} of {}", m.name, group.name)).collect();
+                let of =
+                    |group: Group| group.measures.iter().map(|m| format!("{} of {}", m.name, group.name)).collect();
                 (part.groups.into_iter().flat_map::<Vec<String>, _>(of).collect::<Vec<_>>(), is_chosen)
             })
         };

@@ -71,7 +71,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     args.output.try_them(args.files.iter().map(PathBuf::as_path))?;
     let load = |path: &PathBuf| if path.is_dir() { sweep(path, args) } else { load(path) };
-    let (loaded, primary): (Vec<_>, Vec<_>) = args.files.iter().map(load).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    let (loaded, primary): (Vec<_>, Vec<_>) =
+        args.files.iter().map(load).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
     let primary = primary.concat();
     if let ([file], [found]) = (args.files.as_slice(), loaded.as_slice())
         && found.iter().all(|quantity| quantity.variant == found[0].variant)

@@ -16,11 +16,11 @@ use serde::Serialize;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_display::{human, wrapped};
 use tidegate_metrics::{BATCHES, Digest};
+use tidegate_report::Source as Text;
 use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::Contrast;
 use tidegate_report::simulation::{self, Quantity, Simulation};
 use tidegate_report::steady::{Quantile, SteadyValue};
-use tidegate_report::Source as Text;
 use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
 
 use super::check::{open, refusal, say};

@@ -121,7 +121,8 @@ fn a_bottleneck_that_is_elsewhere_has_a_warning() {
     };
     let codel = "queue = { kind = \"codel\" }";
     let said = warnings("a1", codel);
-    let expected = "the queue of the link r->b stays empty: packets arrive with at most 6mbit, by a1->r, and leave with 10mbit";
+    let expected =
+        "the queue of the link r->b stays empty: packets arrive with at most 6mbit, by a1->r, and leave with 10mbit";
     assert!(said.contains(expected) && said.contains("the bottleneck is before it"), "{said}");
     // Two links of 6 Mbit/s are more than 10 together, and a shaper is slower than one of them.
     assert_eq!(warnings("a{1..2}", codel), "");
@@ -130,7 +131,12 @@ fn a_bottleneck_that_is_elsewhere_has_a_warning() {
     };
     assert_eq!(warnings("a1", &shaper("")), "");
     // Of 10 Mbit/s that the shaper has, the flows can have 5.
-    let two = |class: &str| shaper(class).replace("}] }", "}, { name = \"rest\", rate = \"5mbit\" }], rule = [{ class = \"rest\", dscp = [\"ef\"] }] }");
+    let two = |class: &str| {
+        shaper(class).replace(
+            "}] }",
+            "}, { name = \"rest\", rate = \"5mbit\" }], rule = [{ class = \"rest\", dscp = [\"ef\"] }] }",
+        )
+    };
     let said = warnings("a{1..2}", &two(", borrow = false"));
     assert!(said.contains("in classes that get at most 5mbit, and its queue gives away 10mbit"), "{said}");
     assert!(!warnings("a{1..2}", &two("")).contains("at most 5mbit"), "they borrow the rest");

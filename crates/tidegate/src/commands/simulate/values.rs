@@ -71,8 +71,7 @@ pub(in crate::commands) fn tables<'a>(
         let name = if item.subject == subject { "" } else { &item.subject };
         subject = &item.subject;
         table.row(
-            [name.to_owned(), item.measure.clone(), human_in(item.mean, unit) + &item.of_fewer(), half]
-                .map(Into::into),
+            [name.to_owned(), item.measure.clone(), human_in(item.mean, unit) + &item.of_fewer(), half].map(Into::into),
         );
     }
     if !table.rows.is_empty() {

@@ -10,6 +10,9 @@ use super::{Advice, own_rate};
 use crate::scenario::model::Variant;
 use crate::scenario::queue::LinkQueue;
 
+/// The number of links that a warning names.
+const SHOWN: usize = 3;
+
 impl Advice<'_> {
     /// Warns about queues among `wires` that cannot fill. Actions may change lines and classes, and conditions change lines, so there are
     /// no warnings where these are.
@@ -29,11 +32,17 @@ impl Advice<'_> {
             };
             let place = variant.map_or(self.scenario.wires[index].place, |variant| variant.place);
             let (name, rate) = (self.scenario.wire_name(index), self.rate_of(index, variant));
-            if let Some((arrives, by)) = self.arriving(index, flows, variant).filter(|(arrives, _)| *arrives <= rate) {
-                let names: Vec<String> = by.iter().map(|wire| self.scenario.wire_name(*wire)).collect();
+            // Of variants whose queues leave with one rate the first has the warning.
+            let is_alike = |other: &&Variant| replaced(other) && self.rate_of(index, Some(*other)) == rate;
+            let first = self.scenario.variants.iter().find(is_alike);
+            let is_first = variant.is_none_or(|variant| first.is_some_and(|first| std::ptr::eq(first, variant)));
+            let arriving = self.arriving(index, flows, variant).filter(|(arrives, _)| is_first && *arrives <= rate);
+            if let Some((arrives, by)) = arriving {
+                let names: Vec<String> = by.iter().take(SHOWN).map(|wire| self.scenario.wire_name(*wire)).collect();
+                let more = if by.len() > SHOWN { format!(" and {} more", by.len() - SHOWN) } else { String::new() };
                 let message = format!(
-                    "the queue of the link {name} stays empty: packets arrive with at most {arrives}, by {}, and leave with {rate}",
-                    names.join(" and ")
+                    "the queue of the link {name} stays empty: packets arrive with at most {arrives}, by {}{more}, and leave with {rate}",
+                    names.join(", ")
                 );
                 let help = format!("make the link {name} slower, or the links before it faster");
                 self.warn(13, place, message, "the bottleneck is before it", help);
@@ -42,7 +51,9 @@ impl Advice<'_> {
                 let message = format!(
                     "the flows of the link {name} are in classes that get at most {most}, and its queue gives away {rate}"
                 );
-                let help = "let the classes borrow, raise what they get at most, or give the link the rate that they get".to_owned();
+                let help =
+                    "let the classes borrow, raise what they get at most, or give the link the rate that they get"
+                        .to_owned();
                 self.warn(14, place, message, "the classes are the bottleneck", help);
             }
         }
