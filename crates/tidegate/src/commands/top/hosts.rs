@@ -78,8 +78,7 @@ pub fn table(
         .optional(["limited by", "sent", "class", "queue", "drops", "name", "%"])
         .shorten("host", 15)
         .shorten("name", 8)
-        .shorten("class", 8)
-        .shorten("limited by", 9);
+        .shorten("class", 8);
     let room = if width.is_none_or(|width| width >= WIDE) { usize::MAX } else { 0 };
     for host in hosts {
         table.row(cells(host, seen.limits(), room).map(Into::into));
