@@ -415,3 +415,26 @@ impl Iterator for Subscription<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The least timeout of a socket is a tick of the kernel, 4 ms or 10: a hundred of them would take half a second.
+    #[test]
+    fn a_look_for_notifications_without_time_does_not_wait() {
+        let (near, mut far) = UnixStream::pair().expect("a pair");
+        let mut client = Client::over(near);
+        let begun = Instant::now();
+        for _ in 0..100 {
+            assert!(client.next_push(Some(Duration::ZERO)).expect("it is there").is_none());
+        }
+        assert!(begun.elapsed() < Duration::from_millis(300), "{:?}", begun.elapsed());
+        // A part of a line stays for later, and whoever waits then waits again.
+        far.write_all(b"{\"subscription\": 2, ").expect("it is read");
+        assert!(client.next_push(Some(Duration::ZERO)).expect("it is there").is_none());
+        far.write_all(b"\"lost\": 7}\n").expect("it is read");
+        let pushed = client.next_push(Some(Duration::from_secs(5))).expect("it is there");
+        assert_eq!(pushed, Some((2, Pushed::Lost(7))));
+    }
+}

@@ -17,7 +17,7 @@ from typing import Any, Union
 
 from ._tidegate import Ack, Checked, Decider, DeliverySample, Figure, Outlet, Packet, Replay, Results, ScriptResult, Table, __version__
 from ._tidegate import simulate as _simulate
-from .errors import ConfigError, InternalError, TidegateError
+from .errors import ConfigError, ControlError, InternalError, TidegateError
 from .figures import figure
 from .replays import explain, replay, script
 from .scenario import Scenario, load
@@ -27,6 +27,7 @@ __all__ = [
     "Ack",
     "Checked",
     "ConfigError",
+    "ControlError",
     "Decider",
     "DeliverySample",
     "Figure",

@@ -19,18 +19,9 @@ from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequenc
 from typing import Any, Literal, Optional, TypedDict
 
 from . import protocol
-from .errors import TidegateError
+from .errors import ControlError
 
 __all__ = ["AsyncConnection", "Connection", "ControlError", "Displacement", "Target", "connect", "connect_async", "find"]
-
-
-class ControlError(TidegateError):
-    """The shaper refused a call, or cannot be reached. ``code`` is for programs: one of :class:`tidegate.protocol.Code`, or one
-    of a newer shaper."""
-
-    def __init__(self, code: str, message: str, help: str | None = None) -> None:
-        super().__init__(f"{message}; {help}" if help else message)
-        self.code = code
 
 
 def _directories() -> list[str]:

@@ -22,5 +22,16 @@ class ConfigError(TidegateError, ValueError):
         return str(self.args[0])
 
 
+class ControlError(TidegateError):
+    """The shaper refused a call, or cannot be reached. ``code`` is for programs: one of :class:`tidegate.protocol.Code`, or one
+    of a newer shaper; ``message`` says what is wrong, and ``help`` what would work, where it is known."""
+
+    def __init__(self, code: str, message: str, help: str | None = None) -> None:
+        super().__init__(f"{message}; {help}" if help else message)
+        self.code = code
+        self.message = message
+        self.help = help
+
+
 class InternalError(TidegateError, RuntimeError):
     """A defect of Tidegate: Rust code panicked. The interpreter goes on."""
