@@ -210,6 +210,8 @@ fn overlaid(plots: Vec<(String, Plot)>) -> Result<Plot, String> {
     }
     let named = |panel: &str, curve: &Curve| match panel {
         panel if panel.is_empty() || curve.name == panel => curve.name.clone(),
+        // The only curve of a link with packets of one colour.
+        panel if curve.name == "all" => panel.to_owned(),
         panel => format!("{panel}: {}", curve.name),
     };
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
@@ -309,6 +311,14 @@ mod tests {
         let links = drawn("throughput", "page,overlay").expect("a figure");
         assert!(links.contains("fifo, link a-&gt;b<") && links.contains(">codel, link b-&gt;a<"), "{links}");
         assert!(links.contains(">Throughput<"), "{links}");
+        // The whole of a link is named by its variant alone.
+        let whole = |variant: &str| (variant.to_owned(), plot(&format!("Queue, link a->b, {variant}"), &["all"]));
+        let panels = ["fifo", "codel"].map(whole).into();
+        let queue = Panels { title: "Queue, link a->b".into(), panels };
+        let queues = Report { sections: vec![Section::new("Over time").with(queue)], ..Report::default() };
+        let look = Look { overlay: true, ..Look::page() };
+        let svg = queues.drawing("queue", "", &look).map(|drawing| drawing.svg()).expect("a figure");
+        assert!(svg.contains(">fifo<") && svg.contains(">Queue, link a-&gt;b<"), "{svg}");
         // Pens and marks differ.
         let pens = Pens::named(["fifo", "codel"].into_iter()).of_curves(&[
             "fifo: call",

@@ -39,7 +39,7 @@ def figure(
     ----------
     kind
         A heat map of the means of ``cells`` over ``x`` and ``y``; points or lines of ``y`` over ``x``; or the distribution or the
-        spread of the values in ``x``. Lines are means, with bands between the quartiles.
+        spread of the values in ``x``. Lines are means, with bands of their 95 % intervals.
     by
         The column whose texts name the curves, or the rows; of several columns each combination is one.
     only
