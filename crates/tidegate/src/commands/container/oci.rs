@@ -19,8 +19,8 @@ use crate::Failure;
 ///
 /// The hook of createRuntime adds a rule for the addresses that the container has by then, and the hook of poststop removes it.
 /// Both are this command; the state of the container on standard input says which one it is. `tidegate book promise` has the
-/// configuration for runc, Podman and CRI-O. With --runtime it is a runtime that adds these hooks and leaves the rest to another one,
-/// for Docker.
+/// configuration for runc, Podman, CRI-O and Docker. With --runtime it is a runtime, for Docker: it adds these hooks, and leaves the rest
+/// to another one.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The path of the control socket; by default it is looked for
