@@ -7,10 +7,19 @@ pub fn human(value: f64, unit: &str) -> String {
     with_unit(digits(value / scale), unit)
 }
 
+/// Formats a value in a unit that [`unit_of_all`] has chosen for several.
+pub fn human_in(value: f64, (scale, unit): (f64, &str)) -> String {
+    with_unit(digits(value / scale), unit)
+}
+
 /// Formats a mean with half the width of its interval in one unit, both with two digits of the latter: `41.0 ± 4.3 ms`. Equal
 /// values have no interval, and no `±`.
 pub fn human_interval(mean: f64, half: f64, unit: &str) -> String {
-    let (scale, unit) = unit_of(mean.abs().max(half.abs()), unit);
+    human_interval_in(mean, half, unit_of(mean.abs().max(half.abs()), unit))
+}
+
+/// Formats a mean with half the width of its interval like [`human_interval`], in a unit that [`unit_of_all`] has chosen for several.
+pub fn human_interval_in(mean: f64, half: f64, (scale, unit): (f64, &str)) -> String {
     match interval(mean / scale, half / scale) {
         (mean, Some(half)) => with_unit(format!("{mean} \u{b1} {half}"), unit),
         (mean, None) => with_unit(mean, unit),
@@ -48,6 +57,16 @@ pub fn unit_of(value: f64, unit: &str) -> (f64, &str) {
         unit => return (1.0, unit),
     };
     *steps.iter().find(|(scale, _)| value.abs() >= *scale).unwrap_or(&steps[steps.len() - 1])
+}
+
+/// The scale and the name of the unit in which several values can be compared: that of the greatest, or a smaller one in which the least
+/// has no more than two zeros behind the point.
+pub fn unit_of_all(values: impl Iterator<Item = f64>, unit: &str) -> (f64, &str) {
+    let none = (0.0_f64, f64::INFINITY);
+    let sizes = values.map(f64::abs).filter(|value| value.is_finite() && *value > 0.0);
+    let (most, least) = sizes.fold(none, |(most, least), value| (most.max(value), least.min(value)));
+    let (by_most, by_least) = (unit_of(most, unit), unit_of((least * 1e3).min(most), unit));
+    if by_least.0 < by_most.0 { by_least } else { by_most }
 }
 
 /// Three digits in the first unit of `units`, each a thousand of the one before, in which the value is below a thousand. Whole
@@ -150,6 +169,22 @@ mod tests {
         ] {
             assert_eq!(human_interval(mean, half, unit), text);
         }
+    }
+
+    #[test]
+    fn several_values_have_one_unit_in_which_the_least_has_digits() {
+        for (values, unit, said) in [
+            (&[9.4e6, 80e3][..], "bps", "9.4 Mbit/s, 0.08 Mbit/s"),
+            (&[2e9, 12e3], "ns", "2000 ms, 0.012 ms"),
+            (&[0.0, 5e6], "ns", "0 ms, 5 ms"),
+            (&[0.0], "s", "0 s"),
+            (&[120.0, 3.0], "packets", "120 packets, 3 packets"),
+        ] {
+            let one = unit_of_all(values.iter().copied(), unit);
+            let all: Vec<String> = values.iter().map(|value| human_in(*value, one)).collect();
+            assert_eq!(all.join(", "), said);
+        }
+        assert_eq!(human_interval_in(80e3, 1e3, (1e6, "Mbit/s")), "0.0800 \u{b1} 0.0010 Mbit/s");
     }
 
     #[test]

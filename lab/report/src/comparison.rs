@@ -3,7 +3,7 @@
 use crate::columns::{self, Column};
 use crate::judgement::{Family, Verdict, would_tell};
 use tidegate_display::Table;
-use tidegate_display::{human, human_interval};
+use tidegate_display::{human, human_in, human_interval_in, unit_of_all};
 
 /// A comparison of variants, with a group for each subject.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -106,10 +106,10 @@ impl Estimate {
     pub(crate) fn high(&self) -> f64 {
         self.mean + self.half.unwrap_or(0.0)
     }
-    fn text(&self, unit: &str) -> String {
+    fn text(&self, unit: (f64, &str)) -> String {
         let number = match self.half {
-            None => human(self.mean, unit),
-            Some(half) => human_interval(self.mean, half, unit),
+            None => human_in(self.mean, unit),
+            Some(half) => human_interval_in(self.mean, half, unit),
         };
         number + &self.of_fewer()
     }
@@ -394,22 +394,27 @@ impl Comparison {
         self.groups.iter().filter(|group| group.is_judged()).map(of_group).filter(|answer| !answer.is_empty()).collect()
     }
 
-    /// A table of all values, with a row for each variant of each group.
+    /// A table of all values, with a row for each variant of each group, and a column in one unit for each measure.
     pub fn table(&self) -> Table {
-        let mut names: Vec<&str> = Vec::new();
+        let mut names: Vec<(&str, (f64, &str))> = Vec::new();
         for measure in self.groups.iter().flat_map(|group| &group.measures) {
-            if !names.contains(&measure.name.as_str()) {
-                names.push(&measure.name);
+            if !names.iter().any(|(name, _)| *name == measure.name) {
+                let cells = self.groups.iter().flat_map(|group| {
+                    let at = group.measures.iter().position(|other| other.name == measure.name);
+                    at.into_iter().flat_map(|at| group.estimates(at))
+                });
+                let means: Vec<f64> = cells.map(|(_, estimate)| estimate.mean).collect();
+                names.push((&measure.name, unit_of_all(means.into_iter(), &measure.unit)));
             }
         }
-        let heads: Vec<String> = names.iter().map(|name| format!(">{name}")).collect();
+        let heads: Vec<String> = names.iter().map(|(name, _)| format!(">{name}")).collect();
         let mut table =
             Table::new(self.title.clone(), ["of", "variant"].into_iter().chain(heads.iter().map(String::as_str)));
         for group in &self.groups {
             for row in &group.rows {
-                let cell = |name: &&str| {
-                    let at = group.measures.iter().position(|measure| measure.name == **name)?;
-                    Some(row.cells.get(at)?.as_ref()?.text(&group.measures[at].unit))
+                let cell = |(name, unit): &(&str, (f64, &str))| {
+                    let at = group.measures.iter().position(|measure| measure.name == *name)?;
+                    Some(row.cells.get(at)?.as_ref()?.text(*unit))
                 };
                 let cells = names.iter().map(|name| cell(name).unwrap_or_default());
                 let cells = [group.name.clone(), row.name.clone()].into_iter().chain(cells);
@@ -470,6 +475,17 @@ pub(crate) mod tests {
             title: "Three".into(),
             groups: vec![Group { name: "flow call".into(), measures, rows, ..Group::default() }],
         }
+    }
+
+    #[test]
+    fn the_values_of_a_measure_have_one_unit_in_all_rows() {
+        let mut all = comparison();
+        all.groups.push(all.groups[0].clone());
+        all.groups[1].name = "flow tiny".into();
+        all.groups[1].rows.iter_mut().for_each(|row| row.cells[0] = Some(80_000.0.into()));
+        let table = format!("{:?}", all.table());
+        assert!(table.contains("5.000 ± 0.010 Mbit/s") && table.contains("\"0.08 Mbit/s"), "{table}");
+        assert!(!table.contains("kbit/s"), "{table}");
     }
 
     #[test]

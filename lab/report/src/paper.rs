@@ -2,7 +2,7 @@
 
 use crate::comparison::{Comparison, Estimate, Group};
 use crate::tikz::latex;
-use tidegate_display::{digits, interval, unit_of};
+use tidegate_display::{digits, interval, unit_of_all};
 
 /// A column of such a table: a measure in one unit for all rows.
 struct Head {
@@ -38,8 +38,7 @@ impl Rows {
             if heads.iter().any(|head| head.name == measure.name) {
                 continue;
             }
-            let most = values(&measure.name).into_iter().fold(0.0, f64::max);
-            let (scale, unit) = unit_of(most, &measure.unit);
+            let (scale, unit) = unit_of_all(values(&measure.name).into_iter(), &measure.unit);
             let unit = unit.to_owned();
             heads.push(Head { name: measure.name.clone(), scale, unit });
         }

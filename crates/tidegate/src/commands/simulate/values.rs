@@ -1,8 +1,9 @@
 //! The values of all runs as tables for people.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
-use tidegate_display::{human, human_interval, wrapped};
+use tidegate_display::{human, human_in, human_interval_in, unit_of_all, wrapped};
 use tidegate_report::Table;
 use tidegate_report::comparison::{Comparison, of_fewer};
 
@@ -35,6 +36,7 @@ pub(in crate::commands) fn tables<'a>(
     width: Option<usize>,
 ) -> std::io::Result<()> {
     let items: &[&Item] = &items.collect::<Vec<_>>();
+    let units = &Units::of(items);
     let mut variants: Vec<&str> = Vec::new();
     for item in items {
         if !item.variant.is_empty() && !variants.contains(&item.variant.as_str()) {
@@ -45,11 +47,11 @@ pub(in crate::commands) fn tables<'a>(
     let mut rest = variants.as_slice();
     while !rest.is_empty() {
         let fits = |n: &usize| {
-            let table = beside(items, &rest[..*n]);
+            let table = beside((items, units), &rest[..*n]);
             width.is_none_or(|width| table.width() <= width)
         };
         let n = (1..=rest.len()).rev().find(fits).unwrap_or(1);
-        write!(out, "{}", beside(items, &rest[..n]).text(width))?;
+        write!(out, "{}", beside((items, units), &rest[..n]).text(width))?;
         rest = &rest[n..];
         if !rest.is_empty() {
             writeln!(out)?;
@@ -59,15 +61,17 @@ pub(in crate::commands) fn tables<'a>(
     let mut table = Table::new("", ["of", "what", ">mean", ">± 95 %"]).shorten("of", 16).shorten("what", 16);
     let mut subject = "";
     for item in alone {
+        let unit = units.unit(item);
         let half = match item.half_width_95 {
             Some(0.0) => "equal".to_owned(),
-            half => half.map_or(String::new(), |half| human(half, item.unit)),
+            // One that is too narrow to be read in the unit of the means has its own.
+            Some(half) if half < unit.0 * 1e-3 => human(half, item.unit),
+            half => half.map_or(String::new(), |half| human_in(half, unit)),
         };
         let name = if item.subject == subject { "" } else { &item.subject };
         subject = &item.subject;
         table.row(
-            [name.to_owned(), item.measure.clone(), human(item.mean, item.unit) + &item.of_fewer(), half]
-                .map(Into::into),
+            [name.to_owned(), item.measure.clone(), human_in(item.mean, unit) + &item.of_fewer(), half].map(Into::into),
         );
     }
     if !table.rows.is_empty() {
@@ -86,8 +90,25 @@ pub(in crate::commands) fn tables<'a>(
     Ok(())
 }
 
+/// The unit of each measure, the same for all subjects and variants, so that its numbers can be compared.
+struct Units<'a>(BTreeMap<(&'a str, &'a str), (f64, &'a str)>);
+
+impl<'a> Units<'a> {
+    fn of(items: &[&'a Item]) -> Self {
+        let mut means: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+        for item in items {
+            means.entry((item.measure.as_str(), item.unit)).or_default().push(item.mean);
+        }
+        let chosen = means.into_iter().map(|(key, means)| (key, unit_of_all(means.into_iter(), key.1)));
+        Self(chosen.collect())
+    }
+    fn unit(&self, item: &'a Item) -> (f64, &'a str) {
+        self.0.get(&(item.measure.as_str(), item.unit)).copied().unwrap_or((1.0, item.unit))
+    }
+}
+
 /// A table with a column for each of the variants.
-fn beside(items: &[&Item], variants: &[&str]) -> Table {
+fn beside<'a>((items, units): (&[&'a Item], &Units<'a>), variants: &[&str]) -> Table {
     let heads: Vec<String> = variants.iter().map(|variant| format!(">{variant}")).collect();
     let columns = ["of", "what"].into_iter().chain(heads.iter().map(String::as_str));
     let mut table = Table::new("", columns).shorten("of", 16).shorten("what", 16);
@@ -103,8 +124,8 @@ fn beside(items: &[&Item], variants: &[&str]) -> Table {
             rows.len() - 1
         });
         rows[row].1[column] = match item.half_width_95 {
-            None => human(item.mean, item.unit),
-            Some(half) => human_interval(item.mean, half, item.unit),
+            None => human_in(item.mean, units.unit(item)),
+            Some(half) => human_interval_in(item.mean, half, units.unit(item)),
         } + &item.of_fewer();
     }
     let mut above = "";
