@@ -106,7 +106,11 @@ pub fn run_batch(py: Python<'_>, runs: Vec<Run>, folder: PathBuf) -> PyResult<(V
         if made.is_empty() {
             return Ok((Vec::new(), failed));
         }
-        let rows = sweep_rows(made.iter().map(|(values, outcome)| (*values, shown(outcome))));
+        let primary = match &loaded {
+            Some((_, Ok(checked))) => checked.scenario.primary.as_slice(),
+            _ => &[],
+        };
+        let rows = sweep_rows(made.iter().map(|(values, outcome)| (*values, shown(outcome))), primary);
         let bytes = rows.parquet().map_err(|error| failure::error("InternalError", error.to_string()))?;
         Ok((bytes, failed))
     })

@@ -10,6 +10,9 @@ use crate::comparison::means;
 pub struct Table {
     pub(crate) names: Vec<String>,
     pub(crate) columns: Vec<Column>,
+    /// The quantities that the scenario of a sweep names before its first run, each as `MEASURE of SUBJECT`. A Parquet file keeps them
+    /// beside its columns.
+    pub primary: Vec<String>,
 }
 
 /// The values of a column. A value may be missing.
@@ -67,7 +70,7 @@ impl Table {
     pub fn without(self, names: &[&str]) -> Self {
         let kept = self.names.into_iter().zip(self.columns).filter(|(name, _)| !names.contains(&name.as_str()));
         let (names, columns) = kept.unzip();
-        Self { names, columns }
+        Self { names, columns, primary: self.primary }
     }
     /// Adds the rows of another table, whose columns must be the same.
     ///
@@ -80,6 +83,11 @@ impl Table {
         }
         if self.names != other.names {
             return Err(format!("the columns are {} and not {}", other.names.join(", "), self.names.join(", ")));
+        }
+        for quantity in other.primary {
+            if !self.primary.contains(&quantity) {
+                self.primary.push(quantity);
+            }
         }
         for ((name, own), other) in self.names.iter().zip(&mut self.columns).zip(other.columns) {
             match (own, other) {

@@ -48,6 +48,7 @@ mod png;
 mod range;
 mod ruler;
 pub mod simulation;
+mod stated;
 pub mod steady;
 pub mod swept;
 mod tikz;

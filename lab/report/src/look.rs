@@ -7,6 +7,7 @@ use crate::comparison::{Comparison, Group, means};
 use crate::drawing::Finish;
 use crate::font::room;
 use crate::model::{Panels, Plot, Scale, Style};
+use crate::stated::parts_of;
 
 /// How figures are drawn. [`Look::page`] is for screens, [`Look::column`] and [`Look::text`] are for papers.
 #[derive(Clone, PartialEq, Debug)]
@@ -36,6 +37,8 @@ pub struct Look {
     /// Whether values have a logarithmic axis: the vertical one of plots over time, and the horizontal one of distributions and of the
     /// runs of a comparison.
     pub log: bool,
+    /// Whether the plots that a title means are drawn in one, instead of beside or below each other.
+    pub overlay: bool,
     /// The quantities of comparisons to draw and to compare, each as `MEASURE of SUBJECT`; empty for those that `subjects` and
     /// `measures` choose, of which each subject has each measure.
     pub quantities: Vec<String>,
@@ -107,6 +110,7 @@ impl Look {
             measures: Vec::new(),
             form: None,
             log: false,
+            overlay: false,
             quantities: Vec::new(),
             from: None,
             to: None,
@@ -122,8 +126,8 @@ impl Look {
     }
 
     /// Reads a look: the name of a preset (`page`, `column`, `text`) or `KEY=VALUE`, with commas between. The keys are
-    /// `width`, `height`, `type`, `title`, `subject`, `row`, `measure`, `compare`, `form`, `from` and `to`; `grey` and `log` have no
-    /// value. `subject`, `row`, `measure` and `compare` may be repeated.
+    /// `width`, `height`, `type`, `title`, `subject`, `row`, `measure`, `compare`, `form`, `from` and `to`; `grey`, `log` and
+    /// `overlay` have no value. `subject`, `row`, `measure` and `compare` may be repeated.
     ///
     /// # Errors
     /// If a part is not understood, with those that are.
@@ -143,12 +147,15 @@ impl Look {
                     (Some((key, value)), _) => look.set(key.trim(), value.trim())?,
                     (None, "grey") => look.grey = true,
                     (None, "log") => look.log = true,
+                    (None, "overlay") => look.overlay = true,
                     (None, name) if n == 0 => {
                         let Self { width, size, heading, on_paper, .. } = Self::preset(name)?;
                         look = Self { width, size, heading, on_paper, ..look };
                     }
                     (None, _) => {
-                        return Err(format!("`{part}` is neither `grey`, `log` nor KEY=VALUE; a preset comes first"));
+                        return Err(format!(
+                            "`{part}` is neither `grey`, `log`, `overlay` nor KEY=VALUE; a preset comes first"
+                        ));
                     }
                 }
             }
@@ -168,7 +175,7 @@ impl Look {
             _ => Err(format!(
                 "`{name}` is no look; there are page (900 pt wide), column (252 pt, 8 pt type) and text (516 pt, 8 pt \
                  type), which may be followed by width=, height=, type=, title=, subject=, row=, measure=, compare=, form=, \
-                 from=, to=, grey and log"
+                 from=, to=, grey, log and overlay"
             )),
         }
     }
@@ -246,7 +253,7 @@ impl Look {
     }
 
     /// The items that `wanted` selects by their names, in its order: those with that name, or else those that it [`means`].
-    fn chosen<T: Clone>(
+    pub(crate) fn chosen<T: Clone>(
         items: &[T],
         wanted: &[String],
         name: impl Fn(&T) -> &str,
@@ -373,48 +380,6 @@ impl Look {
         Ok(Comparison { title: comparison.title.clone(), groups: found })
     }
 
-    /// The part of a comparison that has the quantities of a look, in their order; all of it if the look names none.
-    ///
-    /// # Errors
-    /// If a quantity does not exist, with those that do, or the look also chooses subjects or measures.
-    pub(crate) fn comparison_of_quantities(&self, comparison: &Comparison) -> Result<Comparison, String> {
-        if self.quantities.is_empty() {
-            return Ok(comparison.clone());
-        }
-        if !(self.subjects.is_empty() && self.measures.is_empty()) {
-            return Err("compare= names single quantities; subject= and measure= choose each measure of each subject, and do not go \
-                        with it"
-                .into());
-        }
-        if comparison.groups.iter().all(|group| group.name.is_empty()) {
-            return Err("compare= names what variants are compared by, and there is one variant".into());
-        }
-        let mut groups: Vec<Group> = Vec::new();
-        for (measure, subject) in self.quantities.iter().filter_map(|text| parts_of(text)) {
-            let [measure, subject] = [measure, subject].map(|text| vec![text.to_owned()]);
-            for n in Self::chosen(&comparison.groups, &subject, |group| &group.name, "subject")? {
-                let group = comparison.groups[n].with_others(&measure);
-                let found =
-                    Self::chosen(&group.measures, &measure, |measure| &measure.name, "measure").map_err(|_| {
-                        let all = group.measures.iter().chain(group.others.iter().map(|(measure, _)| measure));
-                        let names: Vec<&str> = all.map(|measure| measure.name.as_str()).collect();
-                        format!(
-                            "no measure of {} is meant by `{}`; there are {}",
-                            group.name,
-                            measure[0],
-                            names.join(", ")
-                        )
-                    })?;
-                let of_group = part(&group, &(0..group.rows.len()).collect::<Vec<_>>(), &found);
-                match groups.iter_mut().find(|known| known.name == group.name) {
-                    Some(known) => known.append_measures(of_group),
-                    None => groups.push(of_group),
-                }
-            }
-        }
-        Ok(Comparison { title: comparison.title.clone(), groups })
-    }
-
     /// Breaks a text into lines that fit into `width`.
     pub(crate) fn lines(text: &str, size: f64, width: f64) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
@@ -428,14 +393,8 @@ impl Look {
     }
 }
 
-/// The measure and the subject of a quantity, such as `delay up p99 of flow call`.
-fn parts_of(quantity: &str) -> Option<(&str, &str)> {
-    let (measure, subject) = quantity.split_once(" of ")?;
-    Some((measure.trim(), subject.trim())).filter(|(measure, subject)| !measure.is_empty() && !subject.is_empty())
-}
-
 /// A group with some of its rows and measures.
-fn part(group: &Group, rows: &[usize], measures: &[usize]) -> Group {
+pub(crate) fn part(group: &Group, rows: &[usize], measures: &[usize]) -> Group {
     let mut some = Group { name: group.name.clone(), ..Group::default() };
     some.measures = measures.iter().map(|n| group.measures[*n].clone()).collect();
     for row in rows.iter().map(|n| &group.rows[*n]) {
@@ -476,7 +435,7 @@ mod tests {
         assert_eq!((both.width, both.grey, both.rows), (252.0, true, vec!["pie".to_owned(), "red".to_owned()]));
         for (text, why) in [
             ("poster", "no look"),
-            ("column,text", "neither `grey`, `log` nor KEY=VALUE"),
+            ("column,text", "neither `grey`, `log`, `overlay` nor KEY=VALUE"),
             ("width=wide", "a length is expected"),
             ("width=9999", "from 80 to 4000 points"),
             ("width=NaN", "from 80"),

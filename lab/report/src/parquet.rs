@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
@@ -13,6 +14,8 @@ use parquet::schema::types::Type;
 
 use crate::columns::{Column, Table};
 
+/// The key of a quantity of [`Table::primary`] in the metadata of a file, once for each.
+const PRIMARY: &str = "tidegate.primary";
 /// The number of rows of a row group, which a reader holds in memory at once.
 const GROUP: usize = 1 << 20;
 
@@ -35,8 +38,10 @@ impl Table {
             fields.push(Arc::new(field.with_repetition(Repetition::OPTIONAL).build()?));
         }
         let schema = Arc::new(Type::group_type_builder("tidegate").with_fields(fields).build()?);
+        let primary = self.primary.iter().map(|quantity| KeyValue::new(PRIMARY.to_owned(), quantity.clone())).collect();
         let properties = WriterProperties::builder()
             .set_created_by(concat!("tidegate ", env!("CARGO_PKG_VERSION")).to_owned())
+            .set_key_value_metadata(Some(primary).filter(|all: &Vec<KeyValue>| !all.is_empty()))
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .build();
         let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
@@ -61,8 +66,11 @@ impl Table {
     /// If it is not a Parquet file, is damaged, or has values of other types.
     pub fn from_parquet(file: Vec<u8>) -> Result<Self, ParquetError> {
         let reader = SerializedFileReader::new(bytes::Bytes::from(file))?;
-        let schema = reader.metadata().file_metadata().schema_descr();
+        let metadata = reader.metadata().file_metadata();
+        let schema = metadata.schema_descr();
         let mut table = Self::default();
+        let kept = metadata.key_value_metadata().into_iter().flatten().filter(|entry| entry.key == PRIMARY);
+        table.primary = kept.filter_map(|entry| entry.value.clone()).collect();
         for column in schema.columns() {
             let empty = match column.physical_type() {
                 Physical::BYTE_ARRAY => Column::Text(Vec::new()),

@@ -30,7 +30,8 @@ use crate::progress::Reading;
 /// results.json), a recording of `tidegate run --record`, or the folder of a `sweep`. The variants of a single file, and the
 /// combinations of values of a single folder, are compared with each other. Values of the same subject and measure share a
 /// row; the answer names the best file for each measure, and by how much it is better. Runs with the same seed in two files
-/// are compared as pairs; a file is called best only of those from which these differences tell it apart.
+/// are compared as pairs; a file is called best only of those from which these differences tell it apart. If scenarios name
+/// quantities as primary, the answer is about these alone, and p is corrected for these, unless --look chooses others.
 ///
 /// `--by` names the columns of a sweep whose values are compared with each other, such as the queue, at each combination of
 /// the others. Without it these are the variants of the scenario, if it has several, and otherwise all columns.
@@ -70,7 +71,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     args.output.try_them(args.files.iter().map(PathBuf::as_path))?;
     let load = |path: &PathBuf| if path.is_dir() { sweep(path, args) } else { load(path) };
-    let loaded = args.files.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+    let (loaded, primary): (Vec<_>, Vec<_>) =
+        args.files.iter().map(load).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    let primary = primary.concat();
     if let ([file], [found]) = (args.files.as_slice(), loaded.as_slice())
         && found.iter().all(|quantity| quantity.variant == found[0].variant)
     {
@@ -81,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let all = named(loaded, &names(&args.files));
     let comparison = compared("The files beside each other", &all);
-    let (chosen, is_part) = stated(&comparison, &args.output, &[])?;
+    let (chosen, is_part) = stated(&comparison, &args.output, &primary)?;
     args.output.write(
         || {
             let values = Section { fold: Fold::Closed, ..Section::new("Values") }.with(comparison.table());
@@ -171,8 +174,11 @@ fn named(loaded: Vec<Vec<Quantity>>, files: &[String]) -> Vec<Quantity> {
     all.flat_map(|(found, file)| found.into_iter().map(move |quantity| renamed(quantity, file))).collect()
 }
 
+/// The quantities of a file, and those that its scenario names before its first run.
+type Loaded = (Vec<Quantity>, Vec<String>);
+
 /// Reads the values in the folder of a sweep.
-fn sweep(folder: &Path, args: &Args) -> Result<Vec<Quantity>, Failure> {
+fn sweep(folder: &Path, args: &Args) -> Result<Loaded, Failure> {
     let table = read(&[folder.to_owned()])?;
     let wrong = |why: String| {
         let advice = if why.ends_with("choose some") { " by --only COLUMN=TEXT" } else { "" };
@@ -182,11 +188,11 @@ fn sweep(folder: &Path, args: &Args) -> Result<Vec<Quantity>, Failure> {
     if found.iter().all(|quantity| quantity.variant.is_empty()) {
         return Err(wrong("all runs have the same values, so that there is nothing to compare".to_owned()));
     }
-    Ok(found)
+    Ok((found, table.primary))
 }
 
 /// Reads the values of the file at `path`.
-fn load(path: &Path) -> Result<Vec<Quantity>, Failure> {
+fn load(path: &Path) -> Result<Loaded, Failure> {
     let wrong = |what: &str| {
         Failure::Usage(format!(
             "{}: {what}; what is compared are recordings, and results that `tidegate simulate`, `replay` or `reproduce` \
@@ -212,7 +218,7 @@ fn load(path: &Path) -> Result<Vec<Quantity>, Failure> {
         let again = session::again(&mut reader, "recorded", Keep::default(), None::<&mut Departures<Vec<u8>>>)
             .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
         let outcome = again.outcome.ok_or_else(|| wrong("the recording has no packets"))?;
-        return Ok(quantities(&[&outcome]));
+        return Ok((quantities(&[&outcome]), Vec::new()));
     }
     file.read_to_end(&mut bytes).map_err(|error| wrong(&error.to_string()))?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
@@ -225,7 +231,8 @@ fn load(path: &Path) -> Result<Vec<Quantity>, Failure> {
         (None, Some(configurations)) => configurations.iter().flat_map(classes).collect(),
         (None, None) => return Err(wrong("it has neither `items` nor `configurations`")),
     };
-    Ok(found)
+    let primary = value["primary"].as_array().into_iter().flatten();
+    Ok((found, primary.filter_map(|quantity| quantity.as_str().map(str::to_owned)).collect()))
 }
 
 /// An item of a simulation or of an experiment, if it was measured.

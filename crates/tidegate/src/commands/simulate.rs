@@ -16,11 +16,11 @@ use serde::Serialize;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_display::{human, wrapped};
 use tidegate_metrics::{BATCHES, Digest};
+use tidegate_report::Source as Text;
 use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::Contrast;
 use tidegate_report::simulation::{self, Quantity, Simulation};
 use tidegate_report::steady::{Quantile, SteadyValue};
-use tidegate_report::{Look, Source as Text};
 use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
 
 use super::check::{open, refusal, say};
@@ -227,6 +227,9 @@ struct Report<'a> {
     duration_ns: u64,
     warm_up_ns: u64,
     digest: String,
+    /// The quantities that the scenario names before its first run.
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    primary: &'a [String],
     runs: Vec<Run<'a>>,
     /// How the number of runs and the warm-up were chosen, where a rule has chosen them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -288,7 +291,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         runs: outcomes.iter().map(shown).collect(),
     };
     let (stated, is_part) = stated(&found.comparison(), &args.files, &scenario.primary)?;
-    let report = Report::new(&found, outcomes, &stated);
+    let report = Report::new(&found, outcomes, (&stated, &scenario.primary));
     if let Some(folder) = &args.out {
         written::all(folder, &found, &report, outcomes, &stated)
             .map_err(|error| Failure::Failed(format!("cannot write into {}: {error}", folder.display())))?;
@@ -438,8 +441,8 @@ fn answer(out: &mut impl Write, comparison: &Comparison, chosen: bool, runs: usi
     Ok(())
 }
 
-/// The differences that are stated together: the comparison, or the part of it that a look chooses or else the quantities of `primary`; and whether a
-/// look has chosen it.
+/// The differences that are stated together: the comparison, or the part of it that a look chooses, or else the quantities of
+/// `primary`; and whether a look has chosen it.
 ///
 /// # Errors
 /// Invalid usage, where the look or `primary` wants subjects, rows or measures that do not exist.
@@ -448,19 +451,11 @@ pub(super) fn stated(
     files: &Files,
     primary: &[String],
 ) -> Result<(Comparison, bool), Failure> {
-    let is_compared = comparison.groups.iter().any(|group| !group.name.is_empty());
-    if !files.chooses_parts() && is_compared && !primary.is_empty() {
-        let look = Look { quantities: primary.to_vec(), ..Look::page() };
-        let part = look.comparison(comparison).map_err(|why| Failure::Usage(format!("primary: {why}")))?;
-        return Ok((part, false));
-    }
-    if comparison.groups.is_empty() || !files.chooses_parts() {
-        return Ok((comparison.clone(), false));
-    }
-    match files.look()?.comparison(comparison) {
+    let look = files.look()?;
+    match look.stated(comparison, primary) {
         // The rows of a plot are its curves, which the figure looks for itself.
-        Err(_) if !files.figure.is_empty() => Ok((comparison.clone(), false)),
-        chosen => chosen.map(|part| (part, true)).map_err(Failure::Usage),
+        Err(_) if look.chooses_parts() && !files.figure.is_empty() => Ok((comparison.clone(), false)),
+        chosen => chosen.map_err(Failure::Usage),
     }
 }
 
@@ -484,7 +479,7 @@ fn conclude(args: &Args, scenario: &Scenario, made: &runs::Runs, elapsed: Durati
 }
 
 impl<'a> Report<'a> {
-    fn new(found: &Simulation<'a>, outcomes: &'a [Outcome], stated: &Comparison) -> Self {
+    fn new(found: &Simulation<'a>, outcomes: &'a [Outcome], (stated, primary): (&Comparison, &'a [String])) -> Self {
         let run = |outcome: &'a Outcome| Run {
             seed: outcome.seed,
             events: outcome.events,
@@ -498,6 +493,7 @@ impl<'a> Report<'a> {
             duration_ns: found.duration_ns,
             warm_up_ns: found.warm_up_ns,
             digest: found.digest.clone(),
+            primary,
             runs: outcomes.iter().map(run).collect(),
             notes: found.notes.clone(),
             steady: found.steady().into_iter().filter_map(SteadyItem::of).collect(),

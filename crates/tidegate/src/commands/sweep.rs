@@ -260,7 +260,11 @@ impl Work<'_> {
         let part = path.with_extension("part.parquet");
         let path = if failed.is_empty() { &path } else { &part };
         let unwritten = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
-        let rows = sweep_rows(made.iter().map(|(point, outcome)| (&*point.values, shown(outcome))));
+        let primary = match &loaded {
+            Some((_, Ok(scenario))) => scenario.primary.as_slice(),
+            _ => &[],
+        };
+        let rows = sweep_rows(made.iter().map(|(point, outcome)| (&*point.values, shown(outcome))), primary);
         let bytes = rows.parquet().map_err(|error| unwritten(&error))?;
         write_whole(path, &bytes).map_err(|error| unwritten(&error))?;
         if failed.is_empty() {

@@ -161,6 +161,34 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
     }
 }
 
+/// What a scenario names before its first run is what a stored result, a sweep and an artifact state, too, corrected for it alone.
+#[test]
+fn primary_quantities_are_stated_wherever_results_are_compared() {
+    let folder = folder("primary");
+    let primary = SCENARIO.replace("runs = 2", "runs = 3\nprimary = [\"delay p99 of flow bulk_1\"]");
+    fs::write(folder.0.join("p.toml"), primary).expect("written");
+    let words = |arguments: &str| text(&tidegate(&folder, arguments)).split_whitespace().collect::<Vec<_>>().join(" ");
+    words("simulate|p.toml|--no-cache|--out|o");
+    let stored = words("compare|o/results.json");
+    assert!(stored.contains("delay p99 of flow bulk_1: ") && !stored.contains("goodput of flow"), "{stored}");
+    assert!(!stored.contains("corrected for all") && stored.contains("Decided at 5 %"), "of one difference: {stored}");
+    let chosen = words("compare|o/results.json|--look|measure=goodput");
+    assert!(chosen.contains("goodput of flow") && !chosen.contains("delay p99 of flow"), "{chosen}");
+    // A sweep keeps it in its tables, and states it at each point.
+    words("sweep|p.toml|--runs|3|--seed|1|--vary|link.1.rate=4mbit,8mbit|--out|w");
+    let swept = words("compare|w");
+    for rate in ["4mbit", "8mbit"] {
+        assert!(swept.contains(&format!("delay p99 of flow bulk_1 at rate={rate}: ")), "{swept}");
+    }
+    assert!(!swept.contains("goodput of flow") && swept.contains("corrected for all 2 differences"), "{swept}");
+    // The claims of an artifact without claims of its own are about it.
+    words("artifact|a|--scenario|p.toml");
+    let manifest = fs::read_to_string(folder.0.join("a/artifact.json")).expect("an artifact");
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
+    let claims = manifest["claims"].as_array().expect("claims");
+    assert!(claims.len() == 1 && claims[0]["measure"] == "delay p99", "{claims:?}");
+}
+
 /// A value that some of the runs lack says of how many it is, and the footer does not call it equal in all.
 #[test]
 fn values_of_fewer_runs_than_there_are_say_so() {

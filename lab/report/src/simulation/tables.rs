@@ -35,8 +35,11 @@ impl Simulation<'_> {
 /// Creates a table of runs of a sweep, each of which is given with the paths and values of its axes. There is a column
 /// for each axis, then
 /// `seed`, `variant`, `subject`, `measure`, `value`, `unit`, and `digest`, which is that of a simulation with this run
-/// alone.
-pub fn sweep_rows<'a>(runs: impl IntoIterator<Item = (&'a [(String, String)], Run<'a>)>) -> columns::Table {
+/// alone. `primary` has the quantities that the scenario names before its first run.
+pub fn sweep_rows<'a>(
+    runs: impl IntoIterator<Item = (&'a [(String, String)], Run<'a>)>,
+    primary: &[String],
+) -> columns::Table {
     let mut rows = Rows::default();
     let mut axes: Vec<(&str, Vec<Option<String>>)> = Vec::new();
     let mut digests = Vec::new();
@@ -59,7 +62,7 @@ pub fn sweep_rows<'a>(runs: impl IntoIterator<Item = (&'a [(String, String)], Ru
     for (name, column) in rows.table("").without(&["scenario", "kind", "part", "x", "x_unit"]).columns() {
         table = table.with(name, column.clone());
     }
-    table.with("digest", Column::Text(digests))
+    columns::Table { primary: primary.to_vec(), ..table.with("digest", Column::Text(digests)) }
 }
 
 /// The columns of the tables.

@@ -53,8 +53,9 @@ tidegate_config::record! {
         /// The largest number of runs with `until`. Default 200.
         pub most_runs: Spanned<u32> = 200,
         /// The quantities that the answer is about, named before the runs, each as "MEASURE of SUBJECT" ("delay p99 of flow
-        /// call"): variants are compared by these alone, with the correction for these, unless --look chooses others. Default:
-        /// the most important ones of each flow and of the busiest links.
+        /// call"): variants are compared by these alone, with the correction for these, unless --look chooses others; also where
+        /// `compare` reads the results or a sweep, and in the claims of an artifact without its own. Default: the most
+        /// important ones of each flow and of the busiest links.
         pub primary: Vec<Spanned<String>>,
         /// The initial width of the bins of time series; they widen as time passes. Default 100 ms, which lasts for a
         /// minute; more in runs of a day and longer. Without it, figures draw goodput as means over wider bins, at most a

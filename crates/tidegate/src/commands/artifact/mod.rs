@@ -50,7 +50,7 @@ pub struct Args {
     look: Vec<String>,
     /// A claim of the paper as an order of two variants, such as `CoDel waits less=delay p99 of flow bulk: codel < fifo`; it is
     /// checked when the artifact is packed and when it is repeated, corrected for the number of claims. May be repeated. Default: the
-    /// orders that the comparison tells apart
+    /// orders that the comparison tells apart, of the quantities that --look chooses or the scenario names as primary
     #[arg(long, value_name = "[TEXT=]MEASURE of SUBJECT: A < B", value_parser = Claim::parse)]
     claim: Vec<Claim>,
     /// By how many percent values may differ where the digest does, for one measure or for all; may be repeated. Default: 2

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use tidegate_report::comparison::Comparison;
 use tidegate_report::{Format, Look};
 
 use super::claims::{self, Claim};
@@ -44,6 +45,20 @@ pub fn pack(args: &Args, file: &Path) -> Result<(), Failure> {
     packed
 }
 
+/// The claims that were given; without any the orders that the runs tell apart, of the quantities that a look chooses or the scenario names
+/// as primary.
+fn claims_of(args: &Args, comparison: &Comparison, look: &Look, primary: &[String]) -> Result<Vec<Claim>, Failure> {
+    if !args.claim.is_empty() {
+        return Ok(args.claim.clone());
+    }
+    let stated = match look.stated(comparison, primary) {
+        // The rows of a plot are its curves, which the figure looks for itself.
+        Err(_) if look.chooses_parts() && !args.figure.is_empty() => Look::page().stated(comparison, primary),
+        stated => stated,
+    };
+    Ok(Claim::of(&stated.map_err(Failure::Usage)?.0))
+}
+
 fn pack_into(args: &Args, file: &Path) -> Result<(), Failure> {
     let folder = &args.folder;
     let look_text = if args.look.is_empty() { "column".to_owned() } else { args.look.join(",") };
@@ -73,7 +88,7 @@ fn pack_into(args: &Args, file: &Path) -> Result<(), Failure> {
     for checked in claims::check(&args.claim, &comparison) {
         checked.map_err(|why| Failure::Failed(format!("{why}; nothing was packed")))?;
     }
-    let claims = if args.claim.is_empty() { Claim::of(&comparison) } else { args.claim.clone() };
+    let claims = claims_of(args, &comparison, &look, &ran.scenario.primary)?;
     let mut figures = args.figure.clone();
     if figures.is_empty() {
         figures.push(FigureSpec { name: "comparison".into(), plot: None });

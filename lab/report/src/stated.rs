@@ -1,0 +1,128 @@
+//! What is stated together, and for which probabilities are therefore corrected: all that a comparison has, what a look chooses of it,
+//! or the quantities that a scenario names before its first run.
+
+use crate::comparison::{Comparison, Group};
+use crate::look::{Look, part};
+
+impl Look {
+    /// Whether the look chooses subjects, rows, measures or quantities. The answer is about these alone then.
+    pub fn chooses_parts(&self) -> bool {
+        [&self.subjects, &self.rows, &self.measures, &self.quantities].iter().any(|chosen| !chosen.is_empty())
+    }
+
+    /// The part of a comparison that is stated: what the look chooses or, if it chooses nothing, the quantities of `primary`, each as
+    /// `MEASURE of SUBJECT`; all of it without either. Also returns whether the look has chosen it.
+    ///
+    /// # Errors
+    /// If the look or `primary` names what does not exist, with what does.
+    pub fn stated(&self, comparison: &Comparison, primary: &[String]) -> Result<(Comparison, bool), String> {
+        if self.chooses_parts() && !comparison.groups.is_empty() {
+            return self.comparison(comparison).map(|part| (part, true));
+        }
+        let is_compared = comparison.groups.iter().any(|group| !group.name.is_empty());
+        if is_compared && !primary.is_empty() {
+            let look = Self { quantities: primary.to_vec(), ..Self::page() };
+            let part = look.comparison(comparison).map_err(|why| format!("primary: {why}"))?;
+            return Ok((part, false));
+        }
+        Ok((comparison.clone(), false))
+    }
+
+    /// The part of a comparison that has the quantities of a look, in their order; all of it if the look names none.
+    ///
+    /// # Errors
+    /// If a quantity does not exist, with those that do, or the look also chooses subjects or measures.
+    pub(crate) fn comparison_of_quantities(&self, comparison: &Comparison) -> Result<Comparison, String> {
+        if self.quantities.is_empty() {
+            return Ok(comparison.clone());
+        }
+        if !(self.subjects.is_empty() && self.measures.is_empty()) {
+            return Err("compare= names single quantities; subject= and measure= choose each measure of each subject, and do not go \
+                        with it"
+                .into());
+        }
+        if comparison.groups.iter().all(|group| group.name.is_empty()) {
+            return Err("compare= names what variants are compared by, and there is one variant".into());
+        }
+        let mut groups: Vec<Group> = Vec::new();
+        for (measure, subject) in self.quantities.iter().filter_map(|text| parts_of(text)) {
+            let measure = [measure.to_owned()];
+            for n in of_subject(&comparison.groups, subject)? {
+                let group = comparison.groups[n].with_others(&measure);
+                let found =
+                    Self::chosen(&group.measures, &measure, |measure| &measure.name, "measure").map_err(|_| {
+                        let all = group.measures.iter().chain(group.others.iter().map(|(measure, _)| measure));
+                        let names: Vec<&str> = all.map(|measure| measure.name.as_str()).collect();
+                        format!(
+                            "no measure of {} is meant by `{}`; there are {}",
+                            group.name,
+                            measure[0],
+                            names.join(", ")
+                        )
+                    })?;
+                let of_group = part(&group, &(0..group.rows.len()).collect::<Vec<_>>(), &found);
+                match groups.iter_mut().find(|known| known.name == group.name) {
+                    Some(known) => known.append_measures(of_group),
+                    None => groups.push(of_group),
+                }
+            }
+        }
+        Ok(Comparison { title: comparison.title.clone(), groups })
+    }
+}
+
+/// The places of the groups of a subject: at the points of a sweep it has one at each.
+///
+/// # Errors
+/// If there is none, with those that are.
+fn of_subject(groups: &[Group], subject: &str) -> Result<Vec<usize>, String> {
+    let begin = format!("{} at ", subject.to_lowercase());
+    let at_points: Vec<usize> =
+        (0..groups.len()).filter(|n| groups[*n].name.to_lowercase().starts_with(&begin)).collect();
+    match at_points.is_empty() {
+        true => Look::chosen(groups, &[subject.to_owned()], |group| &group.name, "subject"),
+        false => Ok(at_points),
+    }
+}
+
+/// The measure and the subject of a quantity, such as `delay up p99 of flow call`.
+pub(crate) fn parts_of(quantity: &str) -> Option<(&str, &str)> {
+    let (measure, subject) = quantity.split_once(" of ")?;
+    Some((measure.trim(), subject.trim())).filter(|(measure, subject)| !measure.is_empty() && !subject.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::{Better, Measure, Row};
+
+    #[test]
+    fn the_quantities_of_the_scenario_are_stated_unless_the_look_chooses_others() {
+        let group = |name: &str| {
+            let measures = ["goodput", "delay p99"].map(|name| Measure::new(name, "", Better::Less)).into();
+            let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), Some(2.0.into())] };
+            Group { name: name.into(), measures, rows: ["fifo", "codel"].map(row).into(), ..Group::default() }
+        };
+        let all =
+            |names: &[&str]| Comparison { title: String::new(), groups: names.iter().map(|n| group(n)).collect() };
+        let said = |look: Look, names: &[&str], primary: &str| {
+            look.stated(&all(names), &[primary.to_owned()]).map(|(part, is_chosen)| {
+                let of =
+                    |group: Group| group.measures.iter().map(|m| format!("{} of {}", m.name, group.name)).collect();
+                (part.groups.into_iter().flat_map::<Vec<String>, _>(of).collect::<Vec<_>>(), is_chosen)
+            })
+        };
+        let primary = "delay p99 of flow call";
+        let both = ["flow bulk", "flow call"];
+        assert_eq!(said(Look::page(), &both, primary), Ok((vec![primary.into()], false)));
+        let look = Look::parse("measure=goodput,subject=flow bulk").expect("a look");
+        assert_eq!(said(look, &both, primary), Ok((vec!["goodput of flow bulk".into()], true)));
+        // At the points of a sweep it is stated at each, and that of no other subject whose name contains it.
+        let points = ["flow call at rate=2mbit", "flow call at rate=5mbit", "flow callers at rate=2mbit"];
+        let at_each = points[..2].iter().map(|point| format!("delay p99 of {point}")).collect();
+        assert_eq!(said(Look::page(), &points, primary), Ok((at_each, false)));
+        assert!(said(Look::page(), &both, "MOS of flow call").is_err_and(|why| why.starts_with("primary: ")));
+        // Without variants nothing is compared.
+        assert_eq!(said(Look::page(), &[""], primary).map(|(all, _)| all.len()), Ok(2));
+    }
+}
