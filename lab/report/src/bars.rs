@@ -4,7 +4,7 @@ use crate::comparison::{Better, Comparison, Estimate, Group, Measure};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
 use crate::look::{Form, Look};
-use crate::palette::{Pen, Pens};
+use crate::palette::Pens;
 
 /// The height of a row, given for type of 13 points.
 const ROW: f64 = 22.0;
@@ -69,9 +69,13 @@ impl Comparison {
         };
         // Where the remark does not fit behind each measure, one line below says it of all.
         let remarked = self.groups.iter().all(fit);
-        let (family, mut starred) = (self.family(), false);
+        let (family, mut starred, mut own_scales) = (self.family(), false, false);
+        let names = self.names_of_rows();
+        let colours = pens.of_bars(&names);
+        let colour = |name: &str| names.iter().position(|known| *known == name).map_or(0, |n| colours[n]);
         for group in &self.groups {
             y = self.heading(group, &mut drawing, y, look);
+            own_scales |= subject_of(&group.name) != subject_of(&self.groups[0].name);
             for measures in blocks(group, left, look) {
                 y += 18.0 * u;
                 let column = width(measures.len());
@@ -89,9 +93,11 @@ impl Comparison {
                     for (n, at) in measures.iter().enumerate() {
                         let Some(estimate) = row.cells.get(*at).and_then(Option::as_ref) else { continue };
                         let place = (left + column * n as f64, y);
-                        let pen = (pens.pen(&row.name), best[n].contains(&row.name.as_str()));
-                        starred |= pen.1;
-                        group.bar(&mut drawing, (*at, estimate), (place, column), pen, look);
+                        let best = best[n].contains(&row.name.as_str());
+                        starred |= best;
+                        let measure = &group.measures[*at];
+                        let cells = (measure, estimate, self.beside(group, measure));
+                        bar(&mut drawing, cells, (place, column), (colour(&row.name), best), look);
                     }
                 }
                 y += 8.0 * u;
@@ -102,8 +108,11 @@ impl Comparison {
         if look.on_paper && cells.any(|estimate| estimate.half.is_some()) {
             notes.push("Bars: means; lines: 95 % intervals of the mean.".to_owned());
         }
+        if look.on_paper && own_scales {
+            notes.push("Each subject has a scale of its own.".to_owned());
+        }
         if starred {
-            notes.push(self.star().to_owned());
+            notes.push(self.star());
         }
         notes.extend(self.fewer_runs());
         if !remarked {
@@ -133,15 +142,37 @@ impl Comparison {
         (!found.is_empty()).then(|| format!("Of fewer runs: {}.", found.join("; ")))
     }
 
-    /// States what a star means, as [`Group::best`] chooses.
-    pub(crate) fn star(&self) -> &'static str {
-        match self.method() {
-            Some(_) => {
-                "*: the best, and those within 2 % of it or not told apart from it, unless their mean is worse than one that is \
-                 told apart."
+    /// States what a star means, as [`Group::best`] chooses, and for how many differences it is corrected.
+    pub(crate) fn star(&self) -> String {
+        let Some(corrected) = self.correction() else {
+            return "*: the best value; a single run tells nothing apart.".to_owned();
+        };
+        format!(
+            "*: the best, and those within 2 % of it or not told apart from it at 5 %{corrected}, unless their mean is worse than \
+             one that is told apart."
+        )
+    }
+
+    /// The estimates of a measure that share a scale with those of a group: its own, and those of the same subject at the other points of a
+    /// sweep.
+    fn beside(&self, group: &Group, measure: &Measure) -> Vec<&Estimate> {
+        let same = self.groups.iter().filter(|other| subject_of(&other.name) == subject_of(&group.name));
+        let of_measure = same.filter_map(|other| {
+            let at = other.measures.iter().position(|known| known == measure)?;
+            Some(other.rows.iter().filter_map(move |row| row.cells.get(at)?.as_ref()))
+        });
+        of_measure.flatten().collect()
+    }
+
+    /// The names of all rows, each once.
+    fn names_of_rows(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for row in self.groups.iter().flat_map(|group| &group.rows) {
+            if !names.contains(&row.name.as_str()) {
+                names.push(&row.name);
             }
-            None => "*: the best value; a single run tells nothing apart.",
         }
+        names
     }
 
     /// Writes the name of a group, and returns where its rows begin. A single group of a figure without a title has none either: its
@@ -197,43 +228,50 @@ pub(crate) fn blocks(group: &Group, left: f64, look: &Look) -> Vec<Vec<usize>> {
     all.chunks(all.len().div_ceil(blocks).max(1)).map(<[usize]>::to_vec).collect()
 }
 
-impl Group {
-    /// Draws one value as a bar with its interval and its number.
-    fn bar(
-        &self,
-        drawing: &mut Drawing,
-        (at, estimate): (usize, &Estimate),
-        ((x, y), column): ((f64, f64), f64),
-        (pen, best): (Pen, bool),
-        look: &Look,
-    ) {
-        let (u, size) = (look.unit(), look.type_of(12.0));
-        let cells = || self.rows.iter().filter_map(|row| row.cells.get(at)?.as_ref());
-        let most = cells().map(Estimate::high).fold(0.0_f64, f64::max);
-        let text = self.measures[at].value(estimate.mean);
-        // The space for numbers fits the widest of them with a mark behind it.
-        let numbers = cells().map(|cell| room(&self.measures[at].value(cell.mean), size)).fold(0.0, f64::max);
-        let length = (column - numbers - 28.0 * u).max(20.0 * u);
-        let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
-        let middle = y - 4.0 * u;
-        drawing.line((x, middle - 8.0 * u), (x, middle + 8.0 * u), u.max(0.5), Ink::Muted);
-        drawing.rectangle((x, middle - 6.0 * u), scale(estimate.mean), 12.0 * u, Ink::Curve(pen.colour));
-        if estimate.half.is_some() {
-            let (low, high, height) = (x + scale(estimate.low()), x + scale(estimate.high()), 4.0 * u);
-            let lines = vec![
-                vec![(low, middle), (high, middle)],
-                vec![(low, middle - height), (low, middle + height)],
-                vec![(high, middle - height), (high, middle + height)],
-            ];
-            // The part over the bar is seen in any colour, also on black, between edges of the ground.
-            drawing.shapes.push(Shape::Lines { lines: lines.clone(), width: 3.6 * u, ink: Ink::Ground, dash: &[] });
-            drawing.shapes.push(Shape::Lines { lines, width: 1.2 * u, ink: Ink::Text, dash: &[] });
-        }
-        // The best value of a column is marked.
-        let text = if best { format!("{text} *") } else { text };
-        let ink = if best || look.on_paper { Ink::Text } else { Ink::Muted };
-        drawing.text((x + length + 6.0 * u, y), Anchor::Start, size, ink, text);
+/// The subject of a group without the point of a sweep.
+fn subject_of(name: &str) -> &str {
+    name.split_once(" at ").map_or(name, |(subject, _)| subject)
+}
+
+/// Draws one value as a bar with its interval and its number, on the scale of all `cells`.
+fn bar(
+    drawing: &mut Drawing,
+    (measure, estimate, cells): (&Measure, &Estimate, Vec<&Estimate>),
+    ((x, y), column): ((f64, f64), f64),
+    (colour, best): (usize, bool),
+    look: &Look,
+) {
+    let (u, size) = (look.unit(), look.type_of(12.0));
+    let most = cells.iter().map(|cell| cell.high()).fold(0.0_f64, f64::max);
+    let text = measure.value(estimate.mean);
+    // The space for numbers fits the widest of them with a mark behind it.
+    let numbers = cells.iter().map(|cell| room(&measure.value(cell.mean), size)).fold(0.0, f64::max);
+    let length = (column - numbers - 28.0 * u).max(20.0 * u);
+    let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
+    let middle = y - 4.0 * u;
+    drawing.line((x, middle - 8.0 * u), (x, middle + 8.0 * u), u.max(0.5), Ink::Muted);
+    let (wide, half) = (scale(estimate.mean), 6.0 * u);
+    drawing.rectangle((x, middle - half), wide, 2.0 * half, Ink::Bar(colour));
+    if look.grey {
+        let outline = [(0.0, -half), (wide, -half), (wide, half), (0.0, half)].map(|(by, up)| (x + by, middle + up));
+        let lines = vec![outline.to_vec()];
+        drawing.shapes.push(Shape::Lines { lines, width: 0.8 * u, ink: Ink::Text, dash: &[] });
     }
+    if estimate.half.is_some() {
+        let (low, high, height) = (x + scale(estimate.low()), x + scale(estimate.high()), 4.0 * u);
+        let lines = vec![
+            vec![(low, middle), (high, middle)],
+            vec![(low, middle - height), (low, middle + height)],
+            vec![(high, middle - height), (high, middle + height)],
+        ];
+        // The part over the bar is seen in any colour, also on black, between edges of the ground.
+        drawing.shapes.push(Shape::Lines { lines: lines.clone(), width: 3.6 * u, ink: Ink::Ground, dash: &[] });
+        drawing.shapes.push(Shape::Lines { lines, width: 1.2 * u, ink: Ink::Text, dash: &[] });
+    }
+    // The best value of a column is marked.
+    let text = if best { format!("{text} *") } else { text };
+    let ink = if best || look.on_paper { Ink::Text } else { Ink::Muted };
+    drawing.text((x + length + 6.0 * u, y), Anchor::Start, size, ink, text);
 }
 
 #[cfg(test)]
@@ -254,6 +292,11 @@ mod tests {
         let mut all = comparison();
         let of_runs = said(&all);
         assert!(of_runs.contains("unless their mean is worse than one that is told apart."), "{of_runs}");
+        // Three pairs of variants in two measures.
+        assert!(of_runs.contains("at 5 %, corrected for all 6 differences of the figure (Holm)"), "{of_runs}");
+        // A part of the comparison is corrected for what it shows.
+        let part = Look::parse("measure=delay p99").expect("a look").comparison(&all).expect("a part");
+        assert!(said(&part).contains("corrected for all 3 differences of the figure"), "{}", said(&part));
         let cells = all.groups[0].rows.iter_mut().flat_map(|row| &mut row.cells);
         cells.flatten().for_each(|cell| *cell = Estimate::from(cell.mean));
         assert!(said(&all).contains("*: the best value; a single run"), "{}", said(&all));
@@ -272,6 +315,32 @@ mod tests {
             })
             .collect();
         assert!(inks.len() == 12 && inks.chunks(2).all(|two| two == [Ink::Ground, Ink::Text]), "{inks:?}");
+    }
+
+    /// Bars of one subject at two points of a sweep can be compared; those of another subject cannot, and the figure says so.
+    #[test]
+    fn the_points_of_a_sweep_share_a_scale() {
+        let mut all = comparison();
+        all.groups.push(all.groups[0].clone());
+        for (group, point) in all.groups.iter_mut().zip(["2mbit", "5mbit"]) {
+            group.name = format!("flow call at rate={point}");
+        }
+        for cell in all.groups[1].rows.iter_mut().filter_map(|row| row.cells[1].as_mut()) {
+            *cell = Estimate::from(cell.mean / 2.0);
+        }
+        let drawn = |all: &Comparison| {
+            let drawing = all.drawing(&Pens::default(), &Look::column());
+            let wide = drawing.shapes.iter().filter_map(|shape| match shape {
+                Shape::Rectangle { width, .. } => Some(*width),
+                _ => None,
+            });
+            (wide.collect::<Vec<f64>>(), drawing.svg().contains("Each subject has"))
+        };
+        let (bars, said) = drawn(&all);
+        assert!((bars[1] / bars[7] - 2.0).abs() < 0.01 && !said, "{bars:?}");
+        all.groups[1].name = "flow bulk".into();
+        let (bars, said) = drawn(&all);
+        assert!(bars[1] / bars[7] < 1.2 && said, "{bars:?}");
     }
 
     #[test]

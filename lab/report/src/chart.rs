@@ -4,6 +4,7 @@
 mod bins;
 mod counts;
 mod heat;
+mod series;
 pub(crate) mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,8 +33,8 @@ pub struct Chart {
     pub y: String,
     /// The column whose values are the cells of a heat map.
     pub value: String,
-    /// The column whose texts name the curves or rows; `None` for a single one.
-    pub by: Option<String>,
+    /// The columns whose texts name the curves or rows; empty for a single one.
+    pub by: Vec<String>,
     /// Only rows that have this text in this column are drawn.
     pub only: Vec<(String, String)>,
     /// The values are divided by those of the rows that have these texts instead of those of `only`, as in the ratio of two
@@ -204,7 +205,7 @@ impl Chart {
         // An axis of a sweep may be named by the end of its path.
         let is_it = |text: &str| text == name || text == end(name);
         let chosen = self.only.iter().any(|(column, _)| is_it(column));
-        chosen || axes.iter().any(|axis| is_it(axis)) || self.by.as_deref().is_some_and(is_it)
+        chosen || axes.iter().any(|axis| is_it(axis)) || self.by.iter().any(|name| is_it(name))
     }
 
     /// Says over which other columns of texts a mean is taken, such as the axes of a sweep; empty if over seeds alone.
@@ -256,21 +257,6 @@ impl Chart {
     /// The measure of all rows, if one was chosen.
     fn measure(&self) -> Option<&str> {
         self.only.iter().find(|(column, _)| column == "measure").map(|(_, measure)| measure.as_str())
-    }
-
-    /// The rows by the text that names their curve, in the order of their first appearance.
-    fn series(&self, table: &Table, rows: &Rows) -> Result<Vec<(String, Rows)>, String> {
-        let Some(by) = &self.by else { return Ok(vec![(String::new(), rows.clone())]) };
-        let column = table.known(by)?;
-        let mut series: Vec<(String, Rows)> = Vec::new();
-        for (row, value) in rows {
-            let name = column.text(*row).unwrap_or_default();
-            match series.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, rows)) => rows.push((*row, *value)),
-                None => series.push((name, vec![(*row, *value)])),
-            }
-        }
-        Ok(series)
     }
 
     /// Draws the chart of a table.
@@ -521,7 +507,7 @@ mod tests {
     fn lines_are_means_and_distributions_reach_one() {
         let mut lines = chart(ChartKind::Lines);
         lines.y = "value".into();
-        lines.by = Some("subject".into());
+        lines.by = vec!["subject".into()];
         lines.only = vec![("rtt".into(), "5ms".into())];
         let plot = lines.plot(&table()).expect("a plot");
         assert_eq!(plot.curves.len(), 2);
@@ -556,7 +542,7 @@ mod tests {
         let plot = ecdf.plot(&table()).expect("a plot");
         assert_eq!((plot.curves[0].points[15].1, plot.y.scale), (0.0, Scale::Log));
         for (kind, by) in [(ChartKind::Ccdf, "rate"), (ChartKind::Violin, "rate"), (ChartKind::Strip, "rtt")] {
-            let chart = Chart { kind, x: "value".into(), by: Some(by.into()), ..Chart::default() };
+            let chart = Chart { kind, x: "value".into(), by: vec![by.into()], ..Chart::default() };
             let drawing = chart.drawing(&table(), &Look::column()).expect("a figure");
             assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()), "{kind:?}");
         }

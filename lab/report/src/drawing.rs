@@ -72,12 +72,18 @@ pub(crate) enum Ink {
     Ground,
     /// The colour of curves with this index.
     Curve(usize),
+    /// The colour of the bar of a curve with this index. Only its grey is another one.
+    Bar(usize),
     /// A shade between the ground, 0, and a dark blue, 255, for the cells of a heat map.
     Shade(u8),
 }
 
-/// The grey of each colour of curves. Neighbours are far apart, and all have a contrast of at least 3:1 against white.
-const GREYS: [u8; 8] = [0x00, 0x80, 0x48, 0x90, 0x24, 0x6c, 0x38, 0x5a];
+/// The grey of each colour of curves: of which the first five, those of the most usual
+/// disciplines, are far apart. All have a contrast of at least 3:1 against white.
+pub(crate) const GREYS: [u8; 8] = [0x00, 0x94, 0x49, 0x6d, 0x26, 0x80, 0x5a, 0x38];
+/// The grey of each bar: eight steps of equal lightness (L* 0, 13, ..., 91), with neighbours far apart. Bars have an outline, so that
+/// they may be lighter than lines.
+pub(crate) const BAR_GREYS: [u8; 8] = [0x00, 0x7c, 0x3e, 0xc1, 0x22, 0x9e, 0x5c, 0xe5];
 /// The ends of the shades of a heat map; their lightness decreases evenly, so that it can be printed in grey.
 const SHADES: [[f64; 3]; 2] = [[247.0, 251.0, 255.0], [8.0, 48.0, 107.0]];
 
@@ -90,7 +96,8 @@ impl Ink {
             Self::Grid => "#dddddd",
             Self::Ground => palette::LIGHT_GROUND,
             Self::Curve(index) if grey => return [GREYS[index % GREYS.len()]; 3],
-            Self::Curve(index) => palette::LIGHT[index % palette::LIGHT.len()],
+            Self::Bar(index) if grey => return [BAR_GREYS[index % BAR_GREYS.len()]; 3],
+            Self::Curve(index) | Self::Bar(index) => palette::LIGHT[index % palette::LIGHT.len()],
             Self::Shade(depth) => {
                 let part = f64::from(depth) / 255.0;
                 if grey {
@@ -118,7 +125,7 @@ impl Ink {
             Self::Muted => "var(--tg-muted)".into(),
             Self::Grid => "var(--tg-grid)".into(),
             Self::Ground => "var(--tg-surface)".into(),
-            Self::Curve(index) => format!("var(--tg-c{})", index % palette::LIGHT.len() + 1),
+            Self::Curve(index) | Self::Bar(index) => format!("var(--tg-c{})", index % palette::LIGHT.len() + 1),
             Self::Shade(_) => self.hex(false),
         }
     }

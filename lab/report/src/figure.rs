@@ -1,11 +1,11 @@
 //! Finds the figures of a report: its comparison, and plots by their titles.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::comparison::Comparison;
 use crate::drawing::Drawing;
 use crate::look::{Form, Look};
-use crate::model::{Fold, Panels, Part, Plot, Report, Section};
+use crate::model::{Curve, Fold, Panels, Part, Plot, Report, Section};
 use crate::palette::{Pen, Pens};
 use crate::plotting::stacked;
 
@@ -115,6 +115,19 @@ impl Report {
                 .filter_map(|(name, plot)| Some((name.clone(), left(plot)?)))
                 .collect(),
         };
+        if look.overlay && !meant.is_empty() {
+            let panels = open().flat_map(|section| &section.parts).filter_map(|part| match part {
+                Part::Plot(plot) => Some(vec![(String::new(), plot)]),
+                Part::Panels(panels) => Some(panels.panels.iter().map(|(name, plot)| (name.clone(), plot)).collect()),
+                _ => None,
+            });
+            let named = panels.flatten().filter(|(_, plot)| is_meant(plot));
+            let all = named.filter_map(|(name, plot)| Some((name, left(plot)?))).collect();
+            let mut drawn = [(look.plot(overlaid(all)?)?, Vec::new())];
+            drawn[0].1 = drawn[0].0.pens(&pens);
+            name_by_variants(&mut drawn);
+            return stacked(&drawn, look).ok_or_else(|| "there is nothing to draw".into());
+        }
         let mut groups = open().flat_map(Section::panels).map(of_group);
         // Small multiples may only be drawn as such if this omits no other plot that matches.
         let whole = |group: &Panels| {
@@ -141,8 +154,12 @@ impl Report {
         name_by_variants(&mut drawn);
         stacked(&drawn, look).ok_or_else(|| {
             let titles: Vec<String> = titles().map(|title| format!("\n  {title}")).collect();
+            let hint = match title.contains("goodput") {
+                true => "\nGoodput over time is measured of flows with watch = true",
+                false => "",
+            };
             let wanted = if curve.is_empty() { title } else { format!("{title}/{curve}") };
-            format!("no plot is meant by `{wanted}`; the plots are{}", titles.concat())
+            format!("no plot is meant by `{wanted}`; the plots are{}{hint}", titles.concat())
         })
     }
 
@@ -180,6 +197,52 @@ impl Report {
     }
 }
 
+/// Lays plots with the same axes over each other. A curve gets the name of its panel, which is that of a variant, before its own and, where
+/// two have one name, what the titles of their plots differ in behind it.
+///
+/// # Errors
+/// If their axes differ, with the titles.
+fn overlaid(plots: Vec<(String, Plot)>) -> Result<Plot, String> {
+    let Some((_, first)) = plots.first() else { return Err("there is nothing to draw".into()) };
+    let quantities = |plot: &Plot| (plot.x.label(), plot.y.label());
+    if let Some((_, other)) = plots.iter().find(|(_, plot)| quantities(plot) != quantities(first)) {
+        return Err(format!("`{}` and `{}` have different axes: name one of them", first.title, other.title));
+    }
+    let named = |panel: &str, curve: &Curve| match panel {
+        panel if panel.is_empty() || curve.name == panel => curve.name.clone(),
+        // The only curve of a link with packets of one colour.
+        panel if curve.name == "all" => panel.to_owned(),
+        panel => format!("{panel}: {}", curve.name),
+    };
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    for (panel, curve) in plots.iter().flat_map(|(panel, plot)| plot.curves.iter().map(move |curve| (panel, curve))) {
+        *count.entry(named(panel, curve)).or_default() += 1;
+    }
+    let titles = || plots.iter().map(|(_, plot)| plot.title.as_str());
+    let shared = titles().fold(first.title.as_str(), |shared, title| {
+        let same = shared.char_indices().zip(title.chars()).take_while(|((_, a), b)| a == b);
+        &shared[..same.last().map_or(0, |((at, a), _)| at + a.len_utf8())]
+    });
+    // A title is broken between its parts alone.
+    let whole = titles().all(|title| title == shared || title[shared.len()..].starts_with(", "));
+    let shared = if whole { shared } else { shared.rsplit_once(", ").map_or("", |(begin, _)| begin) };
+    let mut all = Plot {
+        title: if shared.is_empty() { first.title.clone() } else { shared.to_owned() },
+        curves: Vec::new(),
+        ..first.clone()
+    };
+    for (panel, plot) in &plots {
+        for curve in &plot.curves {
+            let (mut name, rest) = (named(panel, curve), plot.title[shared.len()..].trim_start_matches(", "));
+            if count.get(&name).is_some_and(|count| *count > 1) && !rest.is_empty() {
+                name = format!("{name}, {rest}");
+            }
+            all.curves.push(Curve { name, ..curve.clone() });
+        }
+    }
+    Ok(all)
+}
+
 /// Names curves by what they differ in: by their variants alone where all are of one subject, which goes into the titles, and
 /// otherwise without the word that all subjects begin with, such as `flow`.
 fn name_by_variants(plots: &mut [(Plot, Vec<Pen>)]) {
@@ -211,7 +274,62 @@ fn name_by_variants(plots: &mut [(Plot, Vec<Pen>)]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Axis, Curve, Style};
+    use crate::model::{Axis, Style};
+
+    /// Two flows under two queues in one axis: four curves, each with a dash and a mark of its own.
+    #[test]
+    fn panels_are_laid_over_each_other() {
+        let plot = |title: &str, names: &[&str]| Plot {
+            title: title.into(),
+            x: Axis::new("time", "s"),
+            y: Axis::new("rate", "bit/s"),
+            style: Style::Lines,
+            note: Some("Lines: medians of 3 runs; bands: least and greatest run.".into()),
+            curves: names.iter().map(|name| Curve::new(*name, [(1.0, 5.0), (2.0, 1.0)])).collect(),
+        };
+        let panel = |variant: &str| {
+            (variant.to_owned(), plot(&format!("Goodput of the flows, {variant}"), &["flow call", "flow bulk"]))
+        };
+        let panels = Panels { title: "Goodput of the flows".into(), panels: vec![panel("fifo"), panel("codel")] };
+        let section = Section::new("Over time")
+            .with(panels)
+            .with(plot("Throughput, link a->b", &["fifo", "codel"]))
+            .with(plot("Throughput, link b->a", &["fifo", "codel"]));
+        let report = Report { sections: vec![section], ..Report::default() };
+        let drawn = |title: &str, look: &str| {
+            let look = Look::parse(look).expect("a look");
+            report.drawing(title, "", &look).map(|drawing| drawing.svg())
+        };
+        let svg = drawn("goodput", "column,overlay").expect("a figure");
+        for name in ["fifo: call", "fifo: bulk", "codel: call", "codel: bulk", "Lines: medians of 3 runs"] {
+            assert!(svg.contains(&format!(">{name}")), "{name}: {svg}");
+        }
+        // Of one flow the variants are the names; a row chooses it.
+        let one = drawn("goodput", "column,overlay,row=call").expect("a figure");
+        assert!(one.contains(">fifo<") && one.contains(">codel<") && !one.contains("bulk"), "{one}");
+        // Plots of two links with the same names of curves are told apart by their links.
+        let links = drawn("throughput", "page,overlay").expect("a figure");
+        assert!(links.contains("fifo, link a-&gt;b<") && links.contains(">codel, link b-&gt;a<"), "{links}");
+        assert!(links.contains(">Throughput<"), "{links}");
+        // The whole of a link is named by its variant alone.
+        let whole = |variant: &str| (variant.to_owned(), plot(&format!("Queue, link a->b, {variant}"), &["all"]));
+        let panels = ["fifo", "codel"].map(whole).into();
+        let queue = Panels { title: "Queue, link a->b".into(), panels };
+        let queues = Report { sections: vec![Section::new("Over time").with(queue)], ..Report::default() };
+        let look = Look { overlay: true, ..Look::page() };
+        let svg = queues.drawing("queue", "", &look).map(|drawing| drawing.svg()).expect("a figure");
+        assert!(svg.contains(">fifo<") && svg.contains(">Queue, link a-&gt;b<"), "{svg}");
+        // Pens and marks differ.
+        let pens = Pens::named(["fifo", "codel"].into_iter()).of_curves(&[
+            "fifo: call",
+            "fifo: bulk",
+            "codel: call",
+            "codel: bulk",
+        ]);
+        assert_eq!(pens.iter().map(|pen| pen.dash).collect::<BTreeSet<_>>().len(), 4);
+        // Without it they are beside each other.
+        assert!(!drawn("goodput", "column").expect("a figure").contains(">fifo: call<"));
+    }
 
     #[test]
     fn curves_of_one_flow_are_named_by_their_variants() {

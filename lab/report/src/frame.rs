@@ -74,6 +74,13 @@ impl Frame {
             let at = self.y(y, *value);
             drawing.line((self.left, at), (self.right, at), u.max(0.5), Ink::Grid);
         }
+        // Ticks without labels are short, at the axis alone.
+        for at in x.minor.iter().map(|value| self.x(x, *value)) {
+            drawing.line((at, self.bottom), (at, self.bottom - 4.0 * u), u.max(0.5), Ink::Muted);
+        }
+        for at in y.minor.iter().map(|value| self.y(y, *value)) {
+            drawing.line((self.left, at), (self.left + 4.0 * u, at), u.max(0.5), Ink::Muted);
+        }
     }
 
     /// Draws the curves of `plot`, with their bands behind them.

@@ -226,6 +226,16 @@ impl Comparison {
         measures.flat_map(of_measure).collect()
     }
 
+    /// The correction of the differences that are stated, to be put behind the level; empty if there is a single one, and `None` if
+    /// nothing was tested.
+    pub(crate) fn correction(&self) -> Option<String> {
+        match self.family().len() {
+            0 => None,
+            1 => Some(String::new()),
+            n => Some(format!(", corrected for all {n} differences of the figure (Holm)")),
+        }
+    }
+
     /// States how the answers were decided; `None` if nothing was tested.
     pub fn method(&self) -> Option<String> {
         let family = self.family();

@@ -114,6 +114,20 @@ impl Pens {
     }
 }
 
+impl Pens {
+    /// The colours of bars beside each other, which have no dash. Up to eight names all have different ones: that of the name, or
+    /// else the first that is free.
+    pub fn of_bars(&self, names: &[&str]) -> Vec<usize> {
+        let mut colours: Vec<usize> = Vec::with_capacity(names.len());
+        for name in names {
+            let wanted = self.pen(name).colour;
+            let mut free = (0..LIGHT.len()).map(|n| (wanted + n) % LIGHT.len()).filter(|n| !colours.contains(n));
+            colours.push(free.next().unwrap_or(wanted));
+        }
+        colours
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +194,26 @@ mod tests {
             let apart = (hue(light) - hue(dark) + 540.0) % 360.0 - 180.0;
             assert!(apart.abs() <= 15.0, "{light} and {dark}: {apart} degrees");
         }
+    }
+
+    /// Lightness is what a grey print leaves of a colour.
+    #[test]
+    fn eight_bars_are_told_apart_in_a_grey_print() {
+        let greys = crate::drawing::BAR_GREYS.map(|grey| lab(linear(&format!("#{grey:02x}{grey:02x}{grey:02x}")))[0]);
+        for (n, a) in greys.iter().enumerate() {
+            assert!(greys[..n].iter().all(|b| (a - b).abs() >= 12.0), "{greys:?}");
+        }
+        // Lines are on white alone, so that they have less room; their dashes and marks differ too.
+        let lines = crate::drawing::GREYS.map(|grey| format!("#{grey:02x}{grey:02x}{grey:02x}"));
+        for (n, a) in lines.iter().enumerate() {
+            assert!(contrast(a, LIGHT_GROUND) >= 3.0, "{a}");
+            let apart = |b: &String| (lab(linear(a))[0] - lab(linear(b))[0]).abs();
+            assert!(lines[..n].iter().all(|b| apart(b) >= if n < 5 { 12.0 } else { 6.0 }), "{a} in {lines:?}");
+        }
+        // Disciplines that share a colour in other figures have their own beside each other.
+        let eight = ["fifo", "cbq", "fq-codel", "drr", "red", "sfq", "pie", "htb"];
+        let colours: BTreeSet<usize> = Pens::named(eight.into_iter()).of_bars(&eight).into_iter().collect();
+        assert_eq!(colours.len(), 8);
     }
 
     #[test]

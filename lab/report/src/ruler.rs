@@ -10,6 +10,8 @@ pub(crate) struct Ruler {
     high: f64,
     /// The values of the ticks and their labels.
     pub(crate) ticks: Vec<(f64, String)>,
+    /// The values of ticks without labels: on a logarithmic axis 2 to 9 times each power of ten.
+    pub(crate) minor: Vec<f64>,
     /// The title of the axis with the unit of the labels.
     pub(crate) title: String,
 }
@@ -28,6 +30,21 @@ fn round(low: f64, high: f64) -> (Vec<f64>, f64) {
     ((first..=last).map(|n| n as f64 * step).collect(), step)
 }
 
+/// The number of decades of a logarithmic axis above which ticks between the powers of ten would be a grey bar.
+const DECADES: f64 = 8.0;
+
+/// The ticks without labels of a logarithmic axis: the multiples of powers of ten that are none of `ticks`.
+fn between(begin: f64, end: f64, ticks: &[f64]) -> Vec<f64> {
+    let (first, last) = (begin.log10().floor(), end.log10().ceil());
+    if !(first.is_finite() && last.is_finite()) || last - first > DECADES {
+        return Vec::new();
+    }
+    let all =
+        (first as i32..=last as i32).flat_map(|power| (1..=9).map(move |mark| f64::from(mark) * 10_f64.powi(power)));
+    let near = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+    all.filter(|value| (begin..=end).contains(value) && !ticks.iter().any(|tick| near(*tick, *value))).collect()
+}
+
 impl Ruler {
     pub(crate) fn new(axis: &Axis, values: impl Iterator<Item = f64> + Clone, from_zero: bool) -> Self {
         let scale = axis.scale;
@@ -37,11 +54,11 @@ impl Ruler {
         (low, high) = (from.unwrap_or(low), to.unwrap_or(high));
         let shown = axis.shown(low.abs().max(high.abs()));
         let title = axis.titled(shown.1);
-        let tick = |value: f64| (value, axis.tick(value / shown.0));
+        let tick = |value: f64| (value, axis.tick(value / shown.0, shown.1));
         match scale {
             Scale::Log => {
                 // Ticks are at the powers of ten or, where these are few, at 1, 2 and 5 times them. The range ends at ticks.
-                let few = high / low < 100.0;
+                let few = high / low <= 100.0;
                 let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
                 let marks: &[f64] = if few { &[1.0, 2.0, 5.0] } else { &[1.0] };
                 let mut ticks: Vec<f64> = (first..=last.max(first + 1))
@@ -57,8 +74,9 @@ impl Ruler {
                 if ticks.len() < 2 {
                     ticks = round(begin, end).0;
                 }
+                let minor = between(begin, end, &ticks);
                 let (low, high) = (begin.log10(), end.log10());
-                Self { scale, low, high, ticks: ticks.into_iter().map(tick).collect(), title }
+                Self { scale, low, high, ticks: ticks.into_iter().map(tick).collect(), minor, title }
             }
             Scale::Tail => {
                 // A share of 1 would be at infinity, so the end of a distribution is at the end of the axis.
@@ -67,7 +85,7 @@ impl Ruler {
                 let nines = (1..=high as i32).map(|nines| 1.0 - 10_f64.powi(-nines));
                 let label = |share: f64| format!("{} %", plain(share * 100.0));
                 let ticks = [0.0, 0.5].into_iter().chain(nines).map(|share| (share, label(share))).collect();
-                Self { scale, low: 0.0, high, ticks, title }
+                Self { scale, low: 0.0, high, ticks, minor: Vec::new(), title }
             }
             Scale::Linear => {
                 if from_zero && from.is_none() {
@@ -81,7 +99,7 @@ impl Ruler {
                     high = (high / step - 1e-9).ceil() * step;
                 }
                 let ticks = round(low, high).0.into_iter().map(tick).collect();
-                Self { scale, low, high, ticks, title }
+                Self { scale, low, high, ticks, minor: Vec::new(), title }
             }
         }
     }
@@ -90,15 +108,17 @@ impl Ruler {
         let placed: Vec<_> =
             plots.clone().flat_map(|plot| &plot.curves).flat_map(|curve| curve.placed(&first.x, &first.y)).collect();
         let bands = plots.flat_map(|plot| &plot.curves).flat_map(|curve| &curve.band);
+        // A band may go on where its curve has ended.
+        let along = bands.clone().filter(|(at, _, high)| first.x.has(*at) && first.y.has(*high)).map(|band| band.0);
+        let along: Vec<f64> = placed.iter().map(|point| point.0).chain(along).collect();
         let ends: Vec<f64> =
             bands.flat_map(|(_, low, high)| [*low, *high]).filter(|value| first.y.has(*value)).collect();
-        let x =
-            Self::new(&first.x, placed.iter().map(|point| point.0), matches!(first.style, Style::Cdf | Style::Ccdf));
+        let x = Self::new(&first.x, along.iter().copied(), matches!(first.style, Style::Cdf | Style::Ccdf));
         (x, Self::new(&first.y, placed.iter().map(|point| point.1).chain(ends.iter().copied()), true))
     }
     /// Creates an axis without ticks.
     pub(crate) fn none() -> Self {
-        Self { scale: Scale::Linear, low: 0.0, high: 1.0, ticks: Vec::new(), title: String::new() }
+        Self { scale: Scale::Linear, low: 0.0, high: 1.0, ticks: Vec::new(), minor: Vec::new(), title: String::new() }
     }
     /// Labels the ticks of a linear axis in one unit of results, with the digits that tell neighbours apart.
     pub(crate) fn label(&mut self, unit: &str) {
@@ -125,14 +145,19 @@ impl Ruler {
 
 impl Axis {
     /// The unit of the labels, and how much of the axis's own it is, if the greatest value is `most`: times below a second are in
-    /// milliseconds or less.
+    /// milliseconds or less, and rates and sizes have the prefix of the greatest.
     fn shown(&self, most: f64) -> (f64, &str) {
-        if self.unit == "s" { tidegate_display::unit_of(most, "s") } else { (1.0, &self.unit) }
+        match self.unit.as_str() {
+            "s" => tidegate_display::unit_of(most, "s"),
+            // A logarithmic axis has a prefix in each label, as its values are of several.
+            "bit/s" | "B" if self.scale == Scale::Linear => tidegate_display::unit_of(most, &self.unit),
+            unit => (1.0, unit),
+        }
     }
-    /// The label of a tick. Rates and sizes have a decimal prefix.
-    fn tick(&self, value: f64) -> String {
+    /// The label of a tick in the unit `shown`. On a logarithmic axis rates and sizes have a decimal prefix.
+    fn tick(&self, value: f64, shown: &str) -> String {
         let prefixed = [(1e9, "G"), (1e6, "M"), (1e3, "k")].into_iter().find(|(scale, _)| value.abs() >= *scale);
-        match prefixed.filter(|_| self.unit == "bit/s" || self.unit == "B") {
+        match prefixed.filter(|_| shown == "bit/s" || shown == "B") {
             Some((scale, prefix)) => format!("{} {prefix}", plain(value / scale)),
             None => plain(value),
         }
@@ -150,6 +175,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn logarithmic_axes_have_ticks_at_1_2_and_5_or_between_the_powers_of_ten() {
+        let said = |values: &[f64], range: [Option<f64>; 2]| {
+            let ruler = Ruler::new(&Axis { range, ..Axis::log("loss", "") }, values.iter().copied(), true);
+            let labels: Vec<String> = ruler.ticks.into_iter().map(|(_, label)| label).collect();
+            (labels.join(" "), ruler.minor)
+        };
+        let (labels, minor) = said(&[1.0, 100.0], [None; 2]);
+        assert_eq!(labels, "1 2 5 10 20 50 100");
+        assert_eq!(minor.len(), 12, "3, 4, 6, 7, 8, 9 and their tenfold: {minor:?}");
+        let (labels, minor) = said(&[1.0, 500.0], [None; 2]);
+        assert_eq!((labels.as_str(), minor.len()), ("1 10 100 1000", 24));
+        // Twelve decades have no room for more than their ends.
+        assert!(said(&[1e-6, 1e6], [None; 2]).1.is_empty());
+        // A range that was chosen has the multiples that are in it.
+        let (_, minor) = said(&[1.0, 500.0], [Some(15.0), Some(120.0)]);
+        assert!(minor.iter().all(|value| (15.0..=120.0).contains(value)) && minor.contains(&30.0), "{minor:?}");
+    }
+
+    #[test]
     fn times_below_a_second_are_in_milliseconds_or_less() {
         let said = |axis: &Axis, values: &[f64]| {
             let ruler = Ruler::new(axis, values.iter().copied(), true);
@@ -165,7 +209,10 @@ mod tests {
         // A title that has its unit already has it once.
         assert_eq!(said(&Axis::new("time, s", "s"), &[4.0]).0, "time, s");
         assert_eq!(said(&Axis::new("time (s)", "s"), &[4.0]).0, "time (s)");
-        // The ticks of other units are as they were.
-        assert_eq!(said(&Axis::new("rate", "bit/s"), &[4e6]), ("rate, bit/s".into(), "0 1 M 2 M 3 M 4 M".into()));
+        // Rates and sizes have the prefix of the greatest in the title, or on a logarithmic axis each its own.
+        assert_eq!(said(&Axis::new("rate", "bit/s"), &[4e6]), ("rate, Mbit/s".into(), "0 1 2 3 4".into()));
+        assert_eq!(said(&Axis::new("queue", "B"), &[36e3]).0, "queue, kB");
+        let log = Axis::log("rate", "bit/s");
+        assert_eq!(said(&log, &[1e3, 1e6]), ("rate, bit/s (logarithmic)".into(), "1 k 10 k 100 k 1 M".into()));
     }
 }

@@ -29,9 +29,9 @@ pub struct Args {
     /// The column of the cells of a heat map
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     cells: String,
-    /// The column whose texts name the curves, or the rows
+    /// The column whose texts name the curves, or the rows; may be repeated, for a curve for each combination
     #[arg(long, value_name = "COLUMN")]
-    by: Option<String>,
+    by: Vec<String>,
     /// Draw only rows that have this text in this column (`part=` those that have none); may be repeated
     #[arg(long, value_name = "COLUMN=TEXT", value_parser = pair)]
     only: Vec<(String, String)>,

@@ -29,8 +29,8 @@ pub struct Files {
     /// then any of width=, height=, type= (points, or with in, cm, mm), title= (empty for none), subject=, row=, measure=
     /// (what is drawn, printed and compared, in this order; may be repeated: p is corrected for these alone), or instead of
     /// subject= and measure= single quantities as compare=MEASURE of SUBJECT, form= (bars, box, violin, strip; ecdf, ccdf),
-    /// from=, to= (the horizontal axis of a plot, as in 20ms), log (the axis of values) and grey, with commas between. May be
-    /// repeated
+    /// from=, to= (the horizontal axis of a plot, as in 20ms), log (the axis of values), overlay (the plots that a title means in
+    /// one, such as those of two variants) and grey, with commas between. May be repeated
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
     look: Vec<String>,
 }
@@ -97,12 +97,6 @@ impl Files {
     /// Invalid usage, if looks that are right alone do not go together.
     pub fn look(&self) -> Result<Look, Failure> {
         Look::parse_all(&self.look).map_err(Failure::Usage)
-    }
-    /// Whether the look chooses subjects, rows, measures or quantities. The answer is about these alone then.
-    pub fn chooses_parts(&self) -> bool {
-        self.look().is_ok_and(|look| {
-            [look.subjects, look.rows, look.measures, look.quantities].iter().any(|chosen| !chosen.is_empty())
-        })
     }
     /// Whether any file was requested.
     pub fn wanted(&self) -> bool {
