@@ -9,7 +9,8 @@ use tidegate_config::shaper::{Config, Embedded};
 use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
 
 tidegate_config::record! {
-    /// A whole shaper file. The engine runs it on the link as it does on an interface.
+    /// A whole shaper file. The engine runs it on the link as it does on an interface. Its rate should be at most that of the link, and
+    /// below those of the links before it, or the bottleneck is elsewhere; the utilisation of the link is that of the line.
     pub struct ShaperSection as "shaper of a link" {
         /// The name of the file, beside the scenario; or its tables.
         pub shaper: Spanned<Embedded>,

@@ -103,6 +103,45 @@ fn a_change_that_breaks_a_promise_of_rates_has_a_warning() {
     assert_eq!(warnings("top-level", "altq"), "");
 }
 
+/// A queue that packets reach no faster than they leave it, and classes that get less than the link has.
+#[test]
+fn a_bottleneck_that_is_elsewhere_has_a_warning() {
+    let warnings = |access: &str, link: &str| {
+        let text = format!(
+            "version = 1\nduration = \"10s\"\nhosts = [\"a{{1..2}}\", \"b\"]\nrouters = [\"r\"]\n\
+             [[link]]\nfrom = \"{access}\"\nto = \"r\"\nrate = \"6mbit\"\n\
+             [[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"10mbit\"\n{link}\n\
+             [[flow]]\nname = \"f\"\nfrom = \"a1\"\nto = \"b\"\n{BULK}\n\
+             [[flow]]\nname = \"g\"\nfrom = \"a2\"\nto = \"b\"\n{BULK}\n"
+        );
+        let text = if access == "a1" { text.replace("\"a2\"", "\"a1\"").replace("a{1..2}", "a1") } else { text };
+        let (source, mut found) = (Source::new("t", text), Diagnostics::new());
+        assert!(Scenario::load(&source, None, &mut found).is_some(), "{}", found.render(&source));
+        found.render(&source)
+    };
+    let codel = "queue = { kind = \"codel\" }";
+    let said = warnings("a1", codel);
+    let expected =
+        "the queue of the link r->b stays empty: packets arrive with at most 6mbit, by a1->r, and leave with 10mbit";
+    assert!(said.contains(expected) && said.contains("the bottleneck is before it"), "{said}");
+    // Two links of 6 Mbit/s are more than 10 together, and a shaper is slower than one of them.
+    assert_eq!(warnings("a{1..2}", codel), "");
+    let shaper = |class: &str| {
+        format!("queue = {{ shaper = {{ class = [{{ name = \"all\", rate = \"5mbit\", default = true{class} }}] }} }}")
+    };
+    assert_eq!(warnings("a1", &shaper("")), "");
+    // Of 10 Mbit/s that the shaper has, the flows can have 5.
+    let two = |class: &str| {
+        shaper(class).replace(
+            "}] }",
+            "}, { name = \"rest\", rate = \"5mbit\" }], rule = [{ class = \"rest\", dscp = [\"ef\"] }] }",
+        )
+    };
+    let said = warnings("a{1..2}", &two(", borrow = false"));
+    assert!(said.contains("in classes that get at most 5mbit, and its queue gives away 10mbit"), "{said}");
+    assert!(!warnings("a{1..2}", &two("")).contains("at most 5mbit"), "they borrow the rest");
+}
+
 #[test]
 fn what_hardly_means_what_it_says_has_a_warning() {
     let constant = |rate: &str| format!("workload = {{ kind = \"constant\", rate = \"{rate}\" }}");

@@ -4,6 +4,8 @@
 //! *Cost*: linear in the lengths of all paths. Each queue that flows cross is offered one packet of each of their
 //! classes.
 
+mod bottleneck;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_config::shaper::Root;
@@ -35,11 +37,13 @@ pub(super) fn advise(
             let wires: Vec<usize> = variant.queues.iter().map(|(wire, _)| *wire).collect();
             advice.queues(Some(variant), &wires);
             advice.classes(Some(variant), &wires);
+            advice.bottlenecks(Some(variant), &wires);
         }
         None => {
             let all: Vec<usize> = (0..scenario.wires.len()).collect();
             advice.queues(None, &all);
             advice.classes(None, &all);
+            advice.bottlenecks(None, &all);
             advice.loads();
             advice.times();
             advice.needs();
