@@ -23,9 +23,13 @@ pub struct Options<'a> {
     pub subjects: Option<Vec<String>>,
     pub rows: Option<Vec<String>>,
     pub measures: Option<Vec<String>>,
+    pub compare: Option<Vec<String>>,
     pub form: Option<&'a str>,
+    pub from: Option<&'a str>,
+    pub to: Option<&'a str>,
     pub grey: bool,
     pub log: bool,
+    pub overlay: bool,
 }
 
 impl Default for Options<'_> {
@@ -39,9 +43,13 @@ impl Default for Options<'_> {
             subjects: None,
             rows: None,
             measures: None,
+            compare: None,
             form: None,
+            from: None,
+            to: None,
             grey: false,
             log: false,
+            overlay: false,
         }
     }
 }
@@ -57,10 +65,15 @@ impl Options<'_> {
         let subjects = self.subjects.into_iter().flatten().map(|subject| ("subject", subject));
         let rows = self.rows.into_iter().flatten().map(|row| ("row", row));
         let measures = self.measures.into_iter().flatten().map(|measure| ("measure", measure));
-        for (key, value) in numbers.chain(heading).chain(form).chain(subjects).chain(rows).chain(measures) {
+        let compare = self.compare.into_iter().flatten().map(|quantity| ("compare", quantity));
+        let range = [("from", self.from), ("to", self.to)];
+        let range = range.into_iter().filter_map(|(key, end)| Some((key, end?.to_owned())));
+        let parts = subjects.chain(rows).chain(measures).chain(compare);
+        for (key, value) in numbers.chain(heading).chain(form).chain(range).chain(parts) {
             look.set(key, &value).map_err(PyValueError::new_err)?;
         }
         look.grey = self.grey;
+        look.overlay = self.overlay;
         look.log = self.log;
         Ok(look)
     }
@@ -112,7 +125,7 @@ pub fn draw_table(
     x: String,
     y: String,
     value: String,
-    by: Option<String>,
+    by: Vec<String>,
     only: Vec<(String, String)>,
     over: Vec<(String, String)>,
     log: bool,

@@ -113,7 +113,7 @@ impl Replay {
         self.page().plots().map(|plot| plot.title.clone()).collect()
     }
     /// The plot with this title, or those whose title contains it; see `Results.figure`.
-    #[pyo3(signature = (title, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, rows=None, form=None, grey=false, log=false))]
+    #[pyo3(signature = (title, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, rows=None, form=None, from_=None, to=None, grey=false, log=false, overlay=false))]
     #[expect(clippy::too_many_arguments, reason = "they are the keyword arguments of a function in Python")]
     fn figure(
         &self,
@@ -126,11 +126,14 @@ impl Replay {
         heading: Option<&str>,
         rows: Option<Vec<String>>,
         form: Option<&str>,
+        from_: Option<&str>,
+        to: Option<&str>,
         grey: bool,
         log: bool,
+        overlay: bool,
     ) -> PyResult<Figure> {
-        let look =
-            Options { look, width, height, type_size, heading, rows, form, grey, log, ..Options::default() }.look()?;
+        let sizes = Options { look, width, height, type_size, heading, form, ..Options::default() };
+        let look = Options { rows, from: from_, to, grey, log, overlay, ..sizes }.look()?;
         Figure::new(self.page(), Some(title), curve, &look).map_err(PyValueError::new_err)
     }
     fn __repr__(&self) -> String {

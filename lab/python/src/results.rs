@@ -6,7 +6,7 @@ use tidegate_metrics::Digest;
 use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::difference_columns;
 use tidegate_report::simulation::{Quantity, Run, Simulation, differences};
-use tidegate_report::{Report, Source, escape};
+use tidegate_report::{Look, Report, Source, escape};
 use tidegate_sim::scenario::Outcome;
 
 use crate::failure;
@@ -41,10 +41,22 @@ impl Results {
     fn printed(&self, py: Python<'_>, options: Options<'_>, print: fn(&Comparison) -> String) -> PyResult<String> {
         let look = options.look()?;
         failure::guarded(py, || {
-            let chosen = look.comparison(&self.shown().comparison()).map_err(PyValueError::new_err)?;
+            let (chosen, _) = self.stated(&look)?;
             Ok(print(&chosen))
         })
     }
+
+    /// What is stated together, and whether a look has chosen it.
+    fn stated(&self, look: &Look) -> PyResult<(Comparison, bool)> {
+        look.stated(&self.shown().comparison(), &self.scenario.scenario.primary).map_err(PyValueError::new_err)
+    }
+
+    /// The differences of all quantities. Those that a look chooses, or the scenario names as primary, are corrected for these.
+    fn differences_by(&self, look: &Look) -> PyResult<Table> {
+        let (stated, _) = self.stated(look)?;
+        Table::new(difference_columns(&differences(&self.shown().quantities(), &stated)))
+    }
+
     fn shown(&self) -> Simulation<'_> {
         Simulation {
             scenario: self.scenario.source.name(),
@@ -127,10 +139,22 @@ impl Results {
     /// there are fewer than ten. Empty without variants, and with one run.
     #[getter]
     fn differences(&self, py: Python<'_>) -> PyResult<Table> {
-        failure::guarded(py, || {
-            let shown = self.shown();
-            Table::new(difference_columns(&differences(&shown.quantities(), &shown.comparison())))
-        })
+        failure::guarded(py, || self.differences_by(&Look::page()))
+    }
+
+    /// The differences like `differences`, with p_holm for a paper that states these alone: each of `measures` of each of `subjects`
+    /// between `rows`, or the single quantities `compare`, such as `["delay p99 of flow call"]`.
+    #[pyo3(signature = (*, subjects=None, rows=None, measures=None, compare=None))]
+    fn differences_of(
+        &self,
+        py: Python<'_>,
+        subjects: Option<Vec<String>>,
+        rows: Option<Vec<String>>,
+        measures: Option<Vec<String>>,
+        compare: Option<Vec<String>>,
+    ) -> PyResult<Table> {
+        let look = Options { subjects, rows, measures, compare, ..Options::default() }.look()?;
+        failure::guarded(py, || self.differences_by(&look))
     }
 
     /// The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
@@ -195,9 +219,11 @@ impl Results {
     /// title, for papers. The other options change it: `width`, `height` and `type_size` in points; `heading`, the text above
     /// (empty for none); `subjects`, `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
     /// comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic axis of values.
+    /// `compare` has single quantities instead of `subjects` and `measures`, such as `["delay p99 of flow call"]`; `from_` and `to` are the
+    /// ends of the horizontal axis of a plot, such as `"20ms"`; `overlay` draws the plots that the title means in one.
     ///
     /// Raises `ValueError`, with the titles that there are, or what is wrong with an option.
-    #[pyo3(signature = (title=None, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, subjects=None, rows=None, measures=None, form=None, grey=false, log=false))]
+    #[pyo3(signature = (title=None, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, subjects=None, rows=None, measures=None, compare=None, form=None, from_=None, to=None, grey=false, log=false, overlay=false))]
     #[expect(clippy::too_many_arguments, reason = "they are the keyword arguments of a function in Python")]
     fn figure(
         &self,
@@ -212,12 +238,17 @@ impl Results {
         subjects: Option<Vec<String>>,
         rows: Option<Vec<String>>,
         measures: Option<Vec<String>>,
+        compare: Option<Vec<String>>,
         form: Option<&str>,
+        from_: Option<&str>,
+        to: Option<&str>,
         grey: bool,
         log: bool,
+        overlay: bool,
     ) -> PyResult<Figure> {
-        let look =
-            Options { look, width, height, type_size, heading, subjects, rows, measures, form, grey, log }.look()?;
+        let sizes = Options { look, width, height, type_size, heading, form, ..Options::default() };
+        let parts = Options { subjects, rows, measures, compare, ..sizes };
+        let look = Options { from: from_, to, grey, log, overlay, ..parts }.look()?;
         failure::guarded(py, || match Figure::new(self.page(), title, curve, &look) {
             Ok(figure) => Ok(figure),
             Err(text) if self.parts || title.is_none() => Err(PyValueError::new_err(text)),
@@ -229,29 +260,32 @@ impl Results {
     }
 
     /// The comparison of the variants as a table for LaTeX, with the package booktabs, as `tidegate simulate --latex` prints
-    /// it. `subjects`, `rows` and `measures` choose what it has, in their order.
-    #[pyo3(signature = (*, subjects=None, rows=None, measures=None))]
+    /// it. `subjects`, `rows`, `measures` and `compare` choose what it has, in their order; without them it has what the scenario names as
+    /// primary.
+    #[pyo3(signature = (*, subjects=None, rows=None, measures=None, compare=None))]
     fn to_latex(
         &self,
         py: Python<'_>,
         subjects: Option<Vec<String>>,
         rows: Option<Vec<String>>,
         measures: Option<Vec<String>>,
+        compare: Option<Vec<String>>,
     ) -> PyResult<String> {
-        let options = Options { subjects, rows, measures, ..Options::default() };
+        let options = Options { subjects, rows, measures, compare, ..Options::default() };
         self.printed(py, options, Comparison::latex)
     }
 
     /// The comparison of the variants as a table of Markdown; see `to_latex`.
-    #[pyo3(signature = (*, subjects=None, rows=None, measures=None))]
+    #[pyo3(signature = (*, subjects=None, rows=None, measures=None, compare=None))]
     fn to_markdown(
         &self,
         py: Python<'_>,
         subjects: Option<Vec<String>>,
         rows: Option<Vec<String>>,
         measures: Option<Vec<String>>,
+        compare: Option<Vec<String>>,
     ) -> PyResult<String> {
-        let options = Options { subjects, rows, measures, ..Options::default() };
+        let options = Options { subjects, rows, measures, compare, ..Options::default() };
         self.printed(py, options, Comparison::markdown)
     }
 

@@ -56,6 +56,29 @@ def test_looks_have_their_size_rows_and_order(results):
             results.figure(**wrong)
 
 
+def test_plots_are_laid_over_each_other_in_a_range(results):
+    svg = results.figure("throughput", look="column", overlay=True, from_="1s", to="2s").svg
+    assert ">fifo<" in svg and ">codel<" in svg and ">3<" not in svg
+    with pytest.raises(ValueError, match="from= must be less than to="):
+        results.figure("throughput", from_="2s", to="1s")
+    lines = {"x": "x", "by": ["variant", "subject"], "only": {"measure": "queueing", "kind": "series"}}
+    assert ">codel: link a-&gt;b<" in tidegate.figure(results.table, "lines", **lines).svg
+
+
+def test_what_is_stated_is_chosen_or_named_before_the_runs(file, results):
+    quantity = "goodput of flow bulk"
+
+    def comparisons(table):
+        return {n for n in table.to_dict()["comparisons"] if n is not None}
+
+    assert comparisons(results.differences_of(compare=[quantity])) == {1}
+    assert comparisons(results.differences_of(measures=["goodput"])) == {1} < comparisons(results.differences) | {1}
+    primary = tidegate.simulate(tidegate.Scenario(file, primary=[quantity]))
+    assert comparisons(primary.differences) == {1}
+    assert primary.to_latex() == results.to_latex(compare=[quantity])
+    assert "goodput" in results.figure(compare=[quantity], look="column").svg
+
+
 def test_tables_for_papers(results):
     latex = results.to_latex(measures=["goodput"])
     assert latex.count("\\\\") == 4 and "\\toprule" in latex and "Mbit/s" in latex

@@ -118,6 +118,16 @@ class Results:
         missing for other quantities. p_holm_measure is corrected for the comparisons_measure pairs of the measure alone: use it if
         you state no other. Runs with the same seed are compared as pairs. more_runs is how many more would decide, a guess if
         there are fewer than ten. Empty without variants, and with one run."""
+    def differences_of(
+        self,
+        *,
+        subjects: list[str] | None = None,
+        rows: list[str] | None = None,
+        measures: list[str] | None = None,
+        compare: list[str] | None = None,
+    ) -> Table:
+        """The differences like `differences`, with p_holm for a paper that states these alone: each of `measures` of each of `subjects`
+        between `rows`, or the single quantities `compare`, such as `["delay p99 of flow call"]`."""
     def value(self, subject: str, measure: str, variant: str = "") -> float:
         """The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
 
@@ -139,11 +149,16 @@ class Results:
         height: float | None = None,
         type_size: float | None = None,
         heading: str | None = None,
+        subjects: list[str] | None = None,
         rows: list[str] | None = None,
         measures: list[str] | None = None,
+        compare: list[str] | None = None,
         form: Literal["bars", "box", "violin", "strip", "ecdf", "ccdf"] | None = None,
+        from_: str | None = None,
+        to: str | None = None,
         grey: bool = False,
         log: bool = False,
+        overlay: bool = False,
     ) -> Figure:
         """The plot with this title, or those whose title contains it, one below the other over the same ranges; a subject of the
         comparison, such as `flow call`; or without a title the comparison of the variants. With `curve` it has only the curves,
@@ -153,12 +168,29 @@ class Results:
         title, for papers. The other options change it: `width`, `height` and `type_size` in points; `heading`, the text above
         (empty for none); `subjects`, `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
         comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic axis of values.
+        `compare` has single quantities instead of `subjects` and `measures`, such as `["delay p99 of flow call"]`; `from_` and `to` are the
+        ends of the horizontal axis of a plot, such as `"20ms"`; `overlay` draws the plots that the title means in one.
 
         Raises `ValueError`, with the titles that there are, or what is wrong with an option."""
-    def to_latex(self, *, rows: list[str] | None = None, measures: list[str] | None = None) -> str:
+    def to_latex(
+        self,
+        *,
+        subjects: list[str] | None = None,
+        rows: list[str] | None = None,
+        measures: list[str] | None = None,
+        compare: list[str] | None = None,
+    ) -> str:
         """The comparison of the variants as a table for LaTeX, with the package booktabs, as `tidegate simulate --latex` prints
-        it. `subjects`, `rows` and `measures` choose what it has, in their order."""
-    def to_markdown(self, *, rows: list[str] | None = None, measures: list[str] | None = None) -> str:
+        it. `subjects`, `rows`, `measures` and `compare` choose what it has, in their order; without them it has what the scenario names as
+        primary."""
+    def to_markdown(
+        self,
+        *,
+        subjects: list[str] | None = None,
+        rows: list[str] | None = None,
+        measures: list[str] | None = None,
+        compare: list[str] | None = None,
+    ) -> str:
         """The comparison of the variants as a table of Markdown; see `to_latex`."""
     def to_html(self) -> str:
         """The page that `tidegate simulate --report` writes: one HTML document that opens without a network. That of the
@@ -422,8 +454,11 @@ class Replay:
         heading: str | None = None,
         rows: list[str] | None = None,
         form: Literal["ecdf", "ccdf"] | None = None,
+        from_: str | None = None,
+        to: str | None = None,
         grey: bool = False,
         log: bool = False,
+        overlay: bool = False,
     ) -> Figure:
         """The plot with this title, or those whose title contains it; see `Results.figure`."""
 
@@ -482,7 +517,7 @@ def draw_table(
     x: str,
     y: str,
     value: str,
-    by: str | None,
+    by: list[str],
     only: list[tuple[str, str]],
     over: list[tuple[str, str]],
     log: bool,

@@ -17,7 +17,7 @@ def figure(
     x: str = "value",
     y: str = "value",
     cells: str = "value",
-    by: str | None = None,
+    by: str | Sequence[str] | None = None,
     only: Mapping[str, str] | None = None,
     over: Mapping[str, str] | None = None,
     log: bool = False,
@@ -39,9 +39,9 @@ def figure(
     ----------
     kind
         A heat map of the means of ``cells`` over ``x`` and ``y``; points or lines of ``y`` over ``x``; or the distribution or the
-        spread of the values in ``x``. Lines are means, with bands between the quartiles.
+        spread of the values in ``x``. Lines are means, with bands of their 95 % intervals.
     by
-        The column whose texts name the curves, or the rows.
+        The column whose texts name the curves, or the rows; of several columns each combination is one.
     only
         Only rows that have these texts in these columns are drawn.
     over
@@ -65,6 +65,7 @@ def figure(
     """
     pairs = [list((given or {}).items()) for given in (only, over)]
     titles = (x_title, y_title)
+    names = [by] if isinstance(by, str) else list(by or ())
     return draw_table(
-        table, kind, x, y, cells, by, *pairs, log, log_x, times, titles, look, width, height, type_size, heading, list(rows) if rows else None, None, grey
+        table, kind, x, y, cells, names, *pairs, log, log_x, times, titles, look, width, height, type_size, heading, list(rows) if rows else None, None, grey
     )
