@@ -24,7 +24,8 @@ pub struct CongestionArgs {
 /// Write a crate with an experiment: a scenario, claims as tests, figures and a table
 ///
 /// The crate has a scenario that compares two queues, tests that state what must come out with the reason for each bound, and
-/// a program that runs the scenario, prints the answer and draws it. It needs some forty packages.
+/// a program that runs the scenario, prints the answer and draws it. It needs some forty packages. The book's chapter "A new
+/// experiment" continues from here.
 #[derive(Debug, clap::Args)]
 pub struct ExperimentArgs {
     /// The name of the crate; lower case letters, digits and -

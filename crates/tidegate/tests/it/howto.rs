@@ -1,4 +1,4 @@
-//! The chapter of the book on a new discipline: every command is run, every change made, every output checked, in the
+//! The chapters of the book on a new discipline, congestion control and experiment: every command is run, every change made, every output checked, in the
 //! order of the page, in a fresh directory. And `tidegate new-qdisc` itself.
 //!
 //! Attributes of blocks, after the language:
@@ -16,6 +16,7 @@ use std::process::{Command, Output};
 use tidegate_testbed::files::Folder;
 
 const PAGE: &str = include_str!("../../../../book/src/howto-new-discipline.md");
+const EXPERIMENT: &str = include_str!("../../../../book/src/howto-new-experiment.md");
 const CONGESTION: &str = include_str!("../../../../book/src/howto-new-congestion.md");
 
 /// A fenced block: the language, its attributes, and the text.
@@ -167,6 +168,21 @@ fn the_chapter_on_congestion_control_is_done_as_written() {
         let text = fs::read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(text.contains("my-vegas"), "{name} does not show the control");
     }
+}
+
+#[test]
+#[ignore = "builds the simulator once more, a minute: TIDEGATE_CI=nightly .ci/run does it"]
+fn the_chapter_on_experiments_is_done_as_written() {
+    let scratch = Folder::new("howto-experiment");
+    let (folder, commands, changes) = follow(EXPERIMENT, &scratch);
+    assert!(commands >= 8 && changes >= 3, "the chapter was not found whole: {commands} commands, {changes} changes");
+    assert!(folder.join("call-artifact/reproduced/call.svg").is_file(), "the artifact was not repeated");
+    for name in ["call.pdf", "tail.pdf", "rates-over-time.pdf", "rates.pdf"] {
+        let bytes = fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(bytes.starts_with(b"%PDF"), "{name}");
+    }
+    let table = fs::read_to_string(folder.join("table.tex")).expect("the table");
+    assert!(table.contains("fq-codel") && table.contains("delay p99"), "{table}");
 }
 
 #[test]
