@@ -41,7 +41,7 @@ struct {
 	__type(value, struct twin_advice);
 } twin_advice SEC(".maps");
 
-/* Of one processor: the beginning of the datagram that is looked at. */
+/* The beginning of the datagram that a processor looks at. */
 struct twin_datagram {
 	u8 bytes[SCONE_BYTES];
 };
@@ -112,7 +112,7 @@ __noinline u32 tell_datagram(struct __sk_buff *context, u32 at, u32 length, u32 
 		return false;
 	if (count > SCONE_BYTES - 1)
 		count = SCONE_BYTES - 1;
-	/* What was there of another datagram is not looked at: whatever is read is below `count`. */
+	/* Bytes of an earlier datagram are not looked at: whatever is read is below `count`. */
 	if (bpf_skb_load_bytes(context, at, from->bytes, count & (SCONE_BYTES - 1)) || !is_followed(from, count))
 		return false;
 	found = (scone_byte(from, 0) & 0x3f) << 1 | scone_byte(from, 1) >> 7;
@@ -128,7 +128,7 @@ __noinline u32 tell_datagram(struct __sk_buff *context, u32 at, u32 length, u32 
 	return bpf_l4_csum_replace(context, udp + 6, before, after, BPF_F_MARK_MANGLED_0 | 2) == 0;
 }
 
-/* What the flow of a packet is told: the signal plus 1, 0 for nothing. */
+/* The signal that the flow of a packet is told, plus 1; 0 for nothing. */
 static __noinline u32 signal_of(const struct twin_class_of *of, bool is_v6)
 {
 	u32 account = twin_index(twin_fbq_params(&classes, of->class)->account, MARKED_ACCOUNTS), key = 0, number;

@@ -124,7 +124,7 @@ struct twin_counters {
 	u64 v4_packets, v6_packets;
 	/* Of marks.h: those that got a mark of congestion, and those whose code point was changed. */
 	u64 marked_packets, remarked_packets;
-	/* Of advice.h: datagrams into which a rate was written. */
+	/* Datagrams into which a rate was written, by advice.h. */
 	u64 advised_packets;
 	/* The longest wait of a packet that was sent, in ns. */
 	u64 longest;

@@ -46,7 +46,7 @@ impl Results {
         })
     }
 
-    /// What is stated together, and whether a look has chosen it.
+    /// The differences that are stated together, and whether a look has chosen them.
     fn stated(&self, look: &Look) -> PyResult<(Comparison, bool)> {
         look.stated(&self.shown().comparison(), &self.scenario.scenario.primary).map_err(PyValueError::new_err)
     }

@@ -304,7 +304,7 @@ mod tests {
         for name in ["fifo: call", "fifo: bulk", "codel: call", "codel: bulk", "Lines: medians of 3 runs"] {
             assert!(svg.contains(&format!(">{name}")), "{name}: {svg}");
         }
-        // Of one flow the variants are the names; a row chooses it.
+        // The variants are the names of one flow; a row chooses it.
         let one = drawn("goodput", "column,overlay,row=call").expect("a figure");
         assert!(one.contains(">fifo<") && one.contains(">codel<") && !one.contains("bulk"), "{one}");
         // Plots of two links with the same names of curves are told apart by their links.

@@ -1,4 +1,4 @@
-//! What is stated together, and for which probabilities are therefore corrected: all that a comparison has, what a look chooses of it,
+//! The differences that are stated together, for which probabilities are corrected: all that a comparison has, what a look chooses of it,
 //! or the quantities that a scenario names before its first run.
 
 use crate::comparison::{Comparison, Group};

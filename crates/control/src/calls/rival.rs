@@ -37,7 +37,7 @@ impl Rival {
     /// Returns the class that has most of what `waiting` waits for. `None` where nothing of it is queued, a ceiling holds it, the line
     /// has room, or no other class takes 5 % of it.
     ///
-    /// Of a class that is served first all its rate counts, of another what it borrows. Only where neither exists, the promised
+    /// All the rate of a class that is served first counts, and of another what it borrows. Only where neither exists, the promised
     /// rate of another class does.
     pub fn of(direction: &DirectionObservation, waiting: &ClassObservation) -> Option<Self> {
         if waiting.queue.packets == 0 || waiting.held_by.is_some() {
@@ -61,7 +61,7 @@ impl Rival {
         };
         let others = direction.classes.iter().filter(|class| class.name != waiting.name).map(rival);
         let others = others.filter(|rival| rival.percent >= LEAST);
-        // Of equal ones the first in the file.
+        // The first in the file of equal ones.
         others.rev().max_by_key(|rival| (rival.by != RivalBy::Promise, rival.percent))
     }
 

@@ -161,7 +161,7 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
     }
 }
 
-/// What a scenario names before its first run is what a stored result, a sweep and an artifact state, too, corrected for it alone.
+/// A stored result, a sweep and an artifact state what a scenario names before its first run, too, corrected for it alone.
 #[test]
 fn primary_quantities_are_stated_wherever_results_are_compared() {
     let folder = folder("primary");

@@ -130,7 +130,7 @@ fn a_bottleneck_that_is_elsewhere_has_a_warning() {
         format!("queue = {{ shaper = {{ class = [{{ name = \"all\", rate = \"5mbit\", default = true{class} }}] }} }}")
     };
     assert_eq!(warnings("a1", &shaper("")), "");
-    // Of 10 Mbit/s that the shaper has, the flows can have 5.
+    // The flows can have 5 of the 10 Mbit/s that the shaper has.
     let two = |class: &str| {
         shaper(class).replace(
             "}] }",

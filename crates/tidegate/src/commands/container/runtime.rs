@@ -69,7 +69,7 @@ fn add_hooks(file: &Path, hook: &[String]) -> io::Result<()> {
         }
         all.as_array_mut().ok_or_else(|| not(stage))?.push(ours.clone());
     }
-    // Of what is written in part no container is made.
+    // No container is made of a file that is written in part.
     fs::write(file, config.to_string())?;
     Ok(())
 }

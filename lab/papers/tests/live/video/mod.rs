@@ -31,7 +31,7 @@ const TIME: Duration = Duration::from_secs(90);
 const PATIENCE: Duration = Duration::from_secs(20);
 const PORT: u16 = 443;
 
-/// What one run gave.
+/// The results of one run.
 #[derive(Debug)]
 struct Row {
     video: Playback,

@@ -32,7 +32,7 @@ impl Advice<'_> {
             };
             let place = variant.map_or(self.scenario.wires[index].place, |variant| variant.place);
             let (name, rate) = (self.scenario.wire_name(index), self.rate_of(index, variant));
-            // Of variants whose queues leave with one rate the first has the warning.
+            // The first of the variants whose queues leave with one rate has the warning.
             let is_alike = |other: &&Variant| replaced(other) && self.rate_of(index, Some(*other)) == rate;
             let first = self.scenario.variants.iter().find(is_alike);
             let is_first = variant.is_none_or(|variant| first.is_some_and(|first| std::ptr::eq(first, variant)));
