@@ -92,6 +92,9 @@ places! {
     mark: "flow_fields.mark",
 }
 
+/// A flow with the number of its queue.
+type PlacedFlow = (usize, OffloadedFlow);
+
 /// The variables of a program.
 #[derive(Debug)]
 pub(crate) struct Flows {
@@ -115,7 +118,7 @@ impl Flows {
 
     /// The flows with the numbers of their queues, and for how many more flows each promise in force reserves rate. Nothing while another discipline than FBQ is in
     /// force.
-    pub fn all(&self) -> (Vec<(usize, OffloadedFlow)>, Vec<(u64, u32)>) {
+    pub fn all(&self) -> (Vec<PlacedFlow>, Vec<(u64, u32)>) {
         let at = &self.places;
         if self.read(&at.kind, 0) != FBQ {
             return (Vec::new(), Vec::new());
