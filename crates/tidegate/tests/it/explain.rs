@@ -143,14 +143,17 @@ fn a_described_packet_is_compared_at_another_time_and_an_end_may_be_a_name() {
         (output.status.code(), text)
     };
     // A Monday.
-    for (time, class, when) in
-        [("07:59", "rest", "no  when is another time"), ("08:00", "day", "yes when is within its times")]
-    {
-        let (code, text) = explain(&["--source", "192.0.2.7", "--time", &format!("2026-11-30 {time}")]);
+    for (time, class, when) in [
+        ("2026-11-30 07:59", "rest", "no  when is another time"),
+        ("2026-11-30 08:00", "day", "yes when is within its times"),
+        ("mon 08:00", "day", "yes when is within its times"),
+        ("sat 08:00", "rest", "no  when is another time"),
+    ] {
+        let (code, text) = explain(&["--source", "192.0.2.7", "--time", time]);
         assert!(code == Some(0) && text.contains(&format!("\nclass {class}")) && text.contains(when), "{time}: {text}");
     }
     for (more, why) in [
-        (&["--source", "192.0.2.7", "--time", "monday"][..], "is not a date with a time of day"),
+        (&["--source", "192.0.2.7", "--time", "monday"][..], "`monday` is no time; write"),
         (&["--source", "192.0.2.300"], "neither an address nor the name of a host"),
         (&["--source", "nobody-has-this-name"], "no address is known here for `nobody-has-this-name`"),
     ] {
