@@ -75,6 +75,12 @@ pub trait Authority {
     fn is_operator(&self) -> bool;
 }
 
+/// A name of the protocol as other languages write it: `in-force` as `InForce`.
+pub fn capitals(name: &str) -> String {
+    let word = |word: &str| word[..1].to_uppercase() + &word[1..];
+    name.split(['-', '_']).map(word).collect()
+}
+
 /// A call as documentation and tests see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration {

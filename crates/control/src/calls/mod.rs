@@ -13,7 +13,7 @@ mod rival;
 mod status;
 
 pub use change::{Applied, Apply, Change, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text, Undo};
-pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer};
+pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer, capitals};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
 pub use explain::{Buckets, Choice, Explain, Explained};
 pub use hosts::{HostDirection, HostLimit, HostObservation, arrives, host_of, hosts};

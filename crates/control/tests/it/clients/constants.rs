@@ -4,11 +4,11 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use tidegate_control::calls::Protocol;
+use tidegate_control::calls::{Protocol, capitals};
 use tidegate_control::protocol::{CHANGE_TIMEOUT, CONNECT_TIMEOUT, DIRECTORY, LONGEST, REPLY_TIMEOUT, VERSION};
 
+use super::commented;
 use super::declared::{Declared, Shape, constants, declared_in};
-use super::{camel, commented};
 
 const SOURCE: &str = include_str!("../../../src/protocol.rs");
 const KINDS: &str = "What an event reports.";
@@ -74,7 +74,7 @@ fn upper(name: &str) -> String {
 fn go_name(name: &str) -> String {
     match name {
         "TCP" | "UDP" => format!("Protocol{name}"),
-        _ => camel(&name.to_lowercase()),
+        _ => capitals(&name.to_lowercase()),
     }
 }
 
@@ -99,7 +99,7 @@ pub fn go() -> String {
     write!(out, ")\n\n{}type Code string\n\nconst (\n", commented(&documentation, "//")).expect("a string");
     let lines: Vec<String> = names
         .iter()
-        .map(|(name, text)| format!("{}\tCode{} Code = {name:?}\n", commented(text, "\t//"), camel(name)))
+        .map(|(name, text)| format!("{}\tCode{} Code = {name:?}\n", commented(text, "\t//"), capitals(name)))
         .collect();
     out + &lines.join("\n") + ")\n"
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::json;
-use tidegate_control::calls::{CALLS, Declaration};
+use tidegate_control::calls::{CALLS, Declaration, capitals};
 
 use super::declared::{Declared, Field, Kind, Shape};
-use super::{camel, commented, limit};
+use super::{commented, limit};
 
 const HEAD: &str =
     "// Code generated from the declarations in crates/control/src/calls; DO NOT EDIT.\n\npackage tidegate\n\n";
@@ -29,7 +29,7 @@ pub fn calls(types: &Types) -> String {
 }
 
 fn method(out: &mut String, types: &Types, call: &Declaration) {
-    let name = camel(call.name);
+    let name = capitals(call.name);
     let has = |of: &str| !types[of].fields().is_empty();
     let (parameter, request) = match has(call.request_type) {
         true => (format!(", request {}", call.request_type), "request"),
@@ -60,13 +60,13 @@ fn write(out: &mut String, documentation: &str, declared: &Declared, types: &Typ
         Shape::Alias(kind) => put(&format!("\n{documentation}type {name} {}\n", type_of(kind))),
         Shape::Names(names) => {
             let constant = |(value, documentation): &(String, String)| {
-                format!("{}\t{name}{} {name} = {value:?}\n", commented(documentation, "\t//"), camel(value))
+                format!("{}\t{name}{} {name} = {value:?}\n", commented(documentation, "\t//"), capitals(value))
             };
             let constants: Vec<String> = names.iter().map(constant).collect();
             put(&format!("\n{documentation}type {name} string\n\nconst (\n{})\n", constants.join("\n")));
         }
         Shape::Tagged { tag, variants } => {
-            let all: Vec<String> = variants.iter().map(|(value, ..)| format!("{name}{}", camel(value))).collect();
+            let all: Vec<String> = variants.iter().map(|(value, ..)| format!("{name}{}", capitals(value))).collect();
             put(&format!("\n{documentation}// It is one of {}.\n", all.join(", ")));
             put(&format!("type {name} interface{{ is{name}() }}\n"));
             for ((value, documentation, own), name_of) in variants.iter().zip(all) {
@@ -122,7 +122,7 @@ fn is_time(field: &Field) -> bool {
 /// `destination_port` as `DestinationPort`; a time in nanoseconds has a type with its unit.
 fn go_name(key: &str) -> String {
     let key = key.strip_suffix("_ns").unwrap_or(key);
-    let word = |word: &str| if CAPITALS.contains(&word) { word.to_uppercase() } else { camel(word) };
+    let word = |word: &str| if CAPITALS.contains(&word) { word.to_uppercase() } else { capitals(word) };
     key.split('_').map(word).collect()
 }
 

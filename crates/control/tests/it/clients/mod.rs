@@ -22,12 +22,6 @@ fn limit(call: &Declaration) -> u32 {
     limit.as_secs() as u32
 }
 
-/// `in-force` as `InForce`.
-fn camel(name: &str) -> String {
-    let word = |word: &str| word[..1].to_uppercase() + &word[1..];
-    name.split(['-', '_']).map(word).collect()
-}
-
 /// The lines of a documentation, each behind `mark`.
 fn commented(documentation: &str, mark: &str) -> String {
     documentation.lines().map(|line| format!("{mark} {}", line.trim()).trim_end().to_owned() + "\n").collect()

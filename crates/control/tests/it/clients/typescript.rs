@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use tidegate_control::calls::CALLS;
+use tidegate_control::calls::{CALLS, capitals};
 
 use super::declared::{Declared, Field, Kind, Shape};
-use super::{camel, commented, limit};
+use super::{commented, limit};
 
 const HEAD: &str = "// Generated from the declarations in crates/control/src/calls; do not edit.\n\n";
 
@@ -60,7 +60,7 @@ pub fn types(types: &BTreeMap<String, Declared>) -> String {
 }
 
 fn method(name: &str) -> String {
-    let name = camel(name);
+    let name = capitals(name);
     name[..1].to_lowercase() + &name[1..]
 }
 

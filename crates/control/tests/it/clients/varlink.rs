@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use tidegate_control::calls::CALLS;
+use tidegate_control::calls::{CALLS, capitals};
 
+use super::commented;
 use super::declared::{Declared, Field, Kind, Shape};
-use super::{camel, commented};
 
 type Types = BTreeMap<String, Declared>;
 
@@ -31,7 +31,7 @@ pub fn interface(types: &Types) -> String {
             reply.extend(["event: ?Event".into(), "lost: ?int".into()]);
         }
         let request = members(types, &types[call.request_type]);
-        let text = format!("method {} {} -> {}", camel(call.name), joined(&request), joined(&reply));
+        let text = format!("method {} {} -> {}", capitals(call.name), joined(&request), joined(&reply));
         write!(out, "\n{}{text}\n", commented(documentation.trim(), "#")).expect("a string");
     }
     let messages: Vec<&str> = CALLS.iter().flat_map(|call| [call.request_type, call.reply_type]).collect();
