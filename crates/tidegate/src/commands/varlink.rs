@@ -15,7 +15,7 @@ use rustix::io::dup;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tidegate_control::calls::CALLS;
+use tidegate_control::calls::{CALLS, capitals};
 use tidegate_control::{Client, ClientError, Pushed, VARLINK};
 
 use super::connect::Connect;
@@ -142,20 +142,22 @@ impl Session<'_> {
             }
         };
         let reply = self.reply(&call);
-        let Ok(parameters) = reply else {
-            let Err(Wrong(error, parameters)) = reply else { return Ok(()) };
-            return if call.oneway { Ok(()) } else { self.write(&json!({ "error": error, "parameters": parameters })) };
-        };
-        let follows = call.more && call.method == format!("{CONTROL}.Events");
         if call.oneway {
             return Ok(());
         }
-        let mut message = json!({ "parameters": parameters });
-        if follows {
-            message["continues"] = true.into();
+        let parameters = match reply {
+            Ok(parameters) => parameters,
+            Err(wrong) => return self.refuse(&wrong),
+        };
+        if !(call.more && call.method == format!("{CONTROL}.Events")) {
+            return self.write(&json!({ "parameters": parameters }));
         }
-        self.write(&message)?;
-        if follows { self.follow(parameters["subscription"].as_u64().unwrap_or_default()) } else { Ok(()) }
+        self.write(&json!({ "parameters": parameters, "continues": true }))?;
+        self.follow(parameters["subscription"].as_u64().unwrap_or_default())
+    }
+
+    fn refuse(&mut self, Wrong(error, parameters): &Wrong) -> io::Result<()> {
+        self.write(&json!({ "error": error, "parameters": parameters }))
     }
 
     fn write(&mut self, message: &Value) -> io::Result<()> {
@@ -181,7 +183,7 @@ impl Session<'_> {
                 None => Err(Wrong::of_service("InvalidParameter", json!({ "parameter": "interface" }))),
             },
             (CONTROL, method) => {
-                let Some(known) = CALLS.iter().find(|known| camel(known.name) == method) else {
+                let Some(known) = CALLS.iter().find(|known| capitals(known.name) == method) else {
                     return Err(Wrong::of_service("MethodNotFound", json!({ "method": call.method })));
                 };
                 let reply = self.client().and_then(|client| {
@@ -198,14 +200,15 @@ impl Session<'_> {
     }
 
     fn client(&mut self) -> Result<&mut Client, Wrong> {
-        if self.client.is_none() {
-            let opened = self.connect.open();
-            let opened = opened.map_err(|failure| {
-                Wrong(format!("{CONTROL}.Refused"), json!({ "code": "failed", "message": failure.to_string() }))
-            })?;
-            self.client = Some(opened);
+        match &mut self.client {
+            Some(client) => Ok(client),
+            none => {
+                let opened = self.connect.open().map_err(|failure| {
+                    Wrong(format!("{CONTROL}.Refused"), json!({ "code": "failed", "message": failure.to_string() }))
+                })?;
+                Ok(none.insert(opened))
+            }
         }
-        self.client.as_mut().ok_or_else(|| Wrong::of_service("MethodNotImplemented", json!({})))
     }
 
     /// Passes on the events of a subscription until the connection ends.
@@ -222,10 +225,7 @@ impl Session<'_> {
                 Ok(Some(_)) => continue,
                 Ok(None) if self.is_over()? => return Ok(()),
                 Ok(None) => continue,
-                Err(error) => {
-                    let Wrong(name, parameters) = Wrong::refused(&error);
-                    return self.write(&json!({ "error": name, "parameters": parameters }));
-                }
+                Err(error) => return self.refuse(&Wrong::refused(&error)),
             };
             self.write(&json!({ "parameters": message, "continues": true }))?;
         }
@@ -238,12 +238,6 @@ impl Session<'_> {
         poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
         Ok(polled[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR))
     }
-}
-
-/// `in-force` as `InForce`.
-fn camel(name: &str) -> String {
-    let word = |word: &str| word[..1].to_uppercase() + &word[1..];
-    name.split(['-', '_']).map(word).collect()
 }
 
 /// Parameters of Varlink as those of a call: without the keys that have no value, and a dictionary of what matches as its pairs.
@@ -293,7 +287,7 @@ mod tests {
     #[test]
     fn every_call_is_described() {
         for call in CALLS {
-            assert!(VARLINK.contains(&format!("\nmethod {} (", camel(call.name))), "{}", call.name);
+            assert!(VARLINK.contains(&format!("\nmethod {} (", capitals(call.name))), "{}", call.name);
         }
     }
 }
