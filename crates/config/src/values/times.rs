@@ -24,16 +24,12 @@ impl WeekMinute {
     /// Reads `sat 07:00`, and `07:00` for the day of `today`.
     pub fn parse(text: &str, today: Self) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
-        let (on, clock) = match text.split_once(char::is_whitespace) {
-            Some((name, clock)) => (day(name).ok()? as u32, clock.trim()),
+        let (on, time) = match text.split_once(char::is_whitespace) {
+            Some((name, time)) => (day(name).ok()? as u32, time.trim()),
             None => (today.0 / DAY, text.as_str()),
         };
-        let (hour, minute) = clock.split_once(':')?;
-        let number = |text: &str, most: u32| {
-            let is_number = (1..=2).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_digit());
-            is_number.then(|| text.parse().ok()).flatten().filter(|number: &u32| *number <= most)
-        };
-        Some(Self::new(on, number(hour, 23)? * 60 + number(minute, 59)?))
+        let minute = clock(time).ok().map(u32::from).filter(|minute| time.contains(':') && *minute < DAY)?;
+        Some(Self::new(on, minute))
     }
     /// The minute that follows after `minutes`.
     #[must_use]
