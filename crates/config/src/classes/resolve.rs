@@ -142,17 +142,15 @@ fn rates(
     let mut unstated = |class: &Spanned<ClassSection>| {
         let (name, place) = (&class.name.value, class.name.place);
         if part.is_zero() {
-            let why = match total {
-                None => "no total is stated from which one follows".to_owned(),
-                Some(total) => format!("the others are promised {stated} of {total}"),
-            };
-            let help = match total {
-                None => {
-                    "write rate = \"5mbit\" here, or under [shaper] the rate of the line: the class then gets what the others leave"
-                }
-                Some(_) => {
-                    "lower the rate of another class, or write a small one here: it is what the class gets when all are busy"
-                }
+            let (why, help) = match total {
+                None => (
+                    "no total is stated from which one follows".to_owned(),
+                    "write rate = \"5mbit\" here, or under [shaper] the rate of the line: the class then gets what the others leave",
+                ),
+                Some(total) => (
+                    format!("the others are promised {stated} of {total}"),
+                    "lower the rate of another class, or write a small one here: it is what the class gets when all are busy",
+                ),
             };
             diagnostics
                 .error(place, format!("class `{name}` has no `rate`, and {why}"))
@@ -162,7 +160,7 @@ fn rates(
         let most = class.at_most.map_or(part, |most| part.min(most.value));
         Spanned { value: most, place }
     };
-    classes.iter().map(|class| class.rate.unwrap_or_else(|| unstated(class))).collect::<Vec<_>>()
+    classes.iter().map(|class| class.rate.unwrap_or_else(|| unstated(class))).collect()
 }
 
 fn class(section: &Spanned<ClassSection>, rate: Spanned<Rate>, largest: Bytes, diagnostics: &mut Diagnostics) -> Class {
