@@ -144,7 +144,6 @@ impl Args {
     }
 }
 
-/// A value with the syntax of a shaper file.
 /// The minute of the week of `--time`: of a day of the week, of today, or of a date.
 fn moment(text: &str) -> Result<WeekMinute, String> {
     if let Ok(date) = WallStart::from_text(text) {
@@ -156,6 +155,7 @@ fn moment(text: &str) -> Result<WeekMinute, String> {
     })
 }
 
+/// A value with the syntax of a shaper file.
 fn scalar<T: Scalar>(text: &str) -> Result<T, String> {
     T::from_text(text).map_err(|wrong| format!("{}; {}", wrong.message, wrong.help))
 }

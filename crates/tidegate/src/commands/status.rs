@@ -94,9 +94,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         match (args.rules, seen) {
             (false, seen) => print(&mut text, status, seen.as_ref(), width())?,
             (true, Some(seen)) => rules::print(&mut text, status, seen, width())?,
-            (true, None) => {
-                writeln!(text, "{}: its data path does not answer at the moment; try again", status.interface)?
-            }
+            (true, None) => writeln!(text, "{}", rules::silent(status))?,
         }
     }
     drop(out);

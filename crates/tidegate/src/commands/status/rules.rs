@@ -35,15 +35,17 @@ pub fn print(out: &mut impl Write, status: &Status, seen: &Observation, width: O
     Ok(())
 }
 
+/// Says that there are no counts at the moment.
+pub fn silent(status: &Status) -> String {
+    format!("{}: its data path does not answer at the moment; try again", status.interface)
+}
+
 /// Returns the rules of each direction with their counts, and the packets that matched none.
 ///
 /// # Errors
 /// While the data path does not answer.
 pub fn json(status: &Status, seen: Option<&Observation>) -> Result<Value, Failure> {
-    let Some(seen) = seen else {
-        let text = format!("{}: its data path does not answer at the moment; try again", status.interface);
-        return Err(Failure::Failed(text));
-    };
+    let seen = seen.ok_or_else(|| Failure::Failed(silent(status)))?;
     let of_direction = |direction: &DirectionStatus| {
         let observed = seen.direction(&direction.name);
         json!({
