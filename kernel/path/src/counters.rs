@@ -34,8 +34,10 @@ pub(crate) struct Counters {
     change: u64,
     /// How many events of feedback there were then.
     told: u64,
-    /// The queue of each flow at the last reading.
-    places: HashMap<u64, usize>,
+    /// The flows at the last reading, by key, and their queues.
+    places: Vec<(u64, usize)>,
+    /// Whether a class advised rates then.
+    advises: bool,
     /// The queues of flows that were advised a rate.
     advised: Vec<usize>,
 }
@@ -48,7 +50,8 @@ impl Counters {
             waits: vec![[0; BUCKETS]; FBQ_CLASSES as usize],
             change: 0,
             told,
-            places: HashMap::new(),
+            places: Vec::new(),
+            advises: false,
             advised: Vec::new(),
         }
     }
@@ -129,6 +132,11 @@ impl Offload for Counters {
     }
 
     fn set_advice(&mut self, advice: &OffloadedAdvice) {
+        // Once more after the last advice, to take it back.
+        let advises = !advice.classes.is_empty();
+        if !std::mem::replace(&mut self.advises, advises) && !advises {
+            return;
+        }
         let map = &self.discipline.advice;
         let accounts = lock(&self.discipline.accounts).clone();
         for account in 0..FBQ_CLASSES as usize {
@@ -140,8 +148,9 @@ impl Offload for Counters {
         for place in std::mem::take(&mut self.advised) {
             map.set(advice::FLOWS + place, 0);
         }
+        let places: HashMap<u64, usize> = self.places.iter().copied().collect();
         for (key, rate) in &advice.flows {
-            if let Some(&place) = self.places.get(key) {
+            if let Some(&place) = places.get(key) {
                 map.set(advice::FLOWS + place, key & !0xff | signal(*rate));
                 self.advised.push(place);
             }
