@@ -52,16 +52,17 @@ pub fn run(seconds: u64, show: Show, width: Option<usize>) -> Result<(), Failure
         let mut watch = |moment: &Moment| lines.draw(moment);
         (testbed.run(false, unshaped, &mut watch)?, testbed.run(true, shaped, &mut watch)?)
     };
-    let rows = table::rows(testbed.flows(), &before, &after);
+    let rows = table::rows(testbed.flows(), &before.outcomes, &after.outcomes);
+    let verdict = verdict::verdict(&rows, after.disturbance.or(before.disturbance).as_deref());
     let mut out = std::io::stdout().lock();
     if show == Show::Json {
-        table::json(&mut out, &rows, unshaped, shaped, testbed.open_wire.as_deref())
+        table::json(&mut out, &rows, &verdict, [unshaped, shaped], testbed.open_wire.as_deref())
     } else {
         if let Some(why) = &testbed.open_wire {
             progress(format_args!("the wire could not be limited ({why}): the unshaped part had no bottleneck"));
         }
         table::print(&mut out, &rows, width)?;
-        table::print_verdict(&mut out, &rows, width)
+        table::print_verdict(&mut out, &verdict, width)
     }
 }
 

@@ -8,7 +8,7 @@ use tidegate_display::{Table, wrapped};
 
 use super::plan::{self, DemoFlow};
 use super::testbed::Outcome;
-use super::verdict::verdict;
+use super::verdict::Verdict;
 use crate::Failure;
 
 /// The results of one flow, shaped and unshaped. Jitter is the mean deviation of the gaps between packets from the mean
@@ -79,8 +79,8 @@ fn row(flow: &DemoFlow, before: &Outcome, after: &Outcome) -> Row {
 pub fn json(
     out: &mut impl Write,
     rows: &[Row],
-    unshaped: Duration,
-    shaped: Duration,
+    verdict: &Verdict,
+    [unshaped, shaped]: [Duration; 2],
     open_wire: Option<&str>,
 ) -> Result<(), Failure> {
     let whole = serde_json::json!({
@@ -90,7 +90,7 @@ pub fn json(
         "unshaped_ns": unshaped.as_nanos() as u64,
         "shaped_ns": shaped.as_nanos() as u64,
         "flows": rows,
-        "verdict": verdict(rows),
+        "verdict": verdict,
     });
     writeln!(out, "{whole:#}")?;
     Ok(())
@@ -151,16 +151,17 @@ pub fn print(out: &mut impl Write, rows: &[Row], width: Option<usize>) -> Result
 }
 
 /// Writes what the table means, for a terminal of `width` characters, or for a pipe.
-pub fn print_verdict(out: &mut impl Write, rows: &[Row], width: Option<usize>) -> Result<(), Failure> {
+pub fn print_verdict(out: &mut impl Write, verdict: &Verdict, width: Option<usize>) -> Result<(), Failure> {
     writeln!(out)?;
-    for sentence in verdict(rows).text {
-        writeln!(out, "{}", wrapped(&sentence, Some(width.unwrap_or(95))))?;
+    for sentence in &verdict.text {
+        writeln!(out, "{}", wrapped(sentence, Some(width.unwrap_or(95))))?;
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::verdict::verdict;
     use super::*;
 
     #[test]
@@ -195,7 +196,7 @@ mod tests {
         tidegate_testbed::width::check("demo", |columns| {
             let mut out = Vec::new();
             print(&mut out, &rows, Some(columns.into())).unwrap();
-            print_verdict(&mut out, &rows, Some(columns.into())).unwrap();
+            print_verdict(&mut out, &verdict(&rows, None), Some(columns.into())).unwrap();
             String::from_utf8(out).unwrap()
         });
     }

@@ -8,6 +8,7 @@ use tidegate_core::Event;
 use tidegate_core::fbq::FlowView;
 use tidegate_engine::ClassStatus;
 use tidegate_live::shaping::{Options, Shaping};
+use tidegate_testbed::steady::Watch;
 use tidegate_testbed::{FlowReport, Pair, Senders, Sink};
 use tidegate_units::{Bytes, Span};
 
@@ -88,6 +89,15 @@ pub struct Outcome {
     pub drops: u64,
 }
 
+/// The result of one phase.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// The results of the flows, in the order of the plan.
+    pub outcomes: Vec<Outcome>,
+    /// What kept this machine from sending and receiving in time; `None` if nothing did.
+    pub disturbance: Option<String>,
+}
+
 /// Two hosts and the flows between them.
 pub struct Testbed {
     pair: Pair,
@@ -117,7 +127,7 @@ impl Testbed {
         shaped: bool,
         length: Duration,
         watch: &mut dyn FnMut(&Moment) -> Result<bool, Failure>,
-    ) -> Result<Vec<Outcome>, Failure> {
+    ) -> Result<Phase, Failure> {
         let failed = |what: &'static str| move |error: std::io::Error| Failure::Failed(format!("{what}: {error}"));
         let shaping = if shaped { Some(self.shape()?) } else { None };
         let events = shaping.as_ref().map(Shaping::events).transpose().map_err(stopped)?;
@@ -125,6 +135,7 @@ impl Testbed {
         let sink = Sink::start(&self.pair.receiver, &specs).map_err(failed("cannot receive"))?;
         let senders = Senders::start(&self.pair.sender, &self.pair.receiver, &specs).map_err(failed("cannot send"))?;
         let mut watcher = Watcher::new(self, shaped, length);
+        let machine = Watch::start();
         let mut changes = plan::changes().into_iter().filter(|_| shaped).peekable();
         let start = Instant::now();
         let warm_up = (length / 10).min(Duration::from_secs(1));
@@ -146,6 +157,7 @@ impl Testbed {
             }
         }
         sink.freeze();
+        let disturbance = machine.disturbance();
         let elapsed = sink.elapsed();
         let flows = shaping.as_ref().map(views).transpose()?.unwrap_or_default();
         let outcomes = self.outcomes(&sink, elapsed, &flows);
@@ -153,7 +165,7 @@ impl Testbed {
         if let Some(shaping) = shaping {
             shaping.stop().map_err(stopped)?;
         }
-        Ok(outcomes)
+        Ok(Phase { outcomes, disturbance })
     }
 
     fn shape(&self) -> Result<Shaping, Failure> {
