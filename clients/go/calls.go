@@ -1852,6 +1852,9 @@ type Status struct {
 	// Process number of the daemon.
 	PID uint32 `json:"pid"`
 
+	// Number of its network namespace (the inode of `/proc/PID/ns/net`); absent from daemons of earlier versions.
+	NetworkNamespace *uint64 `json:"network_namespace,omitempty"`
+
 	// Name of the shaped interface; of several the names with ` + ` between them.
 	Interface string `json:"interface"`
 

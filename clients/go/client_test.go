@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -240,5 +241,39 @@ func TestTheSocketIsFoundByItsInterface(t *testing.T) {
 	}
 	if found, err := only([]string{filepath.Dir(path)}, ""); found != path || err != nil {
 		t.Errorf("%s, %v", found, err)
+	}
+	// A shaper in another network namespace is not meant while one is here.
+	var namespace syscall.Stat_t
+	if err := syscall.Stat("/proc/self/ns/net", &namespace); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(filepath.Dir(path), "nosuch1.sock")
+	elsewhere, err := net.Listen("unix", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer elsewhere.Close()
+	go answerStatus(listener, namespace.Ino)
+	go answerStatus(elsewhere, namespace.Ino+1)
+	if found, err := only([]string{filepath.Dir(path)}, ""); found != path || err != nil {
+		t.Errorf("%s, %v", found, err)
+	}
+}
+
+// answerStatus answers the first call of each connection as a shaper in a network namespace does.
+func answerStatus(listener net.Listener, namespace uint64) {
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		var request struct {
+			ID uint64 `json:"id"`
+		}
+		if json.NewDecoder(connection).Decode(&request) == nil {
+			answer := map[string]any{"id": request.ID, "ok": map[string]any{"network_namespace": namespace}}
+			_ = json.NewEncoder(connection).Encode(answer)
+		}
+		_ = connection.Close()
 	}
 }

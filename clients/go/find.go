@@ -1,6 +1,7 @@
 package tidegate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -8,9 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 )
 
-// Find returns the path of the control socket of the shaper of an interface; with an empty name, of the only one that runs.
+// Find returns the path of the control socket of the shaper of an interface; with an empty name, of the only one that runs, of
+// several the one in the network namespace of this process.
 func Find(name string) (string, error) {
 	directories := []string{Directory}
 	if user := os.Getenv("XDG_RUNTIME_DIR"); user != "" {
@@ -56,6 +59,17 @@ func only(directories []string, looked string) (string, error) {
 			}
 		}
 	}
+	if len(found) > 1 {
+		var own []string
+		for _, path := range found {
+			if isOwn(path) {
+				own = append(own, path)
+			}
+		}
+		if len(own) > 0 {
+			found = own
+		}
+	}
 	switch len(found) {
 	case 0:
 		return "", fmt.Errorf("no tidegate is running here: nothing listens in %s; start one with `tidegate run`", looked)
@@ -64,6 +78,24 @@ func only(directories []string, looked string) (string, error) {
 	default:
 		return "", fmt.Errorf("several tidegates are running: %s; name the interface of one", strings.Join(found, ", "))
 	}
+}
+
+// isOwn says whether the shaper that listens at a socket is in the network namespace of this process. It is asked, since an
+// ordinary user cannot look up the namespace of a process of another user.
+func isOwn(path string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	client, err := Connect(ctx, path)
+	if err != nil {
+		return false
+	}
+	defer client.Close()
+	status, err := client.Status(ctx)
+	var namespace syscall.Stat_t
+	if err != nil || syscall.Stat("/proc/self/ns/net", &namespace) != nil {
+		return false
+	}
+	return status.NetworkNamespace != nil && *status.NetworkNamespace == namespace.Ino
 }
 
 // listens says whether a process listens at a socket, also one that keeps this user out or is stopped.

@@ -1339,6 +1339,8 @@ export interface Status {
   version: string;
   /** Process number of the daemon. */
   pid: number;
+  /** Number of its network namespace (the inode of `/proc/PID/ns/net`); absent from daemons of earlier versions. */
+  network_namespace?: number;
   /** Name of the shaped interface; of several the names with ` + ` between them. */
   interface: string;
   /** Path of the shaper file; `-` for standard input. */

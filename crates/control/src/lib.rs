@@ -27,7 +27,7 @@ pub mod words;
 
 pub use calls::{Event, EventKind, Status};
 pub use client::{Client, ClientError, Pushed, Silent, Subscription};
-pub use place::{Place, PlaceError, candidates, direction_name, directories, file_name};
+pub use place::{Place, PlaceError, candidates, direction_name, directories, file_name, own_namespace};
 pub use protocol::{Call, Code, Refusal};
 pub use tidegate_units::{Bytes, Rate, Span};
 

@@ -3,8 +3,11 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use crate::client::Client;
 use crate::protocol::DIRECTORY;
+use crate::words;
 
 /// The specification of a socket.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -61,12 +64,13 @@ pub fn candidates(directory: &Path, interface: &str) -> [PathBuf; 2] {
 }
 
 /// The number of the network namespace of this process.
-pub(crate) fn own_namespace() -> Option<u64> {
+pub fn own_namespace() -> Option<u64> {
     fs::metadata("/proc/thread-self/ns/net").ok().map(|metadata| metadata.ino())
 }
 
 impl Place {
-    /// Returns the paths of all sockets that this may mean: of an interface both, where each direction has a daemon.
+    /// Returns the paths of all sockets that this may mean: of an interface both, where each direction has a daemon. Of any
+    /// those of this network namespace, and those whose daemon died and left its last words; where there are none, all.
     ///
     /// # Errors
     /// When there is none.
@@ -81,13 +85,16 @@ impl Place {
                 let others = directories.iter().flat_map(of_direction).filter(|path| path.exists());
                 self.find().ok().into_iter().chain(others).collect()
             }
-            Self::Any => directories.iter().flat_map(|directory| sockets(directory)).collect(),
+            Self::Any => {
+                let all = directories.iter().flat_map(|directory| sockets(directory)).collect();
+                prefer(all, |path| is_own(path).or_else(|| left_by_own(path)))
+            }
         };
         found.dedup();
         if found.is_empty() { self.find().map(|path| vec![path]) } else { Ok(found) }
     }
 
-    /// Returns the path of the socket.
+    /// Returns the path of the socket. Of several daemons the one of this network namespace is meant.
     ///
     /// # Errors
     /// When there is none, or more than one.
@@ -104,13 +111,12 @@ impl Place {
             Self::Any => {
                 let directories = directories();
                 let all = directories.iter().flat_map(|directory| sockets(directory));
-                let (mut found, stale): (Vec<_>, Vec<_>) = all.partition(|path| is_served(path));
-                match (found.len(), found.pop()) {
-                    (1, Some(only)) => Ok(only),
-                    (_, None) => Err(PlaceError::Nothing { looked: nothing(&directories, &stale) }),
-                    (_, Some(last)) => {
-                        found.push(last);
-                        Err(PlaceError::Several(found.iter().map(|path| path.display().to_string()).collect()))
+                let (found, stale): (Vec<_>, Vec<_>) = all.partition(|path| is_served(path));
+                match &prefer(found, is_own)[..] {
+                    [] => Err(PlaceError::Nothing { looked: nothing(&directories, &stale) }),
+                    [only] => Ok(only.clone()),
+                    several => {
+                        Err(PlaceError::Several(several.iter().map(|path| path.display().to_string()).collect()))
                     }
                 }
             }
@@ -145,6 +151,27 @@ fn sockets(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// The sockets of daemons of this network namespace, where `is_own` knows of any, else all. A single one is not asked about.
+fn prefer(paths: Vec<PathBuf>, is_own: impl Fn(&Path) -> Option<bool>) -> Vec<PathBuf> {
+    if paths.len() < 2 {
+        return paths;
+    }
+    let own: Vec<PathBuf> = paths.iter().filter(|path| is_own(path) == Some(true)).cloned().collect();
+    if own.is_empty() { paths } else { own }
+}
+
+/// Whether the daemon that listens at `path` is in the network namespace of this process; `None` where none answers. It is asked,
+/// since an ordinary user cannot look up the namespace of a process of another user.
+fn is_own(path: &Path) -> Option<bool> {
+    let status = Client::connect_within(path, Duration::from_millis(500)).ok()?.status().ok()?;
+    Some(status.network_namespace? == own_namespace()?)
+}
+
+/// Whether a daemon has left its socket at `path`, and its last words beside it.
+fn left_by_own(path: &Path) -> Option<bool> {
+    words::log_of(path).exists().then_some(true)
+}
+
 /// Whether a process listens on a socket. One without permission to connect counts too, and one that is stopped.
 fn is_served(path: &Path) -> bool {
     match crate::client::connect(path) {
@@ -174,5 +201,47 @@ mod tests {
             format!("nothing listens at {}, whose process was killed (`tidegate status` shows", path.display());
         assert!(said.starts_with(&wanted), "{said}");
         fs::remove_dir_all(&directory).unwrap();
+    }
+
+    /// Answers one `status` after the other at `path` from a network namespace.
+    fn serve(path: &Path, namespace: Option<u64>) {
+        use std::io::{BufRead, BufReader, Write};
+        let listener = std::os::unix::net::UnixListener::bind(path).unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                let mut line = String::new();
+                BufReader::new(stream.try_clone().unwrap()).read_line(&mut line).unwrap();
+                let id = serde_json::from_str::<serde_json::Value>(&line).map_or(0.into(), |call| call["id"].clone());
+                let mut ok = serde_json::json!({
+                    "version": "1", "pid": 1, "interface": "eth0", "file": "-", "uptime_ns": 0, "in_force": true,
+                    "directions": [], "control": crate::calls::ControlStatus::default(),
+                });
+                if let Some(namespace) = namespace {
+                    ok["network_namespace"] = namespace.into();
+                }
+                let _ = writeln!(stream, "{}", serde_json::json!({ "id": id, "ok": ok }));
+            }
+        });
+    }
+
+    #[test]
+    fn sockets_of_this_network_namespace_are_preferred_and_dead_ones_do_not_count() {
+        let folder = std::env::temp_dir().join(format!("tidegate-own-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let paths = ["here.sock", "dead.sock", "there.sock", "old.sock"].map(|name| folder.join(name));
+        serve(&paths[0], own_namespace());
+        drop(std::os::unix::net::UnixListener::bind(&paths[1]).unwrap());
+        serve(&paths[2], own_namespace().map(|own| own + 1));
+        serve(&paths[3], None);
+        assert_eq!(paths.each_ref().map(|path| is_own(path)), [Some(true), None, Some(false), None]);
+        assert_eq!(prefer(paths.to_vec(), is_own), [paths[0].clone()]);
+        assert_eq!(prefer(paths.to_vec(), |_| Some(false)), paths);
+        // One that died here is shown for its last words.
+        assert_eq!(left_by_own(&paths[1]), None);
+        fs::write(words::log_of(&paths[1]), "").unwrap();
+        let shown = prefer(paths.to_vec(), |path| is_own(path).or_else(|| left_by_own(path)));
+        assert_eq!(shown, [paths[0].clone(), paths[1].clone()]);
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -106,6 +106,20 @@ def test_async(server):
     assert asyncio.run(work()) == ("eth0", "eth0", "flow-started", "media", "flow-started")
 
 
+def test_the_shaper_of_the_own_namespace_is_meant(server, tmp_path, monkeypatch):
+    path, _ = server
+    monkeypatch.setattr(tidegate.control, "_directories", lambda: [str(tmp_path)])
+    other = socket.socket(socket.AF_UNIX)
+    other.bind(str(tmp_path / "eth1.sock"))
+    other.listen()
+    own = exchanges()["status"][1]["ok"]["network_namespace"]
+    monkeypatch.setattr(tidegate.control, "_own_namespace", lambda: own)
+    assert tidegate.control.find() == path
+    monkeypatch.setattr(tidegate.control, "_own_namespace", lambda: own + 1)
+    with pytest.raises(tidegate.control.ControlError, match="several"):
+        tidegate.control.find()
+
+
 def test_where_nothing_runs(tmp_path, monkeypatch):
     with pytest.raises(tidegate.control.ControlError, match="is it running"):
         tidegate.connect(str(tmp_path / "none.sock"))

@@ -20,6 +20,9 @@ pub struct Status {
     pub version: String,
     /// Process number of the daemon.
     pub pid: u32,
+    /// Number of its network namespace (the inode of `/proc/PID/ns/net`); absent from daemons of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_namespace: Option<u64>,
     /// Name of the shaped interface; of several the names with ` + ` between them.
     pub interface: String,
     /// Path of the shaper file; `-` for standard input.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate_control::calls::{ClassStatus, ControlStatus, DirectionStatus, PrivilegeStatus, Status};
+use tidegate_control::own_namespace;
 use tidegate_core::ClassId;
 use tidegate_live::privileges::Privileges;
 use tidegate_units::Span;
@@ -47,6 +48,7 @@ impl StatusCache {
         Status {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
+            network_namespace: own_namespace(),
             interface: health.interface.into(),
             file,
             uptime: health.uptime(),

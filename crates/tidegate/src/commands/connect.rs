@@ -1,11 +1,10 @@
 //! Connects to a running daemon, for every command that needs one.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt};
-use tidegate_control::{Client, ClientError, Code, Place, PlaceError, words};
+use tidegate_control::{Client, ClientError, Code, Place, PlaceError};
 
 use crate::Failure;
 
@@ -28,17 +27,7 @@ impl Connect {
     pub fn open(&self) -> Result<Client, Failure> {
         match self.place().find() {
             Ok(path) => Ok(connect(&path)?),
-            Err(PlaceError::Several(found)) => {
-                let paths: Vec<PathBuf> = found.iter().map(PathBuf::from).collect();
-                match &own(paths, is_own)[..] {
-                    [only] => Ok(connect(only)?),
-                    [] => Err(Failure::Failed(PlaceError::Several(found).to_string())),
-                    several => {
-                        let several = several.iter().map(|path| path.display().to_string()).collect();
-                        Err(Failure::Failed(PlaceError::Several(several).to_string()))
-                    }
-                }
-            }
+            Err(error @ PlaceError::Several(_)) => Err(Failure::Failed(error.to_string())),
             Err(error) => self.among_others().ok_or_else(|| Failure::Failed(error.to_string())),
         }
     }
@@ -67,10 +56,6 @@ impl Connect {
         ask: impl Fn(&mut Client) -> Result<T, ClientError> + Sync,
     ) -> Result<Vec<Answer<T>>, Failure> {
         let paths = match (self.place().find_all(), &self.interface) {
-            (Ok(paths), _) if self.place() == Place::Any && paths.len() > 1 => {
-                let own = own(paths.clone(), |path| is_own(path).or_else(|| left_by_own(path)));
-                if own.is_empty() { paths } else { own }
-            }
             (Ok(paths), _) => paths,
             (Err(error), None) => return Err(Failure::Failed(error.to_string())),
             // One that shapes the interface together with another has a socket that is named after that.
@@ -99,28 +84,6 @@ impl Connect {
             (None, None) => Place::Any,
         }
     }
-}
-
-/// The sockets of daemons of this network namespace, as `is_own` answers for each; it has no answer for one that is dead.
-fn own(mut paths: Vec<PathBuf>, is_own: impl Fn(&Path) -> Option<bool>) -> Vec<PathBuf> {
-    paths.retain(|path| is_own(path) == Some(true));
-    paths
-}
-
-/// Whether the process that listens at `path` is in the network namespace of this one; `None` where none listens, or which its
-/// namespace is cannot be told.
-fn is_own(path: &Path) -> Option<bool> {
-    let client = Client::connect_within(path, Duration::from_millis(500)).ok()?;
-    let namespace = |process: &str| {
-        let data = std::fs::metadata(format!("/proc/{process}/ns/net")).ok()?;
-        Some((data.dev(), data.ino()))
-    };
-    Some(namespace(&process(&client)?.to_string())? == namespace("thread-self")?)
-}
-
-/// Whether a daemon of this network namespace has left its socket at `path`, and its last words beside it.
-fn left_by_own(path: &Path) -> Option<bool> {
-    words::log_of(path).exists().then_some(true)
 }
 
 /// Asks the daemons at `paths`, each on a thread of its own.
@@ -169,29 +132,5 @@ impl From<ClientError> for Failure {
             }
             _ => Self::Failed(error.to_string()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sockets_of_this_network_namespace_are_preferred_and_dead_ones_do_not_count() {
-        let folder = std::env::temp_dir().join(format!("tidegate-connect-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let paths = ["here.sock", "dead.sock", "there.sock"].map(|name| folder.join(name));
-        let [here, dead, there] = paths.each_ref().map(|path| std::os::unix::net::UnixListener::bind(path).unwrap());
-        drop(dead);
-        assert_eq!(paths.each_ref().map(|path| is_own(path)), [Some(true), None, Some(true)]);
-        let elsewhere = |path: &Path| is_own(path).map(|own| own && !path.ends_with("there.sock"));
-        assert_eq!(own(paths.to_vec(), elsewhere), [paths[0].clone()]);
-        // One that died here is shown for its last words.
-        assert_eq!(left_by_own(&paths[1]), None);
-        std::fs::write(words::log_of(&paths[1]), "").unwrap();
-        let shown = own(paths.to_vec(), |path| elsewhere(path).or_else(|| left_by_own(path)));
-        assert_eq!(shown, [paths[0].clone(), paths[1].clone()]);
-        drop((here, there));
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -34,6 +34,8 @@ def _directories() -> list[str]:
 def find(interface: str | None = None) -> str:
     """The path of the control socket of a shaper: of ``interface``, or of the only one that runs.
 
+    Of several shapers the one in the network namespace of this process is meant.
+
     Raises
     ------
     ControlError
@@ -41,8 +43,7 @@ def find(interface: str | None = None) -> str:
     """
     folders = _directories()
     if interface is not None:
-        namespace = os.stat("/proc/thread-self/ns/net").st_ino
-        names = [f"{interface}@{namespace}.sock", f"{interface}.sock"]
+        names = [f"{interface}@{_own_namespace()}.sock", f"{interface}.sock"]
         found = [path for folder in folders for name in names if os.path.exists(path := os.path.join(folder, name))][:1]
     else:
         found = []
@@ -54,6 +55,8 @@ def find(interface: str | None = None) -> str:
         looked = ", ".join(folders)
         text = f"no tidegate is running: nothing listens in {looked}"
         raise ControlError(protocol.Code.NOT_FOUND, text, "start one with `tidegate run FILE`")
+    if len(found) > 1:
+        found = [path for path in found if _is_own(path)] or found
     if len(found) > 1:
         raise ControlError(protocol.Code.INVALID, "several tidegates are running: " + ", ".join(found), "name an interface or a path")
     return found[0]
@@ -70,6 +73,21 @@ def _is_served(path: str) -> bool:
         except OSError:
             return False
         return True
+
+
+def _own_namespace() -> int:
+    """The number of the network namespace of this process."""
+    return os.stat("/proc/thread-self/ns/net").st_ino
+
+
+def _is_own(path: str) -> bool:
+    """Whether the shaper that listens at a socket is in the network namespace of this process. It is asked, since an ordinary user
+    cannot look up the namespace of a process of another user."""
+    try:
+        with Connection(path, timeout_s=0.5) as asked:
+            return asked.status().get("network_namespace") == _own_namespace()
+    except (ControlError, OSError):
+        return False
 
 
 def _unreachable(path: str, error: OSError) -> ControlError:
