@@ -60,7 +60,7 @@ pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
 pub use named::{Addresses, KnownNames, leased};
 pub use options::{MakeRecorder, Options, RecorderFactory};
-pub use owners::{devices, known_owners, resolve, user_name, user_number};
+pub use owners::{addresses_of, devices, known_owners, resolve, user_name, user_number};
 pub use passing::{Passed, Passing};
 pub use queue::{Inherited, Queue, Successor};
 pub use quotas::Quotas;

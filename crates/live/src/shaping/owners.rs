@@ -89,8 +89,15 @@ pub(super) fn has_macs(config: &Config) -> bool {
 /// # Errors
 /// When the table cannot be read.
 pub fn devices(config: &Config) -> Result<BTreeMap<Mac, BTreeSet<IpAddr>>, netlink::Error> {
-    let wanted = config.rules.iter().flat_map(|rule| rule.matches.macs.iter());
-    let mut devices: BTreeMap<Mac, BTreeSet<IpAddr>> = wanted.map(|mac| (*mac, BTreeSet::new())).collect();
+    addresses_of(config.rules.iter().flat_map(|rule| rule.matches.macs.iter().copied()))
+}
+
+/// The addresses that the table of neighbours has for some devices, as [`devices`].
+///
+/// # Errors
+/// When the table cannot be read.
+pub fn addresses_of(wanted: impl Iterator<Item = Mac>) -> Result<BTreeMap<Mac, BTreeSet<IpAddr>>, netlink::Error> {
+    let mut devices: BTreeMap<Mac, BTreeSet<IpAddr>> = wanted.map(|mac| (mac, BTreeSet::new())).collect();
     for neighbour in Rtnl::open()?.neighbours()? {
         if let Some(addresses) = devices.get_mut(&Mac(neighbour.mac)) {
             addresses.insert(neighbour.address);

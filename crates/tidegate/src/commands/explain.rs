@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tidegate_config::Scalar;
 use tidegate_config::shaper::Config;
-use tidegate_config::values::{MessageType, Protocol, TcpFlags, WallStart, WeekMinute};
+use tidegate_config::values::{Mac, MessageType, Protocol, TcpFlags, WallStart, WeekMinute};
 use tidegate_core::Dscp;
 use tidegate_core::classify::{Fields, Hosts, IcmpType, Signal, Traits, Version};
 use tidegate_replay::explain::{self, Explanation, NotExplained};
@@ -70,10 +70,11 @@ pub struct Args {
     /// The seed of random streams and flow keys; a recording has its own
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// The source address, or the name of a host in leases or /etc/hosts, with --live one that `tidegate top` shows
+    /// The source address, or the name of a host in leases or /etc/hosts, with --live one that `tidegate top` shows, or the
+    /// hardware address of a device in the table of neighbours
     #[arg(long, value_name = "ADDRESS", conflicts_with = "file")]
     source: Option<End>,
-    /// The destination address, or such a name
+    /// The destination address, or such a name or device
     #[arg(long, value_name = "ADDRESS", conflicts_with = "file")]
     destination: Option<End>,
     /// The protocol: a name or a number
@@ -112,6 +113,9 @@ pub struct Args {
     /// Print it as JSON
     #[arg(long)]
     json: bool,
+    /// The addresses that stand for devices which the table of neighbours does not have.
+    #[arg(skip)]
+    assumed: Vec<(Mac, IpAddr)>,
 }
 
 impl Args {
@@ -249,6 +253,9 @@ fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     // A packet that is described here came in by no interface.
     settings.setup.names.interfaces = true;
     settings.setup.names.macs = tidegate_live::shaping::devices(&config).unwrap_or_default();
+    for (mac, address) in &args.assumed {
+        settings.setup.names.macs.entry(*mac).or_default().insert(*address);
+    }
     settings.setup.names.named = names::without_running(name, &config);
     let invented = settings.invent_names(&config);
     if !invented.is_empty() {

@@ -154,11 +154,30 @@ fn a_described_packet_is_compared_at_another_time_and_an_end_may_be_a_name() {
     }
     for (more, why) in [
         (&["--source", "192.0.2.7", "--time", "monday"][..], "`monday` is no time; write"),
-        (&["--source", "192.0.2.300"], "neither an address nor the name of a host"),
+        (&["--source", "02:00:5e:00:53"], "nor the hardware address of a device"),
+        (&["--source", "192.0.2.300"], "neither an address, nor the name of a host"),
         (&["--source", "nobody-has-this-name"], "no address is known here for `nobody-has-this-name`"),
     ] {
         let (code, text) = explain(more);
         assert!(code == Some(2) && text.contains(why), "{more:?}: {text}");
+    }
+    let _ = fs::remove_dir_all(&folder);
+}
+
+/// A device that this machine has not met is explained all the same: an address stands for it.
+#[test]
+fn an_end_may_be_a_device() {
+    let shaper = "version = 1\n[[class]]\nname = \"tv\"\nrate = \"1mbit\"\n\
+                  [[class]]\nname = \"rest\"\nrate = \"1mbit\"\ndefault = true\n\
+                  [[rule]]\nclass = \"tv\"\nmac = \"02:00:5e:00:53:01\"\n";
+    let folder = folder("device", &[], shaper);
+    for (mac, class) in [("02:00:5e:00:53:01", "tv"), ("02:00:5e:00:53:02", "rest")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(["explain", "--with", "shaper.toml", "--source", mac, "--destination", "198.51.100.1"]);
+        let output = command.current_dir(&folder).output().expect("the command runs");
+        let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && out.contains(&format!("\nclass {class}")), "{mac}: {out}{said}");
+        assert!(said.contains("192.0.2.254 stands for it"), "{said}");
     }
     let _ = fs::remove_dir_all(&folder);
 }

@@ -170,15 +170,18 @@ impl Running {
         let mut probes: ProbeTable<ClassId> = ProbeTable::new();
         for (number, name) in (0..).zip(&self.class_names) {
             let class = ClassId(number);
-            let mut any = false;
+            let (mut any, mut why) = (false, None);
             for &version in &carried {
-                if let Some(probe) = self.probe_for(&prober, class, version, index)? {
-                    probes.expect(probe, class);
-                    any = true;
+                match self.probe_for(&prober, class, version, index)? {
+                    Ok(probe) => {
+                        probes.expect(probe, class);
+                        any = true;
+                    }
+                    Err(lacks) => why = why.or(Some(lacks)),
                 }
             }
-            if !any && !carried.is_empty() {
-                proof.unprobed.push((name.clone(), "its rules ask for what a probe cannot have".into()));
+            if let Some(why) = why.filter(|_| !any) {
+                proof.unprobed.push((name.clone(), why));
             }
         }
         if self.direction == Direction::Ingress && !multicast {
@@ -332,27 +335,27 @@ impl Running {
         class: ClassId,
         version: Version,
         index: u32,
-    ) -> Result<Option<Probe>, StartError> {
+    ) -> Result<Result<Probe, String>, StartError> {
         let own = Own { address: own_address(version, index)?, direction: self.direction };
         let config = &self.config;
         let mut candidates: Vec<(Probe, Fields)> = Vec::new();
         if class == config.default_class {
             candidates.extend(matching_probe(prober, version, own, None));
         }
-        candidates.extend(
-            config
-                .rules
-                .iter()
-                .filter(|rule| rule.class == class)
-                .filter_map(|rule| matching_probe(prober, version, own, Some(rule))),
-        );
+        let mut lacks = None;
+        for (number, rule) in (1..).zip(&config.rules).filter(|(_, rule)| rule.class == class) {
+            match matching_probe(prober, version, own, Some(rule)) {
+                Ok(candidate) => candidates.push(candidate),
+                Err(key) => lacks = lacks.or(Some(format!("rule {number} asks for `{key}`, which a probe cannot have"))),
+            }
+        }
         for (probe, fields) in candidates {
             // Earlier rules may take it; only the engine itself knows.
             if self.with_shard(0, move |engine, _, _| engine.classify(&fields).class)? == class {
-                return Ok(Some(probe));
+                return Ok(Ok(probe));
             }
         }
-        Ok(None)
+        Ok(Err(lacks.unwrap_or_else(|| "rules of other classes take whatever a probe can be".into())))
     }
 }
 
@@ -371,29 +374,44 @@ struct Own {
     direction: Direction,
 }
 
-/// A probe that meets the conditions of `rule`, with the fields that it will be classified by; `None` if there is none.
-fn matching_probe(prober: &Prober, version: Version, own: Own, rule: Option<&Rule>) -> Option<(Probe, Fields)> {
+/// A probe that meets the conditions of `rule`, with the fields that it will be classified by.
+///
+/// # Errors
+/// The key of a condition that no probe meets.
+fn matching_probe(
+    prober: &Prober,
+    version: Version,
+    own: Own,
+    rule: Option<&Rule>,
+) -> Result<(Probe, Fields), &'static str> {
     let mut probe = Probe::new(0, version, 0);
     let fits = |prefix: &&Prefix| prefix.address.is_ipv4() == (version == Version::V4);
     if let Some(rule) = rule {
         let wanted = &rule.matches;
         // A probe is a datagram of one size, and a rule with times or a quota may match nothing now.
-        if wanted.keys_of_packets().next().is_some() || wanted.key_of_clock().is_some() {
-            return None;
+        if let Some(key) = wanted.keys_of_packets().next().or(wanted.key_of_clock()) {
+            return Err(key);
         }
-        if !wanted.protocols.is_empty() && !wanted.protocols.iter().any(|protocol| protocol.0 == UDP) {
-            return None;
-        }
+        let is_udp = wanted.protocols.is_empty() || wanted.protocols.iter().any(|protocol| protocol.0 == UDP);
+        let is_of_root = wanted.users.iter().all(|user| *user == User::Id(0));
         // The address of a device is not this host's, and a probe comes in by no interface.
-        if !wanted.macs.is_empty() || wanted.named().next().is_some() || !wanted.from_interfaces.is_empty() {
-            return None;
+        for (is_met, key) in [
+            (is_udp, "protocol"),
+            (wanted.macs.is_empty(), "mac"),
+            (wanted.from_interfaces.is_empty(), "from-interface"),
+            (wanted.cgroups.is_empty(), "cgroup"),
+            (is_of_root, "user"),
+        ] {
+            if !is_met {
+                return Err(key);
+            }
         }
-        if !wanted.cgroups.is_empty() || wanted.users.iter().any(|user| *user != User::Id(0)) {
-            return None;
+        if let Some(named) = wanted.named().next() {
+            return Err(named.key());
         }
         let is_own = |prefix: &Prefix| own.address.is_some_and(|own| prefix.contains(own));
         if !wanted.sources.is_empty() && !wanted.sources.iter().any(is_own) {
-            return None;
+            return Err("source");
         }
         probe.dscp = wanted.dscps.first().map_or(0, |dscp| dscp.value());
         probe.mark = wanted.marks.first().map(|mark| mark.value);
@@ -404,16 +422,16 @@ fn matching_probe(prober: &Prober, version: Version, own: Own, rule: Option<&Rul
             probe.port.get_or_insert(ports.first.max(1).min(ports.last));
         }
         let elsewhere: &[Prefix] = if wanted.hosts.iter().any(is_own) { &[] } else { &wanted.hosts };
-        for destinations in [&wanted.destinations[..], elsewhere] {
+        for (destinations, key) in [(&wanted.destinations[..], "destination"), (elsewhere, "host")] {
             if destinations.is_empty() {
                 continue;
             }
             match own.direction {
-                Direction::Egress => probe.to = Some(destinations.iter().find(fits)?.address),
+                Direction::Egress => probe.to = Some(destinations.iter().find(fits).ok_or(key)?.address),
                 // An arriving probe is sent to all nodes, so the rule must include that address.
                 Direction::Ingress => {
                     let to = prober.destination(&probe);
-                    destinations.iter().find(|prefix| prefix.contains(to))?;
+                    destinations.iter().find(|prefix| prefix.contains(to)).ok_or(key)?;
                 }
             }
         }
@@ -422,11 +440,11 @@ fn matching_probe(prober: &Prober, version: Version, own: Own, rule: Option<&Rul
     let hosts = match (own.address.unwrap_or(unspecified(version)), destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => Hosts::V4 { source, destination },
         (IpAddr::V6(source), IpAddr::V6(destination)) => Hosts::V6 { source, destination },
-        _ => return None,
+        _ => return Err("destination"),
     };
     let fields = Fields {
         hosts,
-        dscp: Dscp::new(probe.dscp)?,
+        dscp: Dscp::new(probe.dscp).ok_or("dscp")?,
         protocol: Some(UDP),
         // An ephemeral source port: rules that ask for one have set it above.
         source_port: Some(probe.source_port.unwrap_or(60_999)),
@@ -435,7 +453,7 @@ fn matching_probe(prober: &Prober, version: Version, own: Own, rule: Option<&Rul
         uid: (own.direction == Direction::Egress).then_some(0),
         ..Fields::default()
     };
-    Some((probe, fields))
+    Ok((probe, fields))
 }
 
 fn unspecified(version: Version) -> IpAddr {

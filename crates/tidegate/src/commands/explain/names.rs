@@ -1,15 +1,16 @@
 //! The addresses of names: of those that rules have, and of those on the command line.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use tidegate_config::shaper::{Config, Named};
-use tidegate_config::values::HostName;
+use tidegate_config::Scalar;
+use tidegate_config::values::{HostName, Mac};
 use tidegate_control::Client;
 use tidegate_control::calls::{Flows, NameStatus};
 use tidegate_live::leases;
-use tidegate_live::shaping::{Addresses, leased};
+use tidegate_live::shaping::{Addresses, addresses_of, leased};
 
 use super::Args;
 use crate::Failure;
@@ -54,14 +55,16 @@ pub enum End {
     Address(IpAddr),
     /// The name of a host.
     Name(HostName),
+    /// The hardware address of a device.
+    Device(Mac),
 }
 
 impl End {
-    /// The address; none for a name.
+    /// The address; none for what must be looked up.
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Address(address) => Some(*address),
-            Self::Name(_) => None,
+            Self::Name(_) | Self::Device(_) => None,
         }
     }
 }
@@ -72,10 +75,13 @@ impl FromStr for End {
         if let Ok(address) = text.parse() {
             return Ok(Self::Address(address));
         }
+        if let Ok(mac) = Mac::from_text(text) {
+            return Ok(Self::Device(mac));
+        }
         // A wrong address is no name: names have a letter.
         let is_name = text.bytes().any(|c| c.is_ascii_alphabetic()) && !text.contains([':', '/']);
         let name = is_name.then(|| text.parse().ok()).flatten();
-        name.map(Self::Name).ok_or_else(|| format!("`{text}` is neither an address nor the name of a host"))
+        name.map(Self::Name).ok_or_else(|| format!("`{text}` is neither an address, nor the name of a host, nor the hardware address of a device"))
     }
 }
 
@@ -96,14 +102,29 @@ pub fn of_hosts(args: &Args, client: &mut Client) -> Result<Vec<(IpAddr, String)
 pub fn resolved(args: &Args, known: Vec<(IpAddr, String)>) -> Result<Args, Failure> {
     let mut args = args.clone();
     let ends = [&args.source, &args.destination];
-    if !ends.iter().any(|end| matches!(end, Some(End::Name(_)))) {
+    if ends.iter().all(|end| end.as_ref().is_none_or(|end| end.address().is_some())) {
         return Ok(args);
     }
     let mut known: BTreeSet<(IpAddr, String)> = known.into_iter().collect();
     // The name of this machine may stand there with an address of loopback, which no packet on a line has.
     known.extend(leases::read().into_iter().filter(|(address, _)| !address.is_loopback()));
-    let [source, destination] = ends.map(|end| end.as_ref().map(|end| addresses(end, &known)).transpose());
-    let (source, destination) = (source?, destination?);
+    let macs = ends.iter().filter_map(|end| if let Some(End::Device(mac)) = end { Some(*mac) } else { None });
+    let devices = addresses_of(macs).unwrap_or_default();
+    let is_v6 = ends.iter().filter_map(|end| end.as_ref()?.address()).any(|address| address.is_ipv6());
+    let (mut assumed, mut found) = (Vec::new(), [None, None]);
+    for (end, found) in ends.iter().zip(&mut found) {
+        *found = match end {
+            Some(End::Device(mac)) if devices.get(mac).is_none_or(BTreeSet::is_empty) && !args.live => {
+                let stand_in = stand_in(is_v6);
+                message!("tidegate: the table of neighbours has no address of {mac}; {stand_in} stands for it");
+                assumed.push((*mac, stand_in));
+                Some(vec![stand_in])
+            }
+            Some(end) => Some(addresses(end, &known, &devices)?),
+            None => None,
+        };
+    }
+    let [source, destination] = found;
     // Both ends have the same version where that is possible, IPv4 before IPv6.
     let first = |of: &Option<Vec<IpAddr>>, other: &Option<Vec<IpAddr>>| {
         let fits =
@@ -111,14 +132,28 @@ pub fn resolved(args: &Args, known: Vec<(IpAddr, String)>) -> Result<Args, Failu
         of.as_ref().and_then(|all| all.iter().find(fits).or(all.first())).copied().map(End::Address)
     };
     (args.source, args.destination) = (first(&source, &destination), first(&destination, &source));
+    args.assumed = assumed;
     Ok(args)
 }
 
+/// The addresses of devices.
+type Devices = BTreeMap<Mac, BTreeSet<IpAddr>>;
+
+/// The address that stands for a device that is not in the table of neighbours (RFC 5737, RFC 3849).
+fn stand_in(is_v6: bool) -> IpAddr {
+    if is_v6 { Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0xfe).into() } else { Ipv4Addr::new(192, 0, 2, 254).into() }
+}
+
 /// The addresses of an end, of which there is one at least.
-fn addresses(end: &End, known: &BTreeSet<(IpAddr, String)>) -> Result<Vec<IpAddr>, Failure> {
+fn addresses(end: &End, known: &BTreeSet<(IpAddr, String)>, devices: &Devices) -> Result<Vec<IpAddr>, Failure> {
     let name = match end {
         End::Address(address) => return Ok(vec![*address]),
         End::Name(name) => name,
+        End::Device(mac) => {
+            let found: Vec<IpAddr> = devices.get(mac).into_iter().flatten().copied().collect();
+            let text = || format!("the table of neighbours has no address of {mac}, which `ip neighbour` shows; give its address");
+            return if found.is_empty() { Err(Failure::Usage(text())) } else { Ok(found) };
+        }
     };
     let found: Vec<IpAddr> = known.iter().filter(|(_, other)| name.is(other)).map(|(address, _)| *address).collect();
     if !found.is_empty() {
@@ -154,15 +189,19 @@ mod tests {
         let known: BTreeSet<(IpAddr, String)> = [("192.0.2.7", "anna-laptop.lan"), ("2001:db8::7", "anna-laptop.lan")]
             .map(|(address, name)| (address.parse().unwrap(), name.to_owned()))
             .into();
-        let found = |text: &str| addresses(&text.parse::<End>().unwrap(), &known).map(|all| all[0].to_string());
+        let mac = Mac::from_text("02:00:5e:00:53:01").unwrap();
+        let devices = Devices::from([(mac, BTreeSet::from(["192.0.2.9".parse().unwrap()]))]);
+        let found = |text: &str| addresses(&text.parse::<End>().unwrap(), &known, &devices).map(|all| all[0].to_string());
         assert_eq!(found("Anna-Laptop").unwrap(), "192.0.2.7");
         assert_eq!(found("2001:db8::1").unwrap(), "2001:db8::1");
+        assert_eq!(found("02:00:5e:00:53:01").unwrap(), "192.0.2.9");
+        assert!(found("02:00:5e:00:53:02").unwrap_err().to_string().contains("`ip neighbour` shows"));
         let refused = found("anne").unwrap_err().to_string();
         assert!(
             refused.contains("no address is known here for `anne`") && refused.contains("anna-laptop.lan"),
             "{refused}"
         );
-        let none = addresses(&"anna".parse().unwrap(), &BTreeSet::new()).unwrap_err().to_string();
+        let none = addresses(&"anna".parse().unwrap(), &BTreeSet::new(), &devices).unwrap_err().to_string();
         assert!(none.ends_with("have no name; give its address"), "{none}");
         for wrong in ["192.0.2.300", "192.0.2.0/24", "2001:db8::zz", ""] {
             assert!(wrong.parse::<End>().is_err(), "{wrong}");
