@@ -5,7 +5,8 @@
   const up = document.currentScript.dataset.up;
   const form = document.getElementById("search"), field = document.getElementById("find");
   const list = document.getElementById("found"), said = document.getElementById("found-count");
-  const MOST = 20, MENTIONS = 5, HEADING = 20, ITSELF = 25, SHORT = 3;
+  const MOST = 20, MENTIONS = 5, HEADING = 20, ITSELF = 25, SHORT = 3, TITLE = 4, LACKING = 4;
+  const LISTS = ["reference/", "disciplines/", "lab/papers/"];
   // Words that no section is about.
   const FILLING = ["a", "an", "and", "by", "do", "for", "how", "i", "in", "is", "my", "of", "or", "the", "to", "with"];
   form.hidden = false;
@@ -65,13 +66,19 @@
     }
     load();
     if (!window.bookSections) return;
-    const found = [];
-    for (const [slug, title, heading, anchor, text] of window.bookSections) {
-      const head = heading.toLowerCase(), low = text.toLowerCase();
-      const of = (word) => HEADING * count(head, word) + Math.min(count(low, word), MENTIONS);
-      const scores = words.map((word) => alike(word).reduce((sum, other) => sum + of(other), ITSELF * of(word)));
-      if (scores.includes(0)) continue;
-      found.push({ score: scores.reduce((sum, one) => sum + one, 0), slug, title, heading, anchor, text });
+    const found = [], scored = window.bookSections.map(([slug, title, heading, anchor, text]) => {
+      const name = title.toLowerCase(), head = heading.toLowerCase(), low = text.toLowerCase();
+      const of = (word) => HEADING * count(head, word) + TITLE * Math.min(count(name, word), 1) + Math.min(count(low, word), MENTIONS);
+      return words.map((word) => alike(word).reduce((sum, other) => sum + of(other), ITSELF * of(word)));
+    });
+    // A word that half of the book has says little about what is looked for.
+    const rarities = words.map((_, n) => Math.floor(Math.log2(Math.floor(scored.length / Math.max(1, scored.filter((scores) => scores[n] > 0).length)))) + 1);
+    for (const [at, [slug, title, heading, anchor, text]] of window.bookSections.entries()) {
+      const scores = scored[at];
+      const lacking = scores.filter((score) => score === 0).length;
+      if (lacking > words.length / 2) continue;
+      const whole = LISTS.some((list) => slug.startsWith(list)) ? 1 : 2;
+      found.push({ score: whole * scores.reduce((sum, one, n) => sum + one * rarities[n], 0) / LACKING ** lacking, slug, title, heading, anchor, text });
     }
     found.sort((a, b) => b.score - a.score);
     const all = words.concat(words.flatMap(alike));
@@ -84,7 +91,7 @@
       item.append(link, where);
       return item;
     }));
-    said.textContent = found.length === 0 ? "No section has all of these words." : found.length + (found.length === 1 ? " section" : " sections") + (found.length > MOST ? ", the best " + MOST + " of them" : "");
+    said.textContent = found.length === 0 ? "No section has these words." : found.length + (found.length === 1 ? " section" : " sections") + (found.length > MOST ? ", the best " + MOST + " of them" : "");
   };
 
   field.addEventListener("focus", load);

@@ -14,6 +14,12 @@ const HEADING: usize = 20;
 const ITSELF: usize = 25;
 /// A word of this many letters or fewer must be a whole one: `mac` is no `machine`.
 const SHORT: usize = 3;
+/// A word in the title of the chapter counts as this many mentions in the text.
+const TITLE: usize = 4;
+/// A section without one of the words is worth this part of what it would be, so that it comes after those that are about all.
+const LACKING: usize = 4;
+/// References and manuals of disciplines name almost every word: they come after a chapter that explains as much.
+const LISTS: [&str; 3] = ["reference/", "disciplines/", "lab/papers/"];
 /// Words that no section is about.
 const FILLING: [&str; 16] =
     ["a", "an", "and", "by", "do", "for", "how", "i", "in", "is", "my", "of", "or", "the", "to", "with"];
@@ -81,18 +87,27 @@ impl Book {
         sections
     }
 
-    /// Finds the sections that contain all of `words`, or for a word one that means the same ([`synonyms`]). A word
+    /// Finds the sections that contain `words`, half of them at least, or for a word one that means the same ([`synonyms`]). A word
     /// matches where a word of the text begins with it: `shap` finds "shaper", and `per` does not; a short one must be whole. The
     /// best come first; equally good ones keep the order of the contents.
     pub fn search(&self, words: &str) -> Vec<Found> {
-        let words = wanted(words);
+        let (words, sections) = (wanted(words), self.sections());
+        let all: Vec<Vec<usize>> = sections.iter().map(|section| section.scores(&words)).collect();
+        // A word that half of the book has says little about what is looked for.
+        let rarity = |n: usize| {
+            let with = all.iter().filter(|scores| scores[n] > 0).count();
+            (all.len() / with.max(1)).ilog2() as usize + 1
+        };
+        let rarities: Vec<usize> = (0..words.len()).map(rarity).collect();
         let mut found = Vec::new();
-        for section in self.sections() {
-            let (head, text) = (section.heading.to_lowercase(), section.text.to_lowercase());
-            let scores: Vec<usize> = words.iter().map(|word| score(word, &head, &text)).collect();
-            if scores.is_empty() || scores.contains(&0) {
+        for (section, scores) in sections.into_iter().zip(&all) {
+            let lacking = scores.iter().filter(|score| **score == 0).count();
+            if scores.is_empty() || lacking > words.len() / 2 {
                 continue;
             }
+            let whole = if LISTS.iter().any(|list| section.slug.starts_with(list)) { 1 } else { 2 };
+            let sum: usize = scores.iter().zip(&rarities).map(|(score, rarity)| score * rarity).sum();
+            let score = whole * sum / LACKING.pow(lacking as u32);
             let has = |line: &&str| {
                 let line = line.to_lowercase();
                 words.iter().any(|word| mentions(&line, word) > 0)
@@ -103,18 +118,38 @@ impl Book {
             };
             let line = section.text.lines().find(has).or_else(|| section.text.lines().find(alike));
             let line = line.unwrap_or_default().trim().to_owned();
-            found.push((scores.iter().sum::<usize>(), Found { section, line }));
+            found.push((score, Found { section, line }));
         }
         found.sort_by_key(|(score, _)| Reverse(*score));
         found.into_iter().map(|(_, found)| found).collect()
     }
 }
 
-/// How well a section with this heading and text, both in lower case, fits `word`; 0 where it has neither the word nor one
-/// that means the same.
-fn score(word: &str, head: &str, text: &str) -> usize {
-    let of = |word: &str| HEADING * mentions(head, word) + mentions(text, word).min(MENTIONS);
-    ITSELF * of(word) + synonyms::of(word).iter().map(|word| of(word)).sum::<usize>()
+impl Section {
+    /// How well it fits each word.
+    fn scores(&self, words: &[String]) -> Vec<usize> {
+        let [title, head, text] = [&self.title, &self.heading, &self.text].map(|text| text.to_lowercase());
+        words.iter().map(|word| Place { title: &title, head: &head, text: &text }.score(word)).collect()
+    }
+}
+
+/// The texts of a section, in lower case.
+struct Place<'a> {
+    title: &'a str,
+    head: &'a str,
+    text: &'a str,
+}
+
+impl Place<'_> {
+    /// How well the section fits `word`; 0 where it has neither the word nor one that means the same.
+    fn score(&self, word: &str) -> usize {
+        let of = |word: &str| {
+            HEADING * mentions(self.head, word)
+                + TITLE * mentions(self.title, word).min(1)
+                + mentions(self.text, word).min(MENTIONS)
+        };
+        ITSELF * of(word) + synonyms::of(word).iter().map(|word| of(word)).sum::<usize>()
+    }
 }
 
 /// The words to look for, in lower case, without those that no section is about; all if nothing else is left.
@@ -177,10 +212,12 @@ mod tests {
     fn a_search_finds_headings_first_and_all_words() {
         let found = Book::new().search("classes over flows");
         assert!(!found.is_empty());
-        for Found { section, .. } in &found {
+        let words_of = |Found { section, .. }: &Found| {
             let text = format!("{}\n{}", section.heading, section.text).to_lowercase();
-            assert!(["classes", "over", "flows"].iter().all(|word| mentions(&text, word) > 0), "{}", section.heading);
-        }
+            ["classes", "over", "flows"].iter().filter(|word| mentions(&text, word) > 0).count()
+        };
+        assert_eq!(words_of(&found[0]), 3, "{:?}", found[0]);
+        assert!(found.iter().any(|one| words_of(one) == 2), "a section that lacks a word comes later");
         let fifo = &Book::new().search("FIFO")[0].section;
         assert!(fifo.heading.to_lowercase().contains("fifo"), "{fifo:?}");
         assert_eq!(Book::new().search("  "), vec![]);
@@ -199,7 +236,8 @@ mod tests {
             assert!(!Book::new().search(word).is_empty(), "{word}");
         }
         // The word itself comes before what means the same.
-        assert!(score("quota", "a quota", "") > score("quota", "an allowance", ""));
+        let with_heading = |head| Place { title: "", head, text: "" }.score("quota");
+        assert!(with_heading("a quota") > with_heading("an allowance"));
     }
 
     #[test]
@@ -215,6 +253,15 @@ mod tests {
             ("undo", "setup"),
             ("undo", "changing"),
             ("audit", "changing"),
+            ("prioritize video calls", "cookbook/office-gateway"),
+            ("per device limit", "cookbook/limits"),
+            ("work hours", "cookbook/rules"),
+            ("schedule", "cookbook/rules"),
+            ("starlink", "follow"),
+            ("bufferbloat", "concepts"),
+            ("uninstall", "service"),
+            ("docker", "places"),
+            ("ack first", "cookbook/rules"),
         ] {
             assert!(slugs(words).contains(&slug.to_owned()), "{words}: {:?}", slugs(words));
         }

@@ -28,8 +28,8 @@ pub struct Args {
     /// Write the book as sources for mdbook into this folder
     #[arg(long, value_name = "DIR", conflicts_with = "chapter")]
     sources: Option<PathBuf>,
-    /// List the sections that contain all of these words, or words of the same meaning, the best first. A word finds
-    /// those that begin with it
+    /// List the sections that contain these words, or words of the same meaning, the best first. A word finds those that
+    /// begin with it
     #[arg(long, value_name = "WORDS", num_args = 1.., conflicts_with_all = ["chapter", "html", "sources"])]
     search: Vec<String>,
 }
