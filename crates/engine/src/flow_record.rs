@@ -339,11 +339,13 @@ impl Record {
         rare.dropped_total.count(size);
     }
 
-    /// Gives the rule that it matched its number among the present ones. The rules of reservations have no place among `moved`.
-    pub fn renumber_rule(&mut self, moved: &[Option<u32>]) {
-        if let Some(rule) = self.rule.checked_sub(1).and_then(|rule| moved.get(rule as usize)) {
+    /// Gives the rule that it matched and its classes their numbers among the present ones. The rules of reservations have no place
+    /// among `rules`.
+    pub fn renumber(&mut self, rules: &[Option<u32>], class: impl Fn(ClassId) -> ClassId) {
+        if let Some(rule) = self.rule.checked_sub(1).and_then(|rule| rules.get(rule as usize)) {
             self.rule = rule.map_or(0, |rule| rule + 1);
         }
+        (self.class, self.through) = (class(self.class), class(self.through));
     }
 
     /// Whether it is time to check its minimum.

@@ -171,11 +171,12 @@ impl Flows {
         }
         (end < self.table.places()).then_some(end)
     }
-    /// Gives the rule of each record its new number, `None` where the rule is gone. Cost: linear in the records.
-    pub(crate) fn renumber_rules(&mut self, moved: &[Option<u32>]) {
+    /// Gives the rule of each record its new number, `None` where the rule is gone, and its classes theirs. Rules beyond `rules` keep
+    /// their number. Cost: linear in the records.
+    pub(crate) fn renumber(&mut self, rules: &[Option<u32>], class: impl Fn(ClassId) -> ClassId) {
         for place in 0..self.table.places() {
             if self.table.at(place).is_some() {
-                self.table.get_mut(place).renumber_rule(moved);
+                self.table.get_mut(place).renumber(rules, &class);
             }
         }
     }

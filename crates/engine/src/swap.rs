@@ -168,6 +168,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
             "" => Operation::Unrecorded,
             text => Operation::Reconfigure { text, names: &setup.names, built },
         };
+        // The classes that keep their name, by their old numbers.
+        let mut renumbered = HashMap::new();
         if how == SwapKind::InPlace {
             self.record(now, act);
         } else {
@@ -182,6 +184,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 None => leases.lease(id).map(|lease| lease.grant.id),
             };
             tree.succeed(now, &self.tree, predecessor);
+            renumbered.extend(after.iter().filter_map(|(new, name)| Some((*before.get(name)?, *new))));
             self.leases = leases;
         }
         // The text remains where only the rules change that hold at the time.
@@ -196,8 +199,16 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.told = ToldFlows::succeed(self.told.take(), &self.config);
         self.account.overhead = LineOverhead::of(&self.config);
         let moved = self.account.rules.continue_as(counts);
-        if same_statistics && let Some((flows, moved)) = self.account.flows.as_mut().zip(moved) {
-            flows.renumber_rules(&moved);
+        if same_statistics && let Some(flows) = self.account.flows.as_mut() {
+            let (leases, default) = (&self.leases, self.config.default_class);
+            let class = |old| match renumbered.get(&old) {
+                Some(new) => *new,
+                None if how == SwapKind::InPlace || leases.lease(old).is_some() => old,
+                None => default,
+            };
+            if how == SwapKind::Replaced || moved.is_some() {
+                flows.renumber(&moved.unwrap_or_default(), class);
+            }
         }
         if !same_statistics {
             self.account.detail = self.config.statistics.detail;

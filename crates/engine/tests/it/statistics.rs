@@ -269,6 +269,28 @@ fn a_silent_flow_keeps_its_rule_when_rules_move() {
     assert_eq!(rule_of(&TWO.replace("the calls", "other calls")), None, "its rule is gone");
 }
 
+/// Numbers of classes are places in the file: a class before its own must not become that of a silent flow.
+#[test]
+fn a_silent_flow_keeps_its_class_when_classes_move() {
+    let (mut engine, mut out) = (engine(TWO), Log::default());
+    engine.enqueue(us(0), 14, &meta(14, 1_000), &mut out);
+    engine.dequeue(us(0), &mut out);
+    let name_of = |engine: &mut Engine<u64>| {
+        let row = flows(engine, us(1_000_000), 9)[0];
+        [row.record.class, row.record.through].map(|class| engine.config().class_names()[class.0 as usize].to_owned())
+    };
+    let before = name_of(&mut engine);
+    let mut put = |text: &str| {
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        engine.reconfigure(&config(text), &setup, us(1_000_000), &mut out).expect("valid");
+        name_of(&mut engine)
+    };
+    let first = TWO.replacen("[[class]]", "[[class]]\nname = \"first\"\nrate = \"1mbit\"\n[[class]]", 1);
+    assert_eq!(put(&first), before);
+    // Once its class is gone, it is shown in the one for what no rule matches.
+    assert_eq!(put(&first.replace("calls", "others")), ["rest", "rest"]);
+}
+
 #[test]
 fn a_flood_of_flows_falls_out_and_is_counted() {
     let text = format!("{TWO}\n[statistics]\nflows = 64\nidle = \"2s\"\n");

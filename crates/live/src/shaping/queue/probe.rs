@@ -346,7 +346,9 @@ impl Running {
         for (number, rule) in (1..).zip(&config.rules).filter(|(_, rule)| rule.class == class) {
             match matching_probe(prober, version, own, Some(rule)) {
                 Ok(candidate) => candidates.push(candidate),
-                Err(key) => lacks = lacks.or(Some(format!("rule {number} asks for `{key}`, which a probe cannot have"))),
+                Err(key) => {
+                    lacks = lacks.or(Some(format!("rule {number} asks for `{key}`, which a probe cannot have")))
+                }
             }
         }
         for (probe, fields) in candidates {

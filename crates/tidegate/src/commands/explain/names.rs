@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-use tidegate_config::shaper::{Config, Named};
 use tidegate_config::Scalar;
+use tidegate_config::shaper::{Config, Named};
 use tidegate_config::values::{HostName, Mac};
 use tidegate_control::Client;
 use tidegate_control::calls::{Flows, NameStatus};
@@ -81,7 +81,9 @@ impl FromStr for End {
         // A wrong address is no name: names have a letter.
         let is_name = text.bytes().any(|c| c.is_ascii_alphabetic()) && !text.contains([':', '/']);
         let name = is_name.then(|| text.parse().ok()).flatten();
-        name.map(Self::Name).ok_or_else(|| format!("`{text}` is neither an address, nor the name of a host, nor the hardware address of a device"))
+        name.map(Self::Name).ok_or_else(|| {
+            format!("`{text}` is neither an address, nor the name of a host, nor the hardware address of a device")
+        })
     }
 }
 
@@ -151,7 +153,9 @@ fn addresses(end: &End, known: &BTreeSet<(IpAddr, String)>, devices: &Devices) -
         End::Name(name) => name,
         End::Device(mac) => {
             let found: Vec<IpAddr> = devices.get(mac).into_iter().flatten().copied().collect();
-            let text = || format!("the table of neighbours has no address of {mac}, which `ip neighbour` shows; give its address");
+            let text = || {
+                format!("the table of neighbours has no address of {mac}, which `ip neighbour` shows; give its address")
+            };
             return if found.is_empty() { Err(Failure::Usage(text())) } else { Ok(found) };
         }
     };
@@ -191,7 +195,8 @@ mod tests {
             .into();
         let mac = Mac::from_text("02:00:5e:00:53:01").unwrap();
         let devices = Devices::from([(mac, BTreeSet::from(["192.0.2.9".parse().unwrap()]))]);
-        let found = |text: &str| addresses(&text.parse::<End>().unwrap(), &known, &devices).map(|all| all[0].to_string());
+        let found =
+            |text: &str| addresses(&text.parse::<End>().unwrap(), &known, &devices).map(|all| all[0].to_string());
         assert_eq!(found("Anna-Laptop").unwrap(), "192.0.2.7");
         assert_eq!(found("2001:db8::1").unwrap(), "2001:db8::1");
         assert_eq!(found("02:00:5e:00:53:01").unwrap(), "192.0.2.9");
