@@ -19,7 +19,7 @@
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
 use crate::side::{HIGH, Line, Reading};
-use crate::sources::Sources;
+use crate::sources::{Delay, Sources};
 
 /// The least time between two changes of a rate.
 pub const PERIOD: Span = Span::from_millis(100);
@@ -40,6 +40,13 @@ pub enum Side {
 impl Side {
     /// Both.
     pub const BOTH: [Self; 2] = [Self::Up, Self::Down];
+    /// The other one.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
     /// Its name in files, tables and metrics.
     pub const fn name(self) -> &'static str {
         match self {
@@ -209,26 +216,21 @@ impl Controller {
         if loaded.contains(&true) {
             self.loaded = Some(now);
         }
-        let blamed = self.blamed(now, loaded, delay.map(|delay| delay.both.as_nanos()));
+        let blamed = Side::BOTH.map(|side| self.blamed(now, side, loaded, delay));
         let peers = self.sources.fresh(now);
         let mut decided = [None; 2];
         for side in Side::BOTH {
             let Some(line) = self.lines[side as usize].as_mut().filter(|line| due(line)) else { continue };
-            let of = |delay: crate::sources::Delay| match (side, delay.down) {
-                (Side::Down, Some(down)) => down.as_nanos(),
-                (Side::Up, Some(down)) => delay.both.saturating_sub(down).as_nanos(),
-                (_, None) => delay.both.as_nanos(),
-            };
             let patience = floor + PERIOD + PERIOD;
             let overdue = silence
                 .filter(|silence| delay.is_none() && *silence > patience)
                 .map(|silence| silence.saturating_sub(floor));
             let reading = Reading {
-                delay: delay.map(of),
+                delay: delay.map(|delay| delay.of(side)),
                 overdue: overdue.map(Span::as_nanos),
                 blind: silence.is_none_or(|silence| silence >= BLIND),
                 floor: floor.as_nanos(),
-                blamed: blamed == Some(side),
+                blamed: blamed[side as usize],
             };
             decided[side as usize] = line.step(now, reading, peers);
             self.changes[side as usize] += u64::from(decided[side as usize].is_some());
@@ -236,21 +238,18 @@ impl Controller {
         decided
     }
 
-    /// The direction that has to answer for a queue although neither has reached its rate: the one that is nearer to it.
-    fn blamed(&self, now: Instant, loaded: [bool; 2], delay: Option<u64>) -> Option<Side> {
-        if loaded.contains(&true) || delay.is_none_or(|delay| delay < HIGH) {
-            return None;
-        }
+    /// Whether a direction that has not reached its rate has to answer for a queue: one that is its own by a peer's clock; else,
+    /// where neither has reached its rate, the direction that is nearer to it.
+    fn blamed(&self, now: Instant, side: Side, loaded: [bool; 2], delay: Option<Delay>) -> bool {
+        let Some(delay) = delay.filter(|delay| delay.of(side) >= HIGH && !loaded[side as usize]) else { return false };
         let used = |side: Side| {
             let line = self.lines[side as usize].as_ref()?;
             let used = u128::from(line.present(now)) * 1_000 / u128::from(line.allowed.max(1));
-            (used >= 30).then_some((used, side))
+            (used >= 30).then_some(used)
         };
-        Side::BOTH
-            .into_iter()
-            .filter_map(used)
-            .max_by_key(|(used, side)| (*used, *side == Side::Down))
-            .map(|(_, side)| side)
+        let Some(own) = used(side) else { return false };
+        let other = used(side.other()).unwrap_or(0);
+        delay.down.is_some() || !loaded.contains(&true) && (own > other || own == other && side == Side::Down)
     }
 
     /// The allowed rate of a direction; `None` if it is not followed.

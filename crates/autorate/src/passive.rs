@@ -72,7 +72,8 @@ pub struct Found {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sent {
-    value: u32,
+    /// Its value, if no segment before it had the same one: an echo may be that of the first.
+    value: Option<u32>,
     at: Instant,
     /// Whether an answer is certain.
     answered: bool,
@@ -203,12 +204,15 @@ impl Flow {
             return;
         };
         let is_new_data = answered && self.highest.is_none_or(|highest| later(end, highest));
+        let is_new_value = self.latest.is_none_or(|latest| later(value, latest));
         if is_new_data {
             self.highest = Some(end);
-        } else if self.latest.is_some_and(|latest| !later(value, latest)) {
+        } else if !is_new_value {
             return;
         }
-        self.latest = Some(value);
+        if is_new_value {
+            self.latest = Some(value);
+        }
         // Of many values in flight some are enough, spread over the round trip.
         let spaced = self.waiting == 0 || now.since(self.pending[self.waiting - 1].at) >= self.gap;
         if !spaced {
@@ -221,7 +225,7 @@ impl Flow {
             self.waiting = PENDING / 2;
             self.gap = Span::from_nanos(now.since(self.pending[0].at).as_nanos() / (PENDING as u64 / 2));
         }
-        self.pending[self.waiting] = Sent { value, at: now, answered, end: is_new_data.then_some(end) };
+        self.pending[self.waiting] = Sent { value: is_new_value.then_some(value), at: now, answered, end: is_new_data.then_some(end) };
         self.waiting += 1;
     }
 
@@ -243,9 +247,8 @@ impl Flow {
         let down = self.clock.read(now, value);
         let pending = &self.pending[..self.waiting];
         // The value itself, or the one before it where it was left out: a little too long rather than nothing.
-        let before_echo = pending.iter().rev().find(|sent| !later(sent.value, echo)).map(|sent| sent.value);
         let is_first = self.echoed.is_none_or(|echoed| later(echo, echoed));
-        let echoed = pending.iter().position(|sent| is_first && Some(sent.value) == before_echo);
+        let echoed = pending.iter().rposition(|sent| is_first && sent.value.is_some_and(|value| !later(value, echo)));
         // A delayed acknowledgement echoes the first segment that it covers, and is sent for the last one.
         let acknowledged = pending.iter().rposition(|sent| sent.end.is_some() && sent.end == ack);
         let at = echoed.max(acknowledged)?;
@@ -349,6 +352,28 @@ mod tests {
         tracker.see(at(80), &tcp(true, Some((180, 0)), true, 3_000, 0));
         tracker.see(at(300), &tcp(true, Some((400, 0)), true, 3_000, 0));
         assert_eq!(round_trip(tracker.see(at(345), &tcp(false, Some((8, 400)), false, 0, 3_000))), Some(45));
+    }
+
+    /// The first segment with a value is left out, since it follows another too closely; the next one has the same value.
+    #[test]
+    fn a_segment_does_not_stand_for_one_before_it_with_its_value() {
+        let mut tracker = Tracker::default();
+        for n in 0..200_u32 {
+            tracker.see(at(u64::from(n)), &tcp(true, Some((100 + n, 0)), true, 1_000 * (n + 1), 0));
+        }
+        // Of 200 in flight some are remembered. Whichever of them precedes the value 900, its first segment is the one that is echoed.
+        for before in 0..16_u32 {
+            let mut tracker = tracker.clone();
+            for n in 0..before {
+                tracker.see(at(200 + u64::from(n)), &tcp(true, Some((300 + n, 0)), true, 1_000 * (201 + n), 0));
+            }
+            let first = 200 + u64::from(before);
+            for n in 0..20 {
+                tracker.see(at(first + n), &tcp(true, Some((900, 0)), true, 1_000 * (201 + before + n as u32), 0));
+            }
+            let found = round_trip(tracker.see(at(first + 40), &tcp(false, Some((7, 900)), false, 0, 5)));
+            assert!(found.is_some_and(|found| (40..=60).contains(&found)), "{before}: {found:?}");
+        }
     }
 
     #[test]

@@ -20,6 +20,8 @@ const UNDRAINED: Span = Span::from_secs(8);
 const DRAIN: Span = Span::from_millis(500);
 /// A direction that has been idle for this long returns to the base.
 const IDLE: Span = Span::from_secs(10);
+/// A full packet of most lines, in bits.
+const PACKET: u64 = 12_000;
 /// Rates of the past, to compare a round trip with the rate at which its packets were sent.
 const PAST: usize = 8;
 
@@ -138,7 +140,7 @@ impl Line {
             _ if !loaded => self.rest(now),
             Reading { overdue: Some(overdue), floor, .. } => self.fall(overdue, floor),
             Reading { delay: None, .. } => (self.allowed, Cause::Delay),
-            Reading { delay: Some(delay), .. } if delay < LOW + self.packet() => self.grow(),
+            Reading { delay: Some(delay), .. } if delay < LOW + self.packet() => self.grow(time),
             Reading { delay: Some(delay), floor, .. } => self.follow(now, delay, floor, time),
         };
         let (to, cause) = self.drain(now, to, cause, loaded && !reading.blind);
@@ -168,12 +170,17 @@ impl Line {
 
     /// The time of a packet: it waits for the one before it.
     fn packet(&self) -> u64 {
-        (12_000 * 1_000_000_000 / self.allowed.max(1)).min(100_000_000)
+        (PACKET * 1_000_000_000 / self.allowed.max(1)).min(100_000_000)
     }
 
     /// No queue at a saturated rate: upwards, faster the longer it lasts, and fastest far below the best known rate.
-    fn grow(&mut self) -> (u64, Cause) {
+    fn grow(&mut self, time: u64) -> (u64, Cause) {
         self.capacity = self.capacity.max(self.achieved);
+        // A rate that the traffic does not reach tells nothing about the line, and must not run away from what the line carries: at
+        // four thirds of it the direction would not count as loaded when the line is full. A packet more may have been under way.
+        if self.achieved.saturating_add(part(PACKET, 1_000_000_000, time)) < self.allowed / 8 * 7 {
+            return (self.allowed, Cause::Quiet);
+        }
         let step = match self.allowed < self.best / 2 {
             true => self.allowed / 4,
             false => self.allowed / (GENTLE >> (self.quiet / 2).min(3)),

@@ -6,6 +6,8 @@
 
 use tidegate_units::{Instant, Span};
 
+use crate::controller::Side;
+
 /// The most peers that are remembered. The one that was silent for longest makes room.
 pub(crate) const MOST: usize = 32;
 /// The floor is a minimum over this many windows, the current one included.
@@ -73,6 +75,17 @@ pub(crate) struct Delay {
     pub both: Span,
     /// On the way down alone, where a peer's clock shows it.
     pub down: Option<Span>,
+}
+
+impl Delay {
+    /// The delay that a direction answers for, in ns: its own where a peer's clock shows it, else all of it.
+    pub fn of(self, side: Side) -> u64 {
+        match (side, self.down) {
+            (Side::Down, Some(down)) => down.as_nanos(),
+            (Side::Up, Some(down)) => self.both.saturating_sub(down).as_nanos(),
+            (_, None) => self.both.as_nanos(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
