@@ -210,7 +210,7 @@ impl Line {
             false => self.capacity / 4 * 3 + line / 4,
         };
         // What the line was once is no aim any more.
-        self.best = self.best.min(self.best / 2 + self.capacity / 2);
+        self.best = self.best - self.best.saturating_sub(self.capacity) / 32;
         let horizon = horizon(floor);
         let change = ((TARGET + self.packet()) as i64 - delay.min(1 << 40) as i64) * 1_000 / horizon as i64;
         let change = change.clamp(-DEEPEST, 1_000 / GENTLE as i64);
