@@ -225,7 +225,8 @@ impl Flow {
             self.waiting = PENDING / 2;
             self.gap = Span::from_nanos(now.since(self.pending[0].at).as_nanos() / (PENDING as u64 / 2));
         }
-        self.pending[self.waiting] = Sent { value: is_new_value.then_some(value), at: now, answered, end: is_new_data.then_some(end) };
+        self.pending[self.waiting] =
+            Sent { value: is_new_value.then_some(value), at: now, answered, end: is_new_data.then_some(end) };
         self.waiting += 1;
     }
 

@@ -9,7 +9,7 @@ use tidegate_live::netns::Namespace;
 use tidegate_live::rtnl::{Address, OperationalState, Route, Rtnl, sysctl};
 use tidegate_units::{Bytes, Rate};
 
-use crate::delay::DelayLine;
+use crate::delay::{Capacity, DelayLine};
 
 /// IPv4 or IPv6.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -174,7 +174,7 @@ pub struct Chain {
     /// The receiver, by `tgc0`.
     pub client: Host,
     /// The line between the router and the client, where that has a delay.
-    line: Option<DelayLine>,
+    pub line: Option<DelayLine>,
 }
 
 impl Chain {
@@ -194,10 +194,18 @@ impl Chain {
     /// # Errors
     /// As [`Chain::create`], and as [`DelayLine::create`].
     pub fn create_delayed(delay: Duration) -> io::Result<Self> {
-        Self::make(Some(delay))
+        Self::make(Some((delay, [None, None])))
     }
 
-    fn make(delay: Option<Duration>) -> io::Result<Self> {
+    /// As [`Chain::create_delayed`], with a capacity from the router to the client, and one back.
+    ///
+    /// # Errors
+    /// As [`Chain::create`], and as [`DelayLine::create`].
+    pub fn create_with_line(delay: Duration, capacities: [Capacity; 2]) -> io::Result<Self> {
+        Self::make(Some((delay, capacities.map(Some))))
+    }
+
+    fn make(line: Option<(Duration, [Option<Capacity>; 2])>) -> io::Result<Self> {
         let host = |interface, v4: [u8; 4]| -> io::Result<Host> {
             let v6 = Ipv6Addr::new(0xfd78, 0, 0, v4[2].into(), 0, 0, 0, v4[3].into());
             Ok(Host { namespace: Namespace::create()?, interface, v4: v4.into(), v6 })
@@ -212,14 +220,14 @@ impl Chain {
         chain.router.namespace.run(|| -> io::Result<()> {
             let mut rtnl = Rtnl::open().map_err(io::Error::other)?;
             rtnl.create_veth_into("tgr0", "tgs0", to_server).map_err(io::Error::other)?;
-            if delay.is_none() {
+            if line.is_none() {
                 rtnl.create_veth_into("tgr1", "tgc0", to_client).map_err(io::Error::other)?;
             }
             sysctl::enable_forwarding()
         })??;
-        if let Some(delay) = delay {
+        if let Some((delay, capacities)) = line {
             let ends = [(&chain.router.namespace, "tgr1"), (&chain.client.namespace, "tgc0")];
-            chain.line = Some(DelayLine::create(ends, delay)?);
+            chain.line = Some(DelayLine::create_with(ends, delay, capacities)?);
         }
         let near: Ipv4Addr = [10, 78, 1, 2].into();
         chain.router.namespace.run(|| settle("tgr0", &[near], None))??;

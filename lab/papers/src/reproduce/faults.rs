@@ -203,7 +203,8 @@ pub(super) struct Bench {
     shaper: Shaper,
 }
 
-struct Shaper {
+/// A running `tidegate run`.
+pub(super) struct Shaper {
     child: Child,
     /// The lines that the process prints on standard error. Dropping the receiver closes the pipe.
     lines: Option<Receiver<String>>,
@@ -228,7 +229,7 @@ impl Bench {
     }
     /// The process id of the shaper.
     pub fn process(&self) -> u32 {
-        self.shaper.child.id()
+        self.shaper.process()
     }
     fn signal(&mut self, signal: Signal) -> io::Result<()> {
         kill(Pid::from_raw(self.process() as i32), signal).map_err(io::Error::from)
@@ -246,13 +247,38 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        let _ = self.signal(Signal::SIGINT);
-        let _ = self.shaper.child.wait();
+        self.shaper.stop();
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
 impl Shaper {
+    /// Starts `command`, and waits until it listens.
+    pub fn start(command: Command) -> io::Result<Self> {
+        Self::start_with(command, Stdio::null())
+    }
+    fn start_with(mut command: Command, output: Stdio) -> io::Result<Self> {
+        // Symbolising a backtrace would take longer than anything measured here.
+        command.env_remove("RUST_BACKTRACE");
+        let mut child = command.stdin(Stdio::null()).stdout(output).stderr(Stdio::piped()).spawn()?;
+        let printed = child.stderr.take().ok_or_else(|| io::Error::other("its standard error was asked for"))?;
+        let (to, lines) = mpsc::channel();
+        // This thread ends, and closes the pipe, once the receiver is dropped.
+        thread::Builder::new()
+            .spawn(move || BufReader::new(printed).lines().map_while(Result::ok).try_for_each(|line| to.send(line)))?;
+        let mut shaper = Self { child, lines: Some(lines), said: String::new() };
+        shaper.says("control socket")?;
+        Ok(shaper)
+    }
+    /// The process id.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+    /// Ends it, and waits for that.
+    pub fn stop(&mut self) {
+        let _ = kill(Pid::from_raw(self.process() as i32), Signal::SIGINT);
+        let _ = self.child.wait();
+    }
     fn says(&mut self, text: &str) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         while !self.said.contains(text) {
@@ -280,23 +306,13 @@ fn start(pair: &Pair, directory: &Path, arguments: &[&str]) -> io::Result<Shaper
     };
     command.arg("run").arg(directory.join("shaper.toml")).args(["--interface", pair.sender.interface]);
     command.arg("--control").arg(directory.join("control"));
-    // Symbolising a backtrace would take longer than anything measured here.
-    command.env_remove("RUST_BACKTRACE");
     command.args(arguments.iter().filter(|argument| !matches!(**argument, "--few-descriptors" | "--full-disk")));
     let output = if arguments.contains(&"--full-disk") {
         Stdio::from(fs::File::options().write(true).open("/dev/full")?)
     } else {
         Stdio::null()
     };
-    let mut child = command.stdin(Stdio::null()).stdout(output).stderr(Stdio::piped()).spawn()?;
-    let printed = child.stderr.take().ok_or_else(|| io::Error::other("its standard error was asked for"))?;
-    let (to, lines) = mpsc::channel();
-    // This thread ends, and closes the pipe, once the receiver is dropped.
-    thread::Builder::new()
-        .spawn(move || BufReader::new(printed).lines().map_while(Result::ok).try_for_each(|line| to.send(line)))?;
-    let mut shaper = Shaper { child, lines: Some(lines), said: String::new() };
-    shaper.says("control socket")?;
-    Ok(shaper)
+    Shaper::start_with(command, output)
 }
 
 /// The measurements of one fault.

@@ -147,7 +147,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: autorate::NAME,
         page: include_str!("../../autorate/README.md"),
-        on_this_machine: &[],
+        on_this_machine: &["live"],
         runs: 1,
         recorded: include_str!("../../autorate/verdicts.csv"),
         recorded_short: "",

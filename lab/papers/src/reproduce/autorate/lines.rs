@@ -150,6 +150,10 @@ fn walk(most: f64, random: &mut Stream) -> Vec<u32> {
 }
 
 impl Capacity {
+    /// The bytes of each millisecond.
+    pub fn millis(&self) -> Arc<[u32]> {
+        Arc::clone(&self.bytes)
+    }
     /// Bytes between two times in ms.
     pub fn between(&self, from: u64, to: u64) -> u64 {
         (from..to).map(|ms| u64::from(self.bytes[ms as usize % self.bytes.len()])).sum()

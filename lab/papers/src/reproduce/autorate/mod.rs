@@ -3,6 +3,7 @@
 //! `lab/papers/autorate/README.md` explains the lines, the systems, the aims and the results.
 
 mod lines;
+mod live;
 mod rig;
 mod systems;
 
@@ -99,8 +100,9 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let wanted = |cell: &Cell| {
         claims || worst && is_bulk(cell) || cell.load.directions().iter().any(|&way| options.wants(&id(cell, way)))
     };
+    // The live part runs first, because namespaces can only be created while the process is single-threaded.
+    let mut items = if options.wants("live") { live::run(options) } else { Vec::new() };
     let results = simulate(wanted, options.seed, options.runs.into())?;
-    let mut items = Vec::new();
     for result in &results {
         for (direction, &way) in result.cell.load.directions().iter().enumerate() {
             for (key, what, unit, of) in MEASURES {

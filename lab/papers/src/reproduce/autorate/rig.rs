@@ -100,11 +100,28 @@ const BIN: u64 = 10_000_000;
 
 /// How long the packets of one direction waited in the buffer of the line.
 #[derive(Default)]
-struct Waits {
+pub struct Waits {
     histogram: Histogram,
     /// The longest wait in each bin.
     bins: Vec<u64>,
     bytes: u64,
+}
+
+impl Waits {
+    /// A packet left the buffer at `at`, after this wait, both in ns. Those before and after the measured time do not count.
+    pub fn record(&mut self, at: u64, wait: u64, bytes: u64) {
+        let from = WARM_UP * 1_000_000_000;
+        if !(from..from + MEASURED * 1_000_000_000).contains(&at) {
+            return;
+        }
+        self.histogram.record(wait);
+        self.bytes += bytes;
+        let bin = ((at - from) / BIN) as usize;
+        if self.bins.len() <= bin {
+            self.bins.resize(bin + 1, 0);
+        }
+        self.bins[bin] = self.bins[bin].max(wait);
+    }
 }
 
 fn config(direction: &str, rate: Rate) -> Result<Config, Failure> {
@@ -164,17 +181,7 @@ pub fn run(line: &lines::Line, system: System, load: Load, seed: u64) -> Result<
                 }
                 return;
             }
-            let mut waits = waits.borrow_mut();
-            let from = WARM_UP * 1_000_000_000;
-            if (from..from + MEASURED * 1_000_000_000).contains(&at.as_nanos()) {
-                waits.histogram.record(wait.as_nanos());
-                waits.bytes += u64::from(packet.size);
-                let bin = ((at.as_nanos() - from) / BIN) as usize;
-                if waits.bins.len() <= bin {
-                    waits.bins.resize(bin + 1, 0);
-                }
-                waits.bins[bin] = waits.bins[bin].max(wait.as_nanos());
-            }
+            waits.borrow_mut().record(at.as_nanos(), wait.as_nanos(), packet.size.into());
         });
     }
     let control = system.control(bounds, capacity.clone(), &pings);
@@ -199,7 +206,8 @@ fn rates(control: &dyn tidegate_sim::RateControl, way: usize) -> Vec<(u64, f64)>
     all.map(|decision| (decision.at.as_nanos().max(from), decision.to.as_bps() as f64)).collect()
 }
 
-fn measure(waits: &Waits, offered: u64, decisions: &[(u64, f64)]) -> Outcome {
+/// The outcome of a direction. `offered` is what the line could have carried, in bytes.
+pub fn measure(waits: &Waits, offered: u64, decisions: &[(u64, f64)]) -> Outcome {
     let quantile = |q: f64| waits.histogram.quantile(q).unwrap_or(0) as f64 / 1e6;
     let is_late = |bin: &u64| *bin > 50_000_000;
     let total = (MEASURED * 1_000_000_000 / BIN) as usize;
