@@ -1,6 +1,7 @@
 //! Shaper files for users who know only the rates of their line: `tidegate run --up 20mbit --down 100mbit`.
 //!
-//! A preset is the text of a file, so that it can be read, kept and changed. It is one CAKE for each direction: hosts
+//! A preset is the text of a file, so that it can be read, kept and changed. It is one CAKE for each direction, below a rate that
+//! follows the line where that varies: hosts
 //! share the line evenly, and the connections of a host share its part, so that neither a host with fifty downloads nor
 //! one of many downloads crowds out a call. COBALT keeps queues short, and the per-packet overhead of the line is
 //! counted. It needs to know nothing about the traffic.
@@ -9,7 +10,8 @@
 //! 95 % of it upstream, where we decide what the line gets, and 90 % downstream, where packets have passed the line
 //! already and the senders react to the queue only a round trip later.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
 
 use tidegate_core::cake::{Framing, Wire};
 use tidegate_core::{Bytes, Rate, Span};
@@ -38,6 +40,61 @@ const fn wire(overhead: i16, least: u64, framing: Framing) -> Wire {
     Wire { overhead, least: Bytes::new(least), framing }
 }
 
+/// The rate of a line in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LineRate {
+    /// Always the same.
+    Constant(Rate),
+    /// It varies between these, as that of a mobile or satellite line does: the rate of the shaper follows it.
+    Varies {
+        /// At its worst.
+        from: Rate,
+        /// At its best.
+        to: Rate,
+    },
+}
+
+impl LineRate {
+    /// The rate at which a shaper begins: the whole of a constant one, else the geometric mean.
+    pub fn base(self) -> Rate {
+        match self {
+            Self::Constant(rate) => rate,
+            Self::Varies { from, to } => {
+                Rate::from_bps((u128::from(from.as_bps()) * u128::from(to.as_bps())).isqrt() as u64)
+            }
+        }
+    }
+    /// Whether it is zero, at its worst.
+    pub fn is_zero(self) -> bool {
+        match self {
+            Self::Constant(rate) => rate.is_zero(),
+            Self::Varies { from, .. } => from.is_zero(),
+        }
+    }
+}
+
+impl fmt::Display for LineRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(rate) => rate.fmt(f),
+            Self::Varies { from, to } => write!(f, "{from}-{to}"),
+        }
+    }
+}
+
+impl FromStr for LineRate {
+    type Err = String;
+    /// A rate, such as `20mbit`, or two with `-` between them.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rate = |text: &str| text.trim().parse::<Rate>().map_err(|error| error.to_string());
+        let Some((from, to)) = text.split_once('-') else { return rate(text).map(Self::Constant) };
+        match (rate(from)?, rate(to)?) {
+            (from, to) if from < to => Ok(Self::Varies { from, to }),
+            _ => Err(format!("`{text}`: a line that varies has its lower rate first, such as 1mbit-20mbit")),
+        }
+    }
+}
+
 /// Whether scalable senders get the short queue that they ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum L4s {
@@ -52,9 +109,9 @@ pub enum L4s {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
     /// The rate of the line upstream.
-    pub up: Option<Rate>,
+    pub up: Option<LineRate>,
     /// The rate of the line downstream.
-    pub down: Option<Rate>,
+    pub down: Option<LineRate>,
     /// The size of a packet on the line.
     pub wire: Wire,
     /// The interfaces that share the rates, if the file is to name them.
@@ -113,18 +170,17 @@ impl Line {
             Framing::Atm => "atm",
             Framing::Ptm => "ptm",
         };
+        let rate = match rate {
+            LineRate::Constant(rate) => rate,
+            LineRate::Varies { from, to } => return Some(self.following(direction, rate.base(), from, to, hosts, tins)),
+        };
         // Never down to zero.
         let part = Rate::from_bps((u128::from(rate.as_bps()) * u128::from(percent) / 100).max(1) as u64);
         let (word, what) = match direction {
             Direction::Egress => ("egress", "leaves"),
             Direction::Ingress => ("ingress", "arrives"),
         };
-        let mut text = format!("# What {what}, for a line of {rate}.\nversion = 1\n\n[interface]\n");
-        let _ = match &self.interfaces[..] {
-            [] => Ok(()),
-            [name] => writeln!(text, "name = {name:?}"),
-            names => writeln!(text, "name = {names:?}"),
-        };
+        let mut text = format!("# What {what}, for a line of {rate}.\nversion = 1\n\n[interface]\n{}", self.names());
         if self.place == Place::Kernel {
             return Some(text + &self.in_kernel(word, part, percent, why));
         }
@@ -152,6 +208,41 @@ impl Line {
         Some(text)
     }
 
+    /// The interfaces as a line of a file; empty where it is not to name them.
+    fn names(&self) -> String {
+        match &self.interfaces[..] {
+            [] => String::new(),
+            [name] => format!("name = {name:?}\n"),
+            names => format!("name = {names:?}\n"),
+        }
+    }
+
+    /// The file for a direction whose rate follows the line.
+    fn following(&self, direction: Direction, base: Rate, from: Rate, to: Rate, hosts: &str, tins: &str) -> String {
+        let (word, what) = match direction {
+            Direction::Egress => ("egress", "leaves"),
+            Direction::Ingress => ("ingress", "arrives"),
+        };
+        let mut text = format!(
+            "# What {what}, for a line of {from} to {to}.\nversion = 1\n\n[interface]\n{}direction = \"{word}\"\n\
+             # Bytes that the line adds to each packet.\noverhead = \"{}B\"\n\n\
+             # The rate follows the line between these; here it begins, and rests when there is little traffic.\n\
+             [shaper]\nrate = \"{base}\"\nfollow = {{ from = \"{from}\", to = \"{to}\" }}\n\n\
+             # Hosts share evenly, and the connections of a host share what it has; queues stay short.\n\
+             [[class]]\nname = \"all\"\nrate = \"{base}\"\ndefault = true\n\
+             queue = {{ kind = \"cake\", hosts = \"{hosts}\", tins = \"{tins}\"",
+            self.names(),
+            self.wire.overhead.max(0),
+        );
+        if direction == Direction::Egress && self.is_asymmetric() {
+            text.push_str(", ack-filter = \"on\"");
+        }
+        if self.l4s == L4s::On {
+            text.push_str(", l4s-step = \"1ms\"");
+        }
+        text + " }\n"
+    }
+
     /// The rest of a file for a direction in the kernel.
     fn in_kernel(&self, direction: &str, part: Rate, percent: u64, why: &str) -> String {
         let limit = part.bytes_in_floor(LONGEST_WAIT).max(Bytes::new(30_000));
@@ -168,7 +259,7 @@ impl Line {
 
     fn is_asymmetric(&self) -> bool {
         match (self.up, self.down) {
-            (Some(up), Some(down)) => down.as_bps() / ASYMMETRIC > up.as_bps(),
+            (Some(up), Some(down)) => down.base().as_bps() / ASYMMETRIC > up.base().as_bps(),
             _ => false,
         }
     }
@@ -187,7 +278,7 @@ mod tests {
     use crate::{Diagnostics, Source};
 
     fn line(up: u64, down: u64, wire: Wire) -> Line {
-        let rate = |kbit| (kbit > 0).then(|| Rate::from_kbit(kbit));
+        let rate = |kbit| (kbit > 0).then(|| LineRate::Constant(Rate::from_kbit(kbit)));
         Line {
             up: rate(up),
             down: rate(down),
@@ -233,6 +324,33 @@ mod tests {
                     assert_eq!(discipline.wire(), (wire, Some(Rate::from_kbit(whole))), "{text}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_preset_of_a_line_that_varies_follows_it() {
+        let varies = |text: &str| text.parse::<LineRate>().unwrap();
+        let (up, down) = (varies("1mbit-16mbit"), varies("4mbit - 100mbit"));
+        for (wire, l4s) in [(LINKS[0].2, L4s::Off), (LINKS[4].2, L4s::On)] {
+            let line = Line { up: Some(up), down: Some(down), l4s, ..line(0, 0, wire) };
+            let source = Source::new("preset", line.text().expect("two rates"));
+            let mut diagnostics = Diagnostics::new();
+            let configs = load_all(&source, &mut diagnostics);
+            assert!(diagnostics.is_empty(), "{}", diagnostics.render(&source));
+            let configs = configs.unwrap();
+            let bases = configs.iter().map(|config| match &config.root {
+                Root::Shaper(shaper) => (shaper.rate.as_bps(), config.interface.overhead.as_u64()),
+                Root::Discipline(_) => panic!("classes"),
+            });
+            let overhead = wire.overhead as u64;
+            assert_eq!(bases.collect::<Vec<_>>(), [(4_000_000, overhead), (20_000_000, overhead)]);
+            assert_eq!(source.text().matches("follow = {").count(), 2);
+            assert_eq!(source.text().contains("l4s-step"), l4s == L4s::On);
+        }
+        assert_eq!(varies("20mbit"), LineRate::Constant(Rate::from_mbit(20)));
+        assert_eq!(up.to_string(), "1mbit-16mbit");
+        for wrong in ["20mbit-1mbit", "1mbit-", "fast", "1mbit-1mbit"] {
+            assert!(wrong.parse::<LineRate>().is_err(), "{wrong}");
         }
     }
 

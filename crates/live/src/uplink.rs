@@ -34,6 +34,8 @@ pub enum Kind {
     Card,
     /// A session that this machine dials: PPPoE, or a modem.
     Session,
+    /// A mobile line: its rate varies.
+    Mobile,
     /// A VLAN of the provider.
     Vlan,
     /// A bridge with the address of this machine.
@@ -60,6 +62,7 @@ impl fmt::Display for Uplink {
         let what = match self.kind {
             Kind::Card => "a network card",
             Kind::Session => "a session that this machine dials",
+            Kind::Mobile => "a mobile line",
             Kind::Vlan => "a VLAN",
             Kind::Bridge => "a bridge",
             Kind::Stacked => &self.kernel_kind,
@@ -226,12 +229,20 @@ fn is_for_containers(name: &str) -> bool {
     CONTAINERS.iter().any(|known| name.starts_with(known)) || name.strip_prefix("br-").is_some_and(is_network)
 }
 
+/// Whether an interface is that of a mobile line: the kernel names the type of its device (`DEVTYPE=wwan`), as drivers of modems set it,
+/// and udev its name by that.
+fn is_mobile(name: &str) -> bool {
+    let uevent = fs::read_to_string(format!("/sys/class/net/{name}/uevent")).unwrap_or_default();
+    uevent.lines().any(|line| line == "DEVTYPE=wwan") || name.starts_with("ww")
+}
+
 fn uplink(links: &[Link], link: &Link, sessions: &str) -> Uplink {
     let kind = match kind_of(link) {
         "ppp" => Kind::Session,
         "vlan" => Kind::Vlan,
         "bridge" => Kind::Bridge,
         kind if MASTERS.contains(&kind) || UPPER.contains(&kind) || TUNNELS.contains(&kind) => Kind::Stacked,
+        _ if is_mobile(&link.name) => Kind::Mobile,
         _ => Kind::Card,
     };
     let mut below = Vec::new();

@@ -1,21 +1,21 @@
 //! The rates of a line, as an alternative to a shaper file.
 
 use tidegate_config::Source;
-use tidegate_config::preset::{self, L4s, LINKS, Line, Place};
+use tidegate_config::preset::{self, L4s, LINKS, Line, LineRate, Place};
 use tidegate_core::cake::Wire;
-use tidegate_units::Rate;
 
 use crate::Failure;
 
 /// The rates of the line, instead of a shaper file.
 #[derive(Debug, Clone, clap::Args)]
 pub struct LineArgs {
-    /// The upstream rate of the line, instead of a file: shapes egress with a preset
+    /// The upstream rate of the line, instead of a file: shapes egress with a preset. Of a line whose rate varies, as a mobile
+    /// one's, both rates are needed as a range, such as 1mbit-20mbit, and are followed
     #[arg(long, value_name = "RATE", conflicts_with = "file")]
-    up: Option<Rate>,
+    up: Option<LineRate>,
     /// The downstream rate of the line, instead of a file: shapes ingress with a preset
     #[arg(long, value_name = "RATE", conflicts_with = "file")]
-    down: Option<Rate>,
+    down: Option<LineRate>,
     /// The type of the line, for its overhead per packet
     #[arg(long, value_name = "KIND", default_value = "unknown", value_parser = kinds(), conflicts_with = "file")]
     link: String,
@@ -57,9 +57,9 @@ impl LineArgs {
 /// The file for the rates up and down of a line of that kind.
 ///
 /// # Errors
-/// [`Failure::Usage`] for a rate of zero, and without a rate.
+/// [`Failure::Usage`] for a rate of zero, without a rate, and for a range beside no other or in the kernel.
 pub fn source(
-    [up, down]: [Option<Rate>; 2],
+    [up, down]: [Option<LineRate>; 2],
     link: &str,
     overhead: Option<i16>,
     l4s: bool,
@@ -67,9 +67,19 @@ pub fn source(
     place: Place,
 ) -> Result<Source, Failure> {
     for (flag, rate) in [("--up", up), ("--down", down)] {
-        if rate.is_some_and(Rate::is_zero) {
+        if rate.is_some_and(LineRate::is_zero) {
             return Err(Failure::Usage(format!("{flag} 0: leave it out for a direction that is not to be shaped")));
         }
+    }
+    let varies = [up, down].map(|rate| matches!(rate, Some(LineRate::Varies { .. })));
+    if varies.contains(&true) && varies.contains(&false) {
+        let text = "a rate that varies is followed by the round trips of what passes both ways: give --up and --down as a range, such \
+                    as 1mbit-20mbit";
+        return Err(Failure::Usage(text.into()));
+    }
+    if varies.contains(&true) && place == Place::Kernel {
+        let text = "in the kernel nothing passes this process by which a rate could follow the line: leave --data-path out";
+        return Err(Failure::Usage(text.into()));
     }
     let line = Line {
         up,

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use tidegate_config::Source;
-use tidegate_config::preset::{self, LINKS};
+use tidegate_config::preset::{self, LINKS, LineRate};
 use tidegate_config::shaper::Direction;
 use tidegate_control::{Client, Place};
 use tidegate_live::doctor::{self, Severity, Subject};
 use tidegate_live::rtnl::Rtnl;
-use tidegate_live::uplink::{Uplink, Uplinks};
+use tidegate_live::uplink::{Kind, Uplink, Uplinks};
 use tidegate_units::{Bytes, Rate, UnitError};
 
 pub(super) mod dialogue;
@@ -35,12 +35,13 @@ pub struct Args {
     /// The interface to shape, instead of that of the default route; it need not be there yet
     #[arg(long, short, value_name = "NAME")]
     interface: Option<String>,
-    /// The upstream rate of the line; without it what leaves is not shaped
+    /// The upstream rate of the line; without it what leaves is not shaped. Of a line whose rate varies, as a mobile one's, both
+    /// rates are needed as a range, such as 1mbit-20mbit, and are followed
     #[arg(long, value_name = "RATE")]
-    up: Option<Rate>,
+    up: Option<LineRate>,
     /// The downstream rate of the line; without it what arrives is not shaped
     #[arg(long, value_name = "RATE")]
-    down: Option<Rate>,
+    down: Option<LineRate>,
     /// The type of the line, for its overhead per packet; by default what the interface suggests
     #[arg(long, value_name = "KIND", value_parser = line::kinds())]
     link: Option<String>,
@@ -99,7 +100,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("{interface} cannot be shaped in its present state; nothing was changed")));
     }
     let kind = kind_of_line(args, &uplinks, uplink, &dialogue)?;
-    let (rates, peer) = rates(args, &interface, &kind, &dialogue)?;
+    let varies = uplink.is_some_and(|uplink| uplink.kind == Kind::Mobile);
+    let (rates, peer) = rates(args, &interface, (&kind, varies), &dialogue)?;
     let preset = line::source(rates, &kind, args.overhead, args.l4s, &[], preset::Place::UserSpace)?;
     let text = format!("{}{}", instance.heading(), preset.text());
     // `run` must accept the file that is written.
@@ -310,10 +312,13 @@ fn kind_of_line(
 }
 
 /// The rates up and down and the peer that they were measured with.
-type Line = ([Option<Rate>; 2], Option<(Peer, Option<Trust>)>);
+type Line = ([Option<LineRate>; 2], Option<(Peer, Option<Trust>)>);
 
-/// The rates up and down: as given, as measured, as answered.
-fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Result<Line, Failure> {
+/// The rates up and down: as given, as measured, as answered. Those of a line that `varies` are ranges.
+fn rates(args: &Args, interface: &str, (kind, varies): (&str, bool), dialogue: &Dialogue) -> Result<Line, Failure> {
+    if varies {
+        message!("  the rate of a mobile line varies: write what it carries at its worst and at its best, such as 1mbit-20mbit");
+    }
     let given = [args.up, args.down];
     let is_given = given.iter().any(Option::is_some);
     let mut rates = given;
@@ -332,9 +337,7 @@ fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Resul
                 Ok(peer) => break Some(peer),
                 Err(_) if rates[0].is_some() || matches!(answer.as_str(), "none" | "no" | "-") => break None,
                 // A number without a unit is meant as a rate.
-                Err(_) if is_number(&answer) => {
-                    message!("{}", line_rate(&answer).err().map_or_else(String::new, |error| error.to_string()));
-                }
+                Err(_) if is_number(&answer) => message!("{}", line_rate(&answer).err().unwrap_or_default()),
                 Err(error) => message!("{error}"),
             }
         },
@@ -352,7 +355,7 @@ fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Resul
             }
             message!("measuring {word} with {peer} ...");
             match measure(peer, direction, interface, trust.as_ref()) {
-                Ok(measured) => *rate = Some(report(&measured, kind, args.overhead, word)),
+                Ok(measured) => *rate = Some(report(&measured, (kind, varies), args.overhead, word)),
                 Err(error) if dialogue.asks() => message!("  {error}"),
                 Err(error) => return Err(Failure::Failed(format!("{error}; give --{word} instead"))),
             }
@@ -369,15 +372,15 @@ fn rates(args: &Args, interface: &str, kind: &str, dialogue: &Dialogue) -> Resul
     Ok((rates, peer.map(|peer| (peer, trust))))
 }
 
-fn directions(rates: &mut [Option<Rate>; 2]) -> [(Direction, &mut Option<Rate>, &'static str); 2] {
+fn directions(rates: &mut [Option<LineRate>; 2]) -> [(Direction, &mut Option<LineRate>, &'static str); 2] {
     let [up, down] = rates;
     [(Direction::Egress, up, "up"), (Direction::Ingress, down, "down")]
 }
 
-fn ask_rate(word: &str, measured: Option<Rate>, dialogue: &Dialogue) -> Result<Option<Rate>, Failure> {
+fn ask_rate(word: &str, measured: Option<LineRate>, dialogue: &Dialogue) -> Result<Option<LineRate>, Failure> {
     let default = measured.map_or(String::new(), |rate| rate.to_string());
     loop {
-        let question = format!("the rate of the line {word}, such as 20mbit; - to leave that direction alone");
+        let question = format!("the rate of the line {word}, such as 20mbit, or 1mbit-20mbit where it varies; - to leave that direction alone");
         let answer = dialogue.ask(&question, Some(default.as_str()).filter(|text| !text.is_empty()))?;
         match line_rate(&answer) {
             _ if answer == "-" => return Ok(None),
@@ -394,7 +397,18 @@ fn is_number(answer: &str) -> bool {
 }
 
 /// A rate of a line as people write it: beside the forms of a file, `20M` and `20 Mbps`, which providers mean in bits.
-fn line_rate(text: &str) -> Result<Rate, UnitError> {
+fn line_rate(text: &str) -> Result<LineRate, String> {
+    match text.split_once('-') {
+        Some((from, to)) if !from.trim().is_empty() => {
+            let [from, to] = [provider_rate(from), provider_rate(to)].map(|rate| rate.map_err(|error| error.to_string()));
+            format!("{}-{}", from?, to?).parse()
+        }
+        _ => provider_rate(text).map(LineRate::Constant).map_err(|error| error.to_string()),
+    }
+}
+
+/// A single rate as people write it.
+fn provider_rate(text: &str) -> Result<Rate, UnitError> {
     let text = text.trim();
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = (&text[..at], text[at..].trim().to_ascii_lowercase());
@@ -405,11 +419,15 @@ fn line_rate(text: &str) -> Result<Rate, UnitError> {
     }
 }
 
-/// Prints the measured rate; returns that of the line, in three digits and never more than was measured.
-fn report(measured: &Measured, kind: &str, overhead: Option<i16>, word: &str) -> Rate {
-    let line = line::wire(kind, overhead).line_rate(measured.rate, Bytes::new(measured.packet.into()));
-    let step = 10_u64.pow(line.as_bps().checked_ilog10().unwrap_or(0).saturating_sub(2));
-    let line = Rate::from_bps(line.as_bps() / step * step);
+/// Prints the measured rate; returns that of the line, in three digits and never more than was measured. Of a line that `varies` the
+/// bounds are a quarter of the lower quartile and twice the upper one: wide bounds cost little.
+fn report(measured: &Measured, (kind, varies): (&str, bool), overhead: Option<i16>, word: &str) -> LineRate {
+    let on_line = |rate: Rate| {
+        let line = line::wire(kind, overhead).line_rate(rate, Bytes::new(measured.packet.into()));
+        let step = 10_u64.pow(line.as_bps().checked_ilog10().unwrap_or(0).saturating_sub(2));
+        Rate::from_bps(line.as_bps() / step * step)
+    };
+    let line = on_line(measured.rate);
     let [low, high] = measured.quartiles.map(rate);
     let steady = if measured.is_steady { "steady" } else { "NOT steady: measure again while the line is idle" };
     message!(
@@ -424,7 +442,16 @@ fn report(measured: &Measured, kind: &str, overhead: Option<i16>, word: &str) ->
         measured.packet,
         rate(line)
     );
-    line
+    if !varies {
+        return LineRate::Constant(line);
+    }
+    let [low, high] = measured.quartiles;
+    let found = LineRate::Varies {
+        from: on_line(Rate::from_bps(low.as_bps() / 4)).max(Rate::from_kbit(100)),
+        to: on_line(Rate::from_bps(high.as_bps().saturating_mul(2))).max(Rate::from_kbit(200)),
+    };
+    message!("  a few seconds say little about a line that varies: {found}, a quarter of the lower and twice the higher of these");
+    found
 }
 
 #[cfg(test)]
@@ -436,11 +463,13 @@ mod tests {
         for (text, mbit) in
             [("20M", 20), ("20 Mbps", 20), ("20mbps", 20), ("1g", 1_000), ("512000k", 512), ("20mbit", 20)]
         {
-            assert_eq!(line_rate(text), Ok(Rate::from_mbit(mbit)), "{text}");
+            assert_eq!(line_rate(text), Ok(LineRate::Constant(Rate::from_mbit(mbit))), "{text}");
         }
-        assert_eq!(line_rate("1.5M"), Ok(Rate::from_kbit(1_500)));
-        assert_eq!(line_rate("2MB/s"), Ok(Rate::from_mbit(16)));
-        for text in ["20", "none", "fast", "20 parsec", ""] {
+        assert_eq!(line_rate("1.5M"), Ok(LineRate::Constant(Rate::from_kbit(1_500))));
+        assert_eq!(line_rate("2MB/s"), Ok(LineRate::Constant(Rate::from_mbit(16))));
+        let varies = LineRate::Varies { from: Rate::from_mbit(1), to: Rate::from_mbit(20) };
+        assert_eq!(line_rate("1M - 20 Mbps"), Ok(varies));
+        for text in ["20", "20M-1M", "1M-", "none", "fast", "20 parsec", ""] {
             assert!(line_rate(text).is_err(), "{text}");
         }
     }

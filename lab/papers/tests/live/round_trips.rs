@@ -17,8 +17,8 @@ const LINE: [(Direction, u64); 2] = [(Direction::Ingress, 18_000), (Direction::E
 
 fn preset() -> String {
     let line = preset::Line {
-        up: Some(Rate::from_mbit(10)),
-        down: Some(Rate::from_mbit(20)),
+        up: Some(preset::LineRate::Constant(Rate::from_mbit(10))),
+        down: Some(preset::LineRate::Constant(Rate::from_mbit(20))),
         wire: preset::wire_of("unknown").expect("a kind of line"),
         interfaces: Vec::new(),
         l4s: preset::L4s::Off,

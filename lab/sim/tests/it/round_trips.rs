@@ -143,7 +143,7 @@ fn open(name: &str) -> std::io::Result<Source> {
         // A link has one direction of a file for both.
         return Ok(Source::new(name, split(&text, Direction::Egress).unwrap_or(text)));
     };
-    let rate = |its| (way == its).then(|| Rate::from_mbit(20));
+    let rate = |its| (way == its).then(|| preset::LineRate::Constant(Rate::from_mbit(20)));
     let wire = preset::wire_of(link).expect("a kind of line");
     let line = preset::Line {
         up: rate("up"),
