@@ -1,6 +1,8 @@
 // The charts: what each draws, the lines and marks on it, and the same values as text and as a table.
 import { $, rate, bytes, each, time, percent, clock, make, css, colour, dash, count, way } from "./units.js";
 
+// The name of the series of a rate that follows the line.
+const LINE = "";
 const LEFT = 82;
 const HEIGHT = 200;
 // Upper bounds of the ranges of waits: 16.384 µs, and twice as much each. The first begins at half of that.
@@ -34,7 +36,7 @@ const KINDS = {
 // The series of a chart: their names, the numbers of their colours where they are classes, their values.
 const columns = (kind, state, direction, names) => {
   const history = state.history;
-  const mine = history.series.filter((one) => one.direction === direction.name);
+  const mine = history.series.filter((one) => one.direction === direction.name && one.class !== LINE);
   const of = (name) => mine.find((one) => one.class === name);
   if (kind.heat) return { names: ["p99"], numbers: [0], values: [longest(mine.filter(chosen), history.times.length)] };
   if (kind.of || kind.promises) {
@@ -58,7 +60,7 @@ const longest = (series, length) => Array.from({ length }, (_, at) => {
 
 // Packets of the chosen class, or of all, by step and range.
 const waits = (state, direction) => {
-  const mine = state.history.series.filter((one) => one.direction === direction.name && chosen(one));
+  const mine = state.history.series.filter((one) => one.direction === direction.name && one.class !== LINE && chosen(one));
   return state.history.times.map((_, at) => {
     const all = new Array(RANGES).fill(0);
     for (const one of mine) decode(one.waits[at]).forEach((packets, n) => { all[n] += packets; });
@@ -121,9 +123,38 @@ const line = (ctx, box, from, to, style, dashes, width) => {
   ctx.stroke();
   ctx.restore();
 };
+// What a rate that follows the line was in the past, as steps; nothing where it is constant.
+const followed = (state, direction) => state.history.series.find((one) => one.direction === direction.name && one.class === LINE);
+const steps = (plot, values, style, text) => {
+  const { ctx, bbox } = plot, [times] = plot.data;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  ctx.strokeStyle = ctx.fillStyle = style;
+  ctx.lineWidth = 1.4 * devicePixelRatio;
+  ctx.setLineDash([7, 4].map((n) => n * devicePixelRatio));
+  ctx.beginPath();
+  let before = null, last = null;
+  values.forEach((value, at) => {
+    const known = value !== null && value !== undefined;
+    const x = plot.valToPos(times[at], "x", true), y = known ? plot.valToPos(value, "y", true) : null;
+    if (known && before !== null) { ctx.lineTo(x, before); ctx.lineTo(x, y); } else if (known) ctx.moveTo(x, y);
+    before = y;
+    if (known) last = [x, y];
+  });
+  ctx.stroke();
+  if (last) {
+    ctx.font = 11 * devicePixelRatio + "px " + css("--tg-sans");
+    ctx.textAlign = "left";
+    ctx.textBaseline = "bottom";
+    ctx.fillText(text, bbox.left + 6 * devicePixelRatio, last[1] - 3 * devicePixelRatio);
+  }
+  ctx.restore();
+};
 // The configured rates: of the line, and what classes are promised.
-const configured = (plot, direction, names) => {
-  const { ctx, bbox } = plot;
+const configured = (plot, state, direction, names) => {
+  const { ctx, bbox } = plot, line_of = followed(state, direction);
   const at = (bps, style, dashes, width, text) => {
     const y = plot.valToPos(bps, "y", true);
     line(ctx, bbox, [bbox.left, y], [bbox.left + bbox.width, y], style, dashes, width * devicePixelRatio);
@@ -139,7 +170,8 @@ const configured = (plot, direction, names) => {
   for (const one of direction.classes) {
     if (one.promised_bps !== undefined) at(one.promised_bps, colour(names.indexOf(one.name)), [2, 4], 1);
   }
-  if (direction.limit_bps !== undefined) at(direction.limit_bps, css("--tg-ink"), [7, 4], 1.2, "configured " + rate(direction.limit_bps));
+  if (line_of) steps(plot, line_of.rate_bps, css("--tg-ink"), "allowed " + rate(direction.limit_bps) + ", follows the line");
+  else if (direction.limit_bps !== undefined) at(direction.limit_bps, css("--tg-ink"), [7, 4], 1.2, "configured " + rate(direction.limit_bps));
 };
 // Changes and faults: a line, with a letter of its kind at the top.
 const marks = (plot, state) => {
@@ -200,7 +232,12 @@ const options = (kind, state, direction, order, { names, numbers }, width) => {
       drawAxes: [(plot) => { if (kind.heat) heat(plot, state, direction); if (kind.promises) promises(plot, state, direction, names); }],
       // Not before the first drawing, which empties it; and not empty without a pointer.
       ready: [newest], setCursor: [newest],
-      draw: [(plot) => { if (kind.of === "rate_bps") configured(plot, now(), order); marks(plot, state); }],
+      draw: [(plot) => {
+        const line_of = followed(state, direction);
+        if (kind.of === "rate_bps") configured(plot, state, now(), order);
+        if (kind.of === "wait_p99_s" && line_of) steps(plot, line_of.wait_p99_s.map((value) => (value ? Math.max(value, 1e-5) : null)), css("--tg-ink"), "the queue of the line, beyond the shaper");
+        marks(plot, state);
+      }],
     },
     series: [
       { label: "at", value: (_, at) => (at === null || at === undefined ? "–" : clock(at, false)) },

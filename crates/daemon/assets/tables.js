@@ -257,7 +257,7 @@ export const lines = (state) => {
     const most = direction.limit_bps, answer = direction.answer;
     const facts = [
       carries_bps === undefined ? null : "the line carries " + rate(carries_bps),
-      most === undefined ? "no rate is configured" : "configured " + rate(most),
+      most === undefined ? "no rate is configured" : direction.follow ? "allowed " + rate(most) + ", follows the line: " + direction.follow.reason : "configured " + rate(most),
       "overhead takes " + rate(overhead_bps) + (used_bps > 0 ? " (" + percent(overhead_bps / used_bps) + ")" : ""),
     ];
     const word = !state.seen.in_force ? "not shaped" : !answer ? "…" : answer.grade || (answer.held ? "at a ceiling" : answer.traffic ? "not graded" : "idle");

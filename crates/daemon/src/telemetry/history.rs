@@ -11,7 +11,7 @@
 //! rings are filled with even parts of them.
 
 use serde_json::{Value, json};
-use tidegate_control::calls::ClassObservation;
+use tidegate_control::calls::{ClassObservation, FollowStatus};
 use tidegate_metrics::Delays;
 
 /// The maximum number of classes with a history, of all directions.
@@ -67,7 +67,22 @@ fn packets(code: u8) -> f32 {
     if code == 0 { 0.0 } else { (f32::from(code - 1) / 8.0).exp2() }
 }
 
+/// The name of the series of a rate that follows the line, beside those of classes, which have a name.
+pub const LINE: &str = "";
+
 impl Point {
+    /// A second of a rate that follows the line: what is allowed, what was carried (as `borrowed`), and the delay of the line's queue
+    /// (as the waits; zero where it is not known).
+    pub fn of_line(follow: &FollowStatus) -> Self {
+        let delay = follow.delay.map_or(0.0, |delay| delay.as_secs_f64() as f32);
+        Self {
+            rate: follow.allowed.as_bps() as f32,
+            borrowed: follow.achieved.as_bps() as f32,
+            median: delay,
+            long: delay,
+            ..Self::from_values([0.0; 9], [0; WAITS])
+        }
+    }
     pub(super) const GAP: Self = Self {
         rate: f32::NAN,
         borrowed: f32::NAN,

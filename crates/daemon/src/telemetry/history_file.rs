@@ -270,11 +270,12 @@ fn minute(bytes: &[u8]) -> Option<Minute> {
     (from.is_multiple_of(60) && !records.is_empty()).then_some(Minute { from, records })
 }
 
+/// The name of a direction or a class; empty for the line ([`LINE`](super::history::LINE)).
 fn name(rest: &mut &[u8]) -> Option<String> {
     let (&length, after) = rest.split_first()?;
     let (name, after) = after.split_at_checked(length.into())?;
     *rest = after;
-    let name = std::str::from_utf8(name).ok().filter(|name| is_printable(name) && !name.is_empty())?;
+    let name = std::str::from_utf8(name).ok().filter(|name| is_printable(name))?;
     Some(name.to_owned())
 }
 

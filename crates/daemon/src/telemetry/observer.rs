@@ -23,7 +23,7 @@ use tidegate_units::{Bytes, Rate, Span};
 
 use super::answers::Answers;
 use super::ceilings;
-use super::history::{History, Point, encode};
+use super::history::{History, LINE, Point, encode};
 use super::hosts::Hosts;
 use super::notes::Notes;
 use super::reading::{self, rate_between};
@@ -226,7 +226,11 @@ impl Observer {
             if direction.silent_for() > SLOW {
                 return Err(Refusal::new(Code::Failed, "the data path makes no progress at the moment"));
             }
-            observation.directions.push(self.observe_direction(direction, with_flows, second, &mut points)?);
+            let observed = self.observe_direction(direction, with_flows, second, &mut points)?;
+            if let Some(follow) = observed.follow.as_ref().filter(|_| second) {
+                points.push((observed.name.clone(), LINE.to_owned(), Point::of_line(follow)));
+            }
+            observation.directions.push(observed);
         }
         if with_flows {
             let requested = directions.iter().any(|direction| direction.config.reverse_lookup);

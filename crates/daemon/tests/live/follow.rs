@@ -40,6 +40,12 @@ pub fn a_rate_follows_the_line_by_passing_traffic_alone() -> Ended {
     settles(9, 14);
     let follow = follow();
     assert!(follow.changes > 10 && follow.floor.is_some() && !follow.recent.is_empty(), "{follow:?}");
+    let (_, history) = testbed.get("/api/history?span=600");
+    let history: serde_json::Value = serde_json::from_str(&history).expect("JSON");
+    let series = history["series"].as_array().expect("series");
+    let line = series.iter().find(|one| one["class"] == "" && one["direction"] == "up").expect("a series of the line");
+    let allowed = line["rate_bps"].as_array().expect("values").iter().filter_map(serde_json::Value::as_f64);
+    assert!(allowed.clone().any(|rate| rate > 9e6) && allowed.clone().any(|rate| rate < 6e6), "{line}");
     let (_, metrics) = testbed.get("/metrics");
     assert!(metrics.contains("tidegate_follow_allowed_bytes_per_second{direction=\"up\"}"), "{metrics}");
     Ended::Passed

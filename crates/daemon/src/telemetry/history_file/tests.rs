@@ -1,3 +1,7 @@
+use tidegate_control::calls::FollowStatus;
+use tidegate_units::{Rate, Span};
+
+use super::super::history::LINE;
 use super::*;
 
 fn now() -> u64 {
@@ -66,6 +70,26 @@ fn a_day_survives_a_process_that_was_killed() {
         assert!(ten.is_none_or(|ten| (ten.drops - 20.0).abs() < 0.01 && ten.long == 0.002), "{ten:?}");
     }
     assert_eq!(next.history().at(2, "up", "calls", end), None);
+}
+
+/// The rate that follows the line is a series without the name of a class, with or without a known delay.
+#[test]
+fn a_rate_that_follows_the_line_is_kept_as_well() {
+    let folder = Folder::new("line");
+    let (shared, from) = (Shared::default(), now() / 60 * 60 - 600);
+    let (mut file, _) = HistoryFile::open(&folder.file(), &shared).unwrap();
+    for second in from..from + 130 {
+        let delay = (second % 2 == 0).then_some(Span::from_millis(20));
+        let follow = FollowStatus { allowed: Rate::from_mbit(5), delay, ..FollowStatus::default() };
+        shared.history().push(second, [("up", LINE, Point::of_line(&follow))].into_iter());
+        assert_eq!(file.keep(&shared, false), None);
+    }
+    drop(file);
+    let next = Shared::default();
+    let (_, wrong) = HistoryFile::open(&folder.file(), &next).unwrap();
+    assert_eq!(wrong, None);
+    let kept = next.history().at(2, "up", LINE, from).expect("a minute of the line");
+    assert!((kept.rate - 5e6).abs() < 1.0 && (kept.long - 0.02).abs() < 1e-6, "{kept:?}");
 }
 
 #[test]
