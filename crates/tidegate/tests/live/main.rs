@@ -109,6 +109,7 @@ fn main() -> ExitCode {
         run::signals_that_ask_for_reports_do_not_end_it,
         run::a_wrong_interface_is_named_with_the_right_ones,
         run::missing_permission_is_said,
+        run::a_directory_that_is_read_only_is_said_before_the_start,
         run::packets_that_another_program_takes_are_missed,
         run::packets_that_are_rewritten_are_mistaken,
         #[nightly] run::packets_that_a_bridge_takes_are_noticed,
