@@ -38,6 +38,7 @@ fn main() -> ExitCode {
     tidegate_testbed::tests! {
         both::one_file_shapes_both_ways,
         both::the_preset_is_a_file,
+        both::what_is_stacked_later_is_reported_while_it_is_there,
         both::doctor_tries_both_ways_and_leaves_nothing,
         both::it_waits_for_its_interface,
         both::what_is_not_proven_at_the_start_is_proven_when_the_link_comes,
