@@ -107,7 +107,8 @@ impl Link {
         self.flags & libc::IFF_MULTICAST as u32 != 0
     }
 
-    pub(super) fn parse(body: &[u8]) -> Option<Self> {
+    /// Reads a message of the kernel about a link; `None` for one that is cut off.
+    pub fn parse(body: &[u8]) -> Option<Self> {
         let (header, rest) = body.split_first_chunk::<IFINFO>()?;
         let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let mut link = Self { index: word(4), flags: word(8), ..Self::default() };
