@@ -90,7 +90,7 @@ impl<'a> Object<'a> {
         let names = number(bytes, 62, 2).ok_or("it ends within its header")? as usize;
         let mut raw = Vec::new();
         for at in 0..count {
-            let header = table.checked_add(64 * at).and_then(|from| bytes.get(from..from + 64));
+            let header = bytes.get(table..).and_then(|headers| headers.get(64 * at..64 * at + 64));
             raw.push(header.ok_or("it ends within its sections")?);
         }
         let mut sections = Vec::new();

@@ -368,6 +368,9 @@ mod tests {
                 bytes[at] = value;
                 let _ = (Program::check(&bytes), Program::check(&bytes[..at]));
             }
+            let mut bytes = SMALL.to_vec();
+            bytes.iter_mut().skip(at).take(8).for_each(|byte| *byte = 0xff);
+            let _ = Program::check(&bytes);
         }
     }
 
