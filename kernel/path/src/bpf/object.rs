@@ -193,7 +193,7 @@ impl<'a> Object<'a> {
             let size = self.function(section, from).ok_or_else(|| format!("{main} calls no function at {from:#x}"))?;
             let range = from as usize..from.saturating_add(size) as usize;
             let code = self.sections.get(section).and_then(|section| section.contents.get(range.clone()));
-            let code = code.filter(|code| code.len() % INSTRUCTION == 0).ok_or("a function is cut off")?;
+            let code = code.filter(|code| code.len().is_multiple_of(INSTRUCTION)).ok_or("a function is cut off")?;
             linked.code.extend_from_slice(code);
             let mut target = |section: usize, at: u64| {
                 functions.iter().position(|(s, a, _)| (*s, *a) == (section, at)).unwrap_or_else(|| {
@@ -205,7 +205,7 @@ impl<'a> Object<'a> {
             for (at, symbol, kind) in self.relocations(section).filter(|(at, ..)| range.contains(&(*at as usize))) {
                 let symbol = self.symbols.get(symbol).ok_or("a symbol is missing")?;
                 let local = (at - from) as usize;
-                if local % INSTRUCTION != 0 {
+                if !local.is_multiple_of(INSTRUCTION) {
                     return Err(format!("{main} refers to {} within an instruction", symbol.name));
                 }
                 let place = first + local / INSTRUCTION;

@@ -117,34 +117,16 @@ impl Actor {
             }
             Step::Toggle(load) => self.toggle(load),
             Step::Kill { absent } => {
-                let last = self.last_counts();
-                self.stage.running.signal(libc::SIGKILL);
-                toll.uncounted = Some(last.until_now(&self.stage));
+                toll.uncounted = Some(self.kill());
                 thread::sleep(absent);
                 self.succeed();
             }
             Step::Desert => {
-                let last = self.last_counts();
-                self.stage.running.signal(libc::SIGKILL);
-                toll.uncounted = Some(last.until_now(&self.stage));
+                toll.uncounted = Some(self.kill());
                 self.desert();
             }
-            Step::KillBoth => {
-                let (last, before) = (self.last_counts(), self.stage.flows.now());
-                self.kill_all();
-                toll.killed = Some(before.on_the_way_until(&self.stage.flows.now()));
-                toll.uncounted = Some(last.until_now(&self.stage));
-                self.succeed();
-                // Nobody was left to keep it.
-                self.promise = None;
-            }
-            Step::Upgrade => {
-                let last = self.last_counts();
-                let (status, _, said) = self.stage.launch().end();
-                toll.uncounted = Some(last.until_now(&self.stage));
-                assert!(status.success() && said.contains("is left to a successor"), "{status}: {said}");
-                self.stage.keep(&said);
-            }
+            Step::KillBoth => self.kill_both(&mut toll),
+            Step::Upgrade => toll.uncounted = Some(self.upgrade()),
             Step::Stop { time } => self.stop(time),
             Step::KillGuardian => self.kill_guardian(),
             Step::Table => self.filter(Vec::new()),
@@ -185,6 +167,34 @@ impl Actor {
         }
         thread::sleep(READ);
         Last { since, dropped: self.stage.dropped("up", VIDEO) }
+    }
+
+    /// Kills the shaper. Returns what it may not have counted.
+    fn kill(&mut self) -> (Packets, u64) {
+        let last = self.last_counts();
+        self.stage.running.signal(libc::SIGKILL);
+        last.until_now(&self.stage)
+    }
+
+    /// Kills shaper and guardian, and starts another shaper.
+    fn kill_both(&mut self, toll: &mut Toll) {
+        let (last, before) = (self.last_counts(), self.stage.flows.now());
+        self.kill_all();
+        toll.killed = Some(before.on_the_way_until(&self.stage.flows.now()));
+        toll.uncounted = Some(last.until_now(&self.stage));
+        self.succeed();
+        // Nobody was left to keep it.
+        self.promise = None;
+    }
+
+    /// Has another shaper take over. Returns what the one before may not have counted.
+    fn upgrade(&mut self) -> (Packets, u64) {
+        let last = self.last_counts();
+        let (status, _, said) = self.stage.launch().end();
+        let uncounted = last.until_now(&self.stage);
+        assert!(status.success() && said.contains("is left to a successor"), "{status}: {said}");
+        self.stage.keep(&said);
+        uncounted
     }
 
     /// Kills shaper and guardians, and waits until the last of them is gone, and with it the queues.
