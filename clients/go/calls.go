@@ -622,6 +622,10 @@ type DirectionStatus struct {
 	// Protocols that are not proven to be shaped, because no packet of them has come through yet, each with the reason.
 	Unproven []string `json:"unproven,omitempty"`
 
+	// Packets that pass an interface and are not shaped here, because of what is stacked on it or of a flow table, each with the
+	// remedy.
+	Unshaped []string `json:"unshaped,omitempty"`
+
 	// The rules that hold at some times only, each with whether it holds now and until when.
 	TimedRules []string `json:"timed_rules,omitempty"`
 

@@ -452,6 +452,11 @@ export interface DirectionStatus {
   interfaces?: InterfaceStatus[];
   /** Protocols that are not proven to be shaped, because no packet of them has come through yet, each with the reason. */
   unproven?: string[];
+  /**
+   * Packets that pass an interface and are not shaped here, because of what is stacked on it or of a flow table, each with the
+   * remedy.
+   */
+  unshaped?: string[];
   /** The rules that hold at some times only, each with whether it holds now and until when. */
   timed_rules?: string[];
   /** The rules with a quota, in the order of the file. */

@@ -171,6 +171,8 @@ impl Daemon {
         let Settings { limit, options, reload, leave, control, web, hook, reverse_lookup, history, sockets } = settings;
         let several = files.len() > 1;
         let mut quotas = quotas_of(&files, &options, &history);
+        // Before anything is attached; the socket itself comes later, since a predecessor has it until the data paths run.
+        check_socket(&control, first_interface(&files, &options))?;
         let (mut directions, mut paths) = (Vec::new(), Vec::new());
         for (number, ShaperFile { path, modified, configs }) in files.into_iter().enumerate() {
             paths.push((path, modified));
@@ -431,10 +433,24 @@ fn quotas_of(files: &[ShaperFile], options: &Options, history: &HistoryPlace) ->
         [one] => Some(crate::directions::name_of(one)),
         _ => None,
     };
-    let of_file = configs.first().and_then(|config| config.interface.names.first());
-    let interface = options.interfaces.first().or(of_file);
-    let path = interface.and_then(|interface| history.quotas(interface, direction));
+    let path = first_interface(files, options).and_then(|interface| history.quotas(interface, direction));
     QuotaFile::new(options.quotas.clone(), path)
+}
+
+/// The first of the interfaces that are to be shaped.
+fn first_interface<'a>(files: &'a [ShaperFile], options: &'a Options) -> Option<&'a String> {
+    let of_file = files.iter().flat_map(|file| &file.configs).next().and_then(|config| config.interface.names.first());
+    options.interfaces.first().or(of_file)
+}
+
+/// Checks that files can be made in the directory of the control socket. Without a directory there will be no socket.
+fn check_socket(control: &ControlSocket, interface: Option<&String>) -> Result<(), SocketError> {
+    let checked = match (control, interface) {
+        (ControlSocket::Path(path), _) => Listening::check(path),
+        (ControlSocket::Default, Some(interface)) => Listening::check_for_interface(interface),
+        (ControlSocket::Off, _) | (ControlSocket::Default, None) => Ok(()),
+    };
+    if let Err(SocketError::NoDirectory(_)) = checked { Ok(()) } else { checked }
 }
 
 /// Makes the control socket.

@@ -8,52 +8,29 @@
 //! *Notes*: the limit of a queue applies to each shard. Only the end-system shaper can be shared: other disciplines cannot
 //! keep their credit apart from their queues.
 
+mod shared;
+mod sync {
+    pub(super) use std::sync::{Mutex, MutexGuard};
+
+    pub(super) use crate::guard::lock;
+}
+
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use tidegate_config::shaper::{Config, Root};
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::FairBy;
-use tidegate_core::pool::{Pool, PoolAccess, Reply, Request};
-use tidegate_core::{Bytes, ClassId, Instant, Rate, Span};
+use tidegate_core::pool::PoolAccess;
+use tidegate_core::{ClassId, Instant, Rate, Span};
 
 use crate::engine::Engine;
-use crate::guard::lock;
 use crate::rules::BuildFailure;
 use crate::stats::ClassStatus;
 use crate::swap::PreparedConfig;
 use crate::tree::Tree;
 
-/// A pool of credit behind a lock.
-pub struct SharedPool(Mutex<Pool>);
-
-impl SharedPool {
-    fn pool(&self) -> MutexGuard<'_, Pool> {
-        // The calls of the pool do not panic between two changes, so that it is consistent.
-        lock(&self.0)
-    }
-}
-
-impl PoolAccess for SharedPool {
-    fn take(&self, now: Instant, request: &Request) -> Reply {
-        self.pool().take(now, request)
-    }
-    fn give_back(&self, now: Instant, shard: u32, class: Option<ClassId>, bytes: Bytes) {
-        self.pool().give_back(now, shard, class, bytes);
-    }
-    fn promise(&self, class: ClassId, minimum: Rate) -> bool {
-        self.pool().promise(class, minimum)
-    }
-    fn release(&self, class: ClassId, minimum: Rate) {
-        self.pool().release(class, minimum);
-    }
-    fn promised(&self, class: ClassId) -> Rate {
-        self.pool().promised(class)
-    }
-    fn change(&self, now: Instant, total: (Rate, Bytes), classes: &mut dyn Iterator<Item = (Rate, Bytes)>) {
-        self.pool().change(now, total, classes);
-    }
-}
+use shared::SharedPool;
 
 /// Returns the reason why a configuration cannot run in several shards; `None` if it can.
 pub fn not_sharable(config: &Config) -> Option<String> {
@@ -92,7 +69,7 @@ impl Shard {
         if !full {
             pool.empty(now);
         }
-        let pool = Arc::new(SharedPool(Mutex::new(pool)));
+        let pool = Arc::new(SharedPool::new(pool));
         Some((0..shards as u32).map(|number| Self { pool: Arc::clone(&pool), number }).collect())
     }
 }

@@ -4,7 +4,8 @@
 //! below a PPPoE session carry frames whose packets have another interface. A flow table forwards the packets of a
 //! connection without the packet filter. The rules are in place then, the queue is served, and nothing is shaped.
 //!
-//! *Notes*: an interface above that is in another network namespace (a macvlan of a container) is not seen from here.
+//! *Notes*: an interface above that is in another network namespace (a macvlan of a container) is not seen from here; only its
+//! departure to there is.
 //! Rules that put connections into a flow table are evaluated as far as they compare names and numbers of interfaces, together
 //! with the rules before them in the same chain that return for such interfaces.
 
@@ -32,6 +33,16 @@ pub struct Above {
     pub kind: String,
 }
 
+impl Above {
+    /// How to shape its packets.
+    fn remedy(&self) -> String {
+        match unseen(&self.kind) {
+            Some((_, remedy)) => remedy.to_owned(),
+            None => format!("shape these by --interface {}", self.name),
+        }
+    }
+}
+
 impl fmt::Display for Above {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.name, self.kind)
@@ -52,6 +63,73 @@ impl Stack {
     /// The interfaces as text for a message.
     pub fn names(&self) -> String {
         self.above.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What carries packets of an interface past its rules, or may.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Bypass {
+    /// The name of the interface.
+    pub interface: String,
+    /// The interfaces above it.
+    pub stack: Stack,
+    /// The rules that put its connections into a flow table, or may.
+    pub offloads: Vec<Offload>,
+}
+
+impl Bypass {
+    /// Looks at a link, in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    pub fn find(rtnl: &mut Rtnl, link: &Link, direction: Direction) -> Result<Self> {
+        // Without the privilege to look, installing the rules fails with the reason.
+        let mut offloads = offloads(link, direction).unwrap_or_default();
+        offloads.retain(|offload| offload.takes != Takes::No);
+        Ok(Self { interface: link.name.clone(), stack: stack(rtnl, link)?, offloads })
+    }
+
+    /// Warnings for people, each with its remedy.
+    pub fn warnings(&self) -> Vec<String> {
+        let above = self.stack.above.first().map(|first| {
+            let (interface, names, remedy) = (&self.interface, self.stack.names(), first.remedy());
+            match self.stack.carries_all {
+                true => {
+                    format!("no packet has the interface {interface}, only what is stacked on it: {names}; {remedy}")
+                }
+                false => format!("packets of what stands above {interface} are not shaped here: {names}; {remedy}"),
+            }
+        });
+        above.into_iter().chain(self.offloads.iter().map(|offload| self.offloaded(offload))).collect()
+    }
+
+    fn offloaded(&self, offload: &Offload) -> String {
+        let remedy = offload.remedy(&self.interface);
+        format!("{offload}; where these are of {} they are not shaped: {remedy}", self.interface)
+    }
+
+    /// Describes what has come and gone since `before`. Interfaces named in `moved` have gone to another network namespace.
+    pub fn changes(&self, before: &Self, moved: &[String]) -> Vec<String> {
+        let interface = &self.interface;
+        let come = self.stack.above.iter().filter(|above| !before.stack.above.contains(above)).map(|above| {
+            let remedy = above.remedy();
+            format!("{above} stands above {interface} now, and its packets are not shaped here; {remedy}")
+        });
+        let gone = before.stack.above.iter().filter(|above| !self.stack.above.contains(above)).map(|above| match moved
+            .contains(&above.name)
+        {
+            true => format!(
+                "{above} has gone to another network namespace: its packets still pass {interface} unshaped, and it is \
+                     no longer seen from here"
+            ),
+            false => format!("{above} no longer stands above {interface}"),
+        });
+        let alone = (self.stack.carries_all && !before.stack.carries_all)
+            .then(|| format!("no packet has the interface {interface} any more, only what is stacked on it"));
+        let offloads = self.offloads.iter().filter(|offload| !before.offloads.contains(offload));
+        let ended = before.offloads.iter().filter(|offload| !self.offloads.contains(offload));
+        let ended = ended.map(|offload| format!("it is no longer so that {offload}"));
+        come.chain(gone).chain(alone).chain(offloads.map(|offload| self.offloaded(offload))).chain(ended).collect()
     }
 }
 
@@ -336,6 +414,31 @@ mod tests {
         ];
         assert_eq!(takes(&[&exits[0], &exits[1], &[flow()]], &wan()), Takes::No);
         assert_eq!(takes(&[&exits[0], &[flow()]], &wan()), Takes::Yes);
+    }
+
+    #[test]
+    fn interfaces_that_come_and_go_above_another_are_told_once() {
+        let with = |above: &[(&str, &str)], carries_all| Bypass {
+            interface: "wan0".into(),
+            stack: Stack {
+                above: above.iter().map(|(name, kind)| Above { name: (*name).into(), kind: (*kind).into() }).collect(),
+                carries_all,
+            },
+            offloads: Vec::new(),
+        };
+        let (none, one) = (with(&[], false), with(&[("mac0", "macvlan")], false));
+        let both = with(&[("mac0", "macvlan"), ("tap0", "macvtap")], true);
+        assert_eq!(one.changes(&one, &[]), [""; 0]);
+        let told = one.changes(&none, &[]);
+        assert!(told.len() == 1 && told[0].contains("mac0 (macvlan) stands above wan0 now"), "{told:?}");
+        assert!(told[0].ends_with("by --interface mac0") && one.warnings()[0].ends_with("by --interface mac0"));
+        let told = both.changes(&one, &[]);
+        assert!(told.len() == 2 && told[0].contains("tap0 (macvtap)") && told[1].contains("any more"), "{told:?}");
+        // A macvtap cannot be shaped itself.
+        assert!(!told[0].contains("--interface") && told[0].contains("inside that machine"), "{told:?}");
+        assert_eq!(none.changes(&one, &[]), ["mac0 (macvlan) no longer stands above wan0"]);
+        let told = none.changes(&one, &["mac0".into()]);
+        assert!(told.len() == 1 && told[0].contains("another network namespace"), "{told:?}");
     }
 
     #[test]

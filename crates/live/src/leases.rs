@@ -128,7 +128,7 @@ pub fn valid(name: &str) -> Option<String> {
 }
 
 /// An address and its names; `#` begins a comment.
-fn hosts(text: &str) -> Vec<(IpAddr, String)> {
+pub fn hosts(text: &str) -> Vec<(IpAddr, String)> {
     let of = |line: &str| {
         let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
         Some((words.next()?.parse().ok()?, words.next()?.to_owned()))
@@ -137,7 +137,7 @@ fn hosts(text: &str) -> Vec<(IpAddr, String)> {
 }
 
 /// dnsmasq: expiry, hardware address, address, name, client; `*` is no name.
-fn dnsmasq(text: &str) -> Vec<(IpAddr, String)> {
+pub fn dnsmasq(text: &str) -> Vec<(IpAddr, String)> {
     let of = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         Some((words.get(2)?.parse().ok()?, (*words.get(3)?).to_owned()))
@@ -146,7 +146,7 @@ fn dnsmasq(text: &str) -> Vec<(IpAddr, String)> {
 }
 
 /// Kea: values with commas between them, the first line has their names; a later line replaces an earlier one.
-fn kea(text: &str) -> Vec<(IpAddr, String)> {
+pub fn kea(text: &str) -> Vec<(IpAddr, String)> {
     let mut lines = text.lines();
     let heads: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let place = |name: &str| heads.iter().position(|head| *head == name);
@@ -159,7 +159,7 @@ fn kea(text: &str) -> Vec<(IpAddr, String)> {
 }
 
 /// ISC dhcpd: `lease ADDRESS {` with `client-hostname "NAME";` before the next one.
-fn dhcpd(text: &str) -> Vec<(IpAddr, String)> {
+pub fn dhcpd(text: &str) -> Vec<(IpAddr, String)> {
     let (mut leases, mut lease) = (Vec::new(), None);
     for line in text.lines().map(str::trim) {
         if let Some(address) = line.strip_prefix("lease ") {

@@ -344,7 +344,8 @@ impl Rule {
         m.attr(7, &data);
     }
 
-    fn decode(reply: &Reply) -> (Self, Option<(u64, u64)>) {
+    /// Reads a rule of a dump, and the packets and bytes of its counter, if it has one.
+    pub fn decode(reply: &Reply) -> (Self, Option<(u64, u64)>) {
         let mut rule = Self { chain: String::new(), comment: String::new(), expressions: Vec::new() };
         let mut counter = None;
         for attribute in reply.attributes(4) {

@@ -45,6 +45,7 @@ const IFLA_LINKINFO: u16 = libc::IFLA_LINKINFO;
 const IFLA_STATS64: u16 = libc::IFLA_STATS64;
 const IFLA_NET_NS_FD: u16 = libc::IFLA_NET_NS_FD;
 const IFLA_LINK_NETNSID: u16 = 37;
+const IFLA_NEW_NETNSID: u16 = 45;
 const IFLA_GSO_MAX_SEGS: u16 = libc::IFLA_GSO_MAX_SEGS;
 const IFLA_GSO_MAX_SIZE: u16 = libc::IFLA_GSO_MAX_SIZE;
 const IFLA_XDP: u16 = libc::IFLA_XDP;
@@ -157,7 +158,7 @@ impl Rtnl {
     }
 
     fn create_veth_pair(&mut self, name: &str, peer: &str, namespace: Option<BorrowedFd<'_>>) -> Result<()> {
-        self.create_link(name, "veth", |data| {
+        self.create_link(name, "veth", None, |data| {
             data.nest(VETH_INFO_PEER, |p| {
                 p.raw(&[0; IFINFO]).string(IFLA_IFNAME, peer);
                 if let Some(namespace) = namespace {
@@ -169,24 +170,35 @@ impl Rtnl {
 
     /// Makes a link without parameters: a `dummy`, `ifb` or `bridge`.
     pub fn create(&mut self, name: &str, kind: &str) -> Result<()> {
-        self.create_link(name, kind, |_| ())
+        self.create_link(name, kind, None, |_| ())
     }
 
     /// Makes a VLAN on a link.
     pub fn create_vlan(&mut self, name: &str, parent: u32, id: u16) -> Result<()> {
-        self.change(&format!("create VLAN {id} on link {parent}"), NEWLINK, CREATE | EXCL, |m| {
-            m.raw(&[0; IFINFO]).string(IFLA_IFNAME, name).u32(IFLA_LINK, parent).nest(IFLA_LINKINFO, |info| {
-                info.string(INFO_KIND, "vlan").nest(INFO_DATA, |data| {
-                    data.attr(VLAN_ID, &id.to_ne_bytes());
-                });
-            });
+        self.create_link(name, "vlan", Some(parent), |data| {
+            data.attr(VLAN_ID, &id.to_ne_bytes());
         })
     }
 
-    fn create_link(&mut self, name: &str, kind: &str, data: impl FnOnce(&mut Body<'_>)) -> Result<()> {
+    /// Makes a link that is stacked on another one, such as a macvlan, with the kernel's defaults for its kind.
+    pub fn create_above(&mut self, name: &str, kind: &str, parent: u32) -> Result<()> {
+        self.create_link(name, kind, Some(parent), |_| ())
+    }
+
+    fn create_link(
+        &mut self,
+        name: &str,
+        kind: &str,
+        parent: Option<u32>,
+        data: impl FnOnce(&mut Body<'_>),
+    ) -> Result<()> {
         let operation = format!("create the {kind} link {name}");
         self.change(&operation, NEWLINK, CREATE | EXCL, |m| {
-            m.raw(&[0; IFINFO]).string(IFLA_IFNAME, name).nest(IFLA_LINKINFO, |info| {
+            m.raw(&[0; IFINFO]).string(IFLA_IFNAME, name);
+            if let Some(parent) = parent {
+                m.u32(IFLA_LINK, parent);
+            }
+            m.nest(IFLA_LINKINFO, |info| {
                 info.string(INFO_KIND, kind).nest(INFO_DATA, data);
             });
         })

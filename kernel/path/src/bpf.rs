@@ -44,6 +44,18 @@ fn kernel_types() -> Result<Btf, LoadError> {
     Btf::parse(bytes).map_err(|error| LoadError::Unavailable(format!("{KERNEL_TYPES}: {error}")))
 }
 
+/// Reads types as those of a kernel, each of them, and counts them.
+///
+/// # Errors
+/// The fault of `bytes`.
+pub fn check_types(bytes: Vec<u8>) -> Result<usize, &'static str> {
+    let types = Btf::parse(bytes)?;
+    for number in types.numbers() {
+        let _ = (types.name(number), types.size(number), types.members(number).len(), types.plain(number));
+    }
+    Ok(types.numbers().count())
+}
+
 /// Checks that the control groups of this process leave it the memory that an object needs without some of its maps: for the
 /// types of the kernel, and for its maps. To verify it takes some more.
 ///

@@ -32,6 +32,8 @@ pub struct FlowReport {
     pub reordered: u64,
     /// Datagrams missing below the highest sequence number seen.
     pub missing: u64,
+    /// The sequence numbers of these, in order.
+    pub lost: Vec<Range<u64>>,
     /// Time between consecutive datagrams in ns.
     pub gaps: Histogram<u64>,
     /// One-way delay in ns.
@@ -54,6 +56,7 @@ impl FlowReport {
             bytes: 0,
             reordered: 0,
             missing: 0,
+            lost: Vec::new(),
             gaps: histogram(),
             delays: histogram(),
             dscps: [0; 64],
@@ -79,9 +82,12 @@ impl FlowReport {
         let (sequence, sent) = (sequence(payload), word(payload, 12));
         if sequence < self.next_sequence {
             self.reordered += 1;
-            self.missing = self.missing.saturating_sub(1);
+            self.find(sequence);
         } else {
-            self.missing += sequence - self.next_sequence;
+            if sequence > self.next_sequence {
+                self.missing += sequence - self.next_sequence;
+                self.lost.push(self.next_sequence..sequence);
+            }
             self.next_sequence = sequence + 1;
         }
         let delay = arrival.saturating_sub(sent);
@@ -90,6 +96,21 @@ impl FlowReport {
             self.gaps.saturating_record(arrival.saturating_sub(self.last_arrival).max(1));
         }
         self.last_arrival = arrival;
+    }
+
+    /// A datagram that was missing has arrived.
+    fn find(&mut self, sequence: u64) {
+        let at = self.lost.partition_point(|range| range.end <= sequence);
+        // A second copy of one was not missing.
+        let Some(range) = self.lost.get(at).filter(|range| range.contains(&sequence)).cloned() else { return };
+        self.missing -= 1;
+        let parts = [range.start..sequence, sequence + 1..range.end];
+        self.lost.splice(at..=at, parts.into_iter().filter(|part| !part.is_empty()));
+    }
+
+    /// The sequence number of the next datagram, if none is lost.
+    pub fn expected(&self) -> u64 {
+        self.next_sequence
     }
 
     /// Mean deviation of the gaps between datagrams from their mean, in ns: how uneven the flow arrives.
@@ -410,5 +431,10 @@ mod tests {
         assert_eq!(read(since.clone()), (true, 3, 1, 0));
         send(102);
         assert_eq!(read(since.clone()), (true, 4, 0, 1));
+        // Of four that are missing one arrives late, and then again.
+        [108, 105, 105].into_iter().for_each(send);
+        assert_eq!(read(since), (true, 7, 3, 3));
+        let report = report.lock().unwrap();
+        assert_eq!((&report.lost[..], report.expected()), (&[104..105, 106..108][..], 109));
     }
 }

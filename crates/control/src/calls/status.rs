@@ -154,6 +154,10 @@ pub struct DirectionStatus {
     /// Protocols that are not proven to be shaped, because no packet of them has come through yet, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unproven: Vec<String>,
+    /// Packets that pass an interface and are not shaped here, because of what is stacked on it or of a flow table, each with the
+    /// remedy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unshaped: Vec<String>,
     /// The rules that hold at some times only, each with whether it holds now and until when.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timed_rules: Vec<String>,

@@ -33,6 +33,18 @@ pub enum SocketError {
     /// Its path does not fit into the address of a socket.
     #[error("the path {} is too long for a socket, which takes 107 bytes; choose a shorter one with --control", .0.display())]
     TooLong(PathBuf),
+    /// No file can be made in its directory.
+    #[error(
+        "no file can be made in {}: {source}; make it writable for tidegate, choose a path in another directory with --control, \
+         or do without the socket by --control off",
+        .directory.display()
+    )]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
     /// The system refused.
     #[error("cannot {operation} {}: {source}", .path.display())]
     System {
@@ -65,7 +77,7 @@ impl Listening {
     pub fn at(path: &Path, mode: u32) -> Result<Self, SocketError> {
         let failed =
             |operation| move |source: io::Error| SocketError::System { operation, path: path.to_owned(), source };
-        let _lock = Lock::take(path).map_err(failed("make a lock beside"))?;
+        let _lock = Lock::take(path)?;
         let address = SocketAddrUnix::new(path).map_err(|_| SocketError::TooLong(path.to_owned()))?;
         match fs::symlink_metadata(path) {
             Ok(metadata) if !metadata.file_type().is_socket() => return Err(SocketError::NotASocket(path.to_owned())),
@@ -116,41 +128,38 @@ impl Listening {
         }
     }
 
+    /// Checks that files can be made where [`at`](Self::at) would make the socket: its lock is made and removed.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn check(path: &Path) -> Result<(), SocketError> {
+        Lock::take(path).map(drop)
+    }
+
+    /// Like [`check`](Self::check), for [`for_interface`](Self::for_interface).
+    ///
+    /// # Errors
+    /// When the system refuses, or there is no directory for sockets.
+    pub fn check_for_interface(interface: &str) -> Result<(), SocketError> {
+        in_a_directory(|directory| Self::check(&directory.join(control::file_name(interface, None))))
+    }
+
     /// Listens where clients look for the daemon of `interface`; `direction` is the one that it shapes, if it is one.
     pub fn for_interface(interface: &str, direction: Option<&'static str>, mode: u32) -> Result<Self, SocketError> {
-        let mut refused = Vec::new();
-        for directory in control::directories() {
-            let parent = directory.parent().is_some_and(Path::exists);
-            let made = fs::DirBuilder::new().mode(0o755).create(&directory);
-            if let Err(error) = made
-                && (error.kind() != io::ErrorKind::AlreadyExists || !parent)
-            {
-                refused.push(format!("{}: {error}", directory.display()));
-                continue;
-            }
+        in_a_directory(|directory| {
             // A plain name is for the first. The other direction of the same interface has a name of its own, and so has
             // an interface of the same name in another namespace.
-            let [long, plain] = control::candidates(&directory, interface);
-            let outcome = match Self::at(&plain, mode) {
+            let [long, plain] = control::candidates(directory, interface);
+            let mut listening = match Self::at(&plain, mode) {
                 Err(SocketError::Living(_)) => match direction.filter(|_| is_of_this_namespace(&plain)) {
                     Some(direction) => Self::at(&directory.join(control::direction_name(interface, direction)), mode),
                     None => Self::at(&long, mode),
                 },
                 other => other,
-            };
-            match outcome {
-                Err(SocketError::System { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
-                    refused.push(format!("{}: {source}", directory.display()));
-                }
-                other => {
-                    return other.map(|mut listening| {
-                        listening.by_interface = Some(direction);
-                        listening
-                    });
-                }
-            }
-        }
-        Err(SocketError::NoDirectory(refused.join("; ")))
+            }?;
+            listening.by_interface = Some(direction);
+            Ok(listening)
+        })
     }
 
     /// Renames the socket after its interface was renamed to `interface`. One with a path of its own keeps it, and so does
@@ -209,6 +218,30 @@ impl Listening {
     }
 }
 
+/// Calls `make` with each directory in which clients look for sockets, until one of them lets this process make files.
+fn in_a_directory<T>(make: impl Fn(&Path) -> Result<T, SocketError>) -> Result<T, SocketError> {
+    let mut refused = Vec::new();
+    for directory in control::directories() {
+        let parent = directory.parent().is_some_and(Path::exists);
+        let made = fs::DirBuilder::new().mode(0o755).create(&directory);
+        if let Err(error) = made
+            && (error.kind() != io::ErrorKind::AlreadyExists || !parent)
+        {
+            refused.push(format!("{}: {error}", directory.display()));
+            continue;
+        }
+        match make(&directory) {
+            Err(SocketError::System { source, .. } | SocketError::Directory { source, .. })
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                refused.push(format!("{}: {source}", directory.display()));
+            }
+            outcome => return outcome,
+        }
+    }
+    Err(SocketError::NoDirectory(refused.join("; ")))
+}
+
 fn identity(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
@@ -221,18 +254,27 @@ struct Lock {
 }
 
 impl Lock {
-    fn take(socket: &Path) -> io::Result<Self> {
+    fn take(socket: &Path) -> Result<Self, SocketError> {
         let name = socket.file_name().unwrap_or_default().to_string_lossy();
         let path = socket.with_file_name(format!(".{name}.lock"));
+        let failed = |source: io::Error| SocketError::System { operation: "make the lock", path: path.clone(), source };
         loop {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let file = File::from(open(&path, flags, Mode::RUSR | Mode::WUSR)?);
-            let metadata = file.metadata()?;
+            let file = match open(&path, flags, Mode::RUSR | Mode::WUSR) {
+                Ok(file) => File::from(file),
+                // A symbolic link, which somebody has put there.
+                Err(error @ rustix::io::Errno::LOOP) => return Err(failed(error.into())),
+                Err(error) => {
+                    let directory = path.parent().unwrap_or(Path::new(".")).to_owned();
+                    return Err(SocketError::Directory { directory, source: error.into() });
+                }
+            };
+            let metadata = file.metadata().map_err(failed)?;
             if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o077 != 0 {
-                let text = format!("others can open the lock {}; remove it", path.display());
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+                let text = "others can open it; remove it";
+                return Err(failed(io::Error::new(io::ErrorKind::PermissionDenied, text)));
             }
-            flock(&file, FlockOperation::LockExclusive)?;
+            flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
             // The process that had the lock before has removed its file.
             if fs::symlink_metadata(&path).is_ok_and(|found| identity(&found) == identity(&metadata)) {
                 return Ok(Self { path, _file: file });

@@ -1,10 +1,12 @@
 //! The interfaces: they may vanish, return, and be renamed, each for itself.
 
+use tidegate_live::bypass::Bypass;
 use tidegate_live::rtnl::{Link, LinkEvent, Rtnl};
-use tidegate_live::shaping::ShapedInterface;
+use tidegate_live::shaping::{ShapedInterface, Shaping};
 
 use super::{Grants, Supervisor};
 use crate::directions::{ShapedDirection, interfaces};
+use crate::notifier::Notifier;
 use crate::service;
 
 /// The shaped interfaces with their indices.
@@ -23,8 +25,12 @@ impl Supervisor {
         let mut missed = false;
         if let Some(monitor) = &mut self.monitor {
             while let Ok(Some(event)) = monitor.event() {
+                self.above.has_changed = true;
                 match event {
-                    LinkEvent::Gone { name, .. } => {
+                    LinkEvent::Gone { name, is_elsewhere, .. } => {
+                        if is_elsewhere {
+                            self.above.moved.push(name.clone());
+                        }
                         let Some(at) = self.links.iter().position(|(known, _)| *known == name) else { continue };
                         grants.notifier.log(&format!("{name} has vanished; the rules wait for it to come back"));
                         (self.links[at].1, changes[at]) = (None, Change::None);
@@ -61,6 +67,32 @@ impl Supervisor {
         }
     }
 
+    /// Looks at what is stacked on the interfaces now, if any link has changed, and logs what has come and gone since the start
+    /// or the last time.
+    pub(super) fn follow_stacks(&mut self, directions: &mut [ShapedDirection], notifier: &Notifier) {
+        let looks = std::mem::take(&mut self.above.has_changed);
+        let mut lines: Vec<String> = Vec::new();
+        for (direction, state) in directions.iter_mut().zip(&mut self.states) {
+            // Asked first, because a data path that may change is one whose status is read anew.
+            if looks && direction.shaping().is_some_and(|shaping| shaping.in_kernel().is_none()) {
+                let looked = direction.shaping_mut().map(Shaping::look_for_bypasses);
+                // What does not answer now is asked again.
+                self.above.has_changed |= matches!(looked, Some(Err(_)));
+            }
+            let Some(shaping) = direction.shaping() else { continue };
+            let before = std::mem::replace(&mut state.bypasses, shaping.bypasses().to_vec());
+            for (at, now) in state.bypasses.iter().enumerate() {
+                let changes = now.changes(before.get(at).unwrap_or(&Bypass::default()), &self.above.moved);
+                // Both directions of an interface have the same above them.
+                lines.extend(changes.into_iter().filter(|line| !lines.contains(line)).collect::<Vec<_>>());
+            }
+        }
+        if looks {
+            self.above.moved.clear();
+        }
+        lines.iter().for_each(|line| notifier.log(line));
+    }
+
     /// Interface number `link` was renamed. The rules hold by its index until they contain the new name, so no packet
     /// passes by them.
     fn follow_name(&mut self, directions: &mut [ShapedDirection], grants: &mut Grants<'_>, link: usize, name: &str) {
@@ -94,6 +126,15 @@ impl Supervisor {
             }
         }
     }
+}
+
+/// What is known of links that may be stacked on the interfaces.
+#[derive(Debug, Default)]
+pub(super) struct Above {
+    /// A link has come, gone or changed since they were looked at.
+    has_changed: bool,
+    /// The names of links that have gone to another network namespace since then.
+    moved: Vec<String>,
 }
 
 /// A change of an interface.

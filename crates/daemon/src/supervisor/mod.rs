@@ -9,6 +9,7 @@ mod watchdog;
 
 use std::time::{Duration, Instant};
 
+use tidegate_live::bypass::Bypass;
 use tidegate_live::guardian::Condition;
 use tidegate_live::rtnl::LinkMonitor;
 use tidegate_live::shaping::{Options, StartError, Successor};
@@ -44,6 +45,7 @@ pub(crate) struct Supervisor {
     monitor: Option<LinkMonitor>,
     /// The interfaces with their indices, by which they are identified when they are renamed.
     links: Vec<(String, Option<u32>)>,
+    above: links::Above,
     inspected: Instant,
     started: Instant,
     /// Why shaping is not in force, if it is not.
@@ -62,6 +64,8 @@ struct PathState {
     unproven: Option<String>,
     /// The interface of which most packets bypass the queue, and the message that was logged about it.
     bypass: Vec<(String, String)>,
+    /// What carries packets past the rules, for each interface, as it was reported.
+    bypasses: Vec<Bypass>,
     /// Its rules could not be read back, which was logged.
     unreadable: bool,
     /// The packets that the kernel dropped while they waited, as logged last.
@@ -102,10 +106,11 @@ impl Supervisor {
     /// # Errors
     /// When the thread of the watchdog cannot be started.
     pub fn start(directions: &[ShapedDirection], options: Options) -> std::io::Result<Self> {
-        let state = |_| PathState {
+        let state = |direction: &ShapedDirection| PathState {
             recovery: Recovery::new(),
             unproven: None,
             bypass: Vec::new(),
+            bypasses: direction.shaping().map_or_else(Vec::new, |shaping| shaping.bypasses().to_vec()),
             unreadable: false,
             kernel_drops: inspect::KernelDrops::default(),
         };
@@ -114,6 +119,7 @@ impl Supervisor {
             watchdog: Watchdog::start()?,
             monitor: LinkMonitor::open().ok(),
             links: links::of(directions),
+            above: links::Above::default(),
             inspected: Instant::now(),
             started: Instant::now(),
             trouble: None,
@@ -165,6 +171,7 @@ impl Supervisor {
             for index in 0..directions.len() {
                 self.inspect(directions, grants, index);
             }
+            self.follow_stacks(directions, grants.notifier);
         }
     }
 

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use tidegate_control::calls::{ClassStatus, ControlStatus, DirectionStatus, PrivilegeStatus, Status};
 use tidegate_control::own_namespace;
 use tidegate_core::ClassId;
+use tidegate_live::bypass::Bypass;
 use tidegate_live::privileges::Privileges;
+use tidegate_live::shaping::Shaping;
 use tidegate_units::Span;
 
 use super::observer::Health;
@@ -95,6 +97,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         awaited.map(move |(version, reason)| format!("{name}{version}: {reason}"))
     });
     let (unproven, interfaces) = (unproven.collect(), interfaces(direction));
+    let unshaped = direction.shaping().map_or(&[][..], Shaping::bypasses).iter().flat_map(Bypass::warnings).collect();
     let guardian = direction.guardian();
     let in_kernel = direction.shaping().and_then(|shaping| shaping.in_kernel()).map(str::to_owned);
     DirectionStatus {
@@ -102,6 +105,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         rate,
         interfaces,
         unproven,
+        unshaped,
         timed_rules: direction.timed_rules(),
         quotas: direction.quotas(),
         names: direction.named(),

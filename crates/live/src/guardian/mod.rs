@@ -30,6 +30,11 @@
 //! locked; it can be started again at any time from a process with threads; and it inherits nothing. A fork would share
 //! pages that the shaper then copies, and locks.
 
+mod memory {
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
+
+    pub(super) use tidegate_sys::map::{Shared, memory_file};
+}
 mod message;
 mod page;
 mod process;

@@ -1,13 +1,14 @@
 //! [`Page`]: the memory that a shaper and its guardian share.
 //!
 //! *Law*: [`Turn`] is that of the two that receives packets and sends verdicts. The guardian takes the turn; only the
-//! shaper asks for it back, and the guardian returns it between two batches. So no packet has two readers.
+//! shaper asks for it back, and the guardian returns it between two batches. So no packet has two readers. Held packets go
+//! to the next data path, or the guardian lets them pass: never both.
+//! *See also*: `tools/interleave`, which compiles this file with atomics that try every order of threads.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_sys::map::{Shared, memory_file};
+use super::memory::{AtomicU64, Ordering, Shared, memory_file};
 
 /// The version of the [`Field`]s and of the list of held packets. A shaper does not take over from a guardian with another
 /// one.
@@ -120,13 +121,30 @@ impl Page {
             _ => Turn::Return,
         }
     }
-    /// Takes the turn for the guardian, and counts it; `false` if it has it already.
+    /// Takes the turn for the guardian, and counts it; `false` if it has it already. A shaper that asks for the turn is not
+    /// silent, so that its request stands; that of one which has ended or leaves does not.
     pub fn take(&self, reason: Reason) -> bool {
-        self.field(Field::Reason).store(reason as u64, Ordering::Relaxed);
-        let before = self.field(Field::Turn).swap(GUARDIAN, Ordering::AcqRel);
-        let taken = before == SHAPER;
+        let turn = self.field(Field::Turn);
+        let taken = match reason {
+            Reason::Silent => turn.compare_exchange(SHAPER, GUARDIAN, Ordering::AcqRel, Ordering::Acquire).is_ok(),
+            Reason::Gone | Reason::Asked => turn.swap(GUARDIAN, Ordering::AcqRel) == SHAPER,
+        };
+        if taken || reason != Reason::Silent {
+            self.field(Field::Reason).store(reason as u64, Ordering::Relaxed);
+        }
         self.field(Field::Takeovers).fetch_add(u64::from(taken), Ordering::Relaxed);
         taken
+    }
+    /// Leaves the turn to the guardian, and so many held packets, whose list is valid, to the next data path. Returns whether it
+    /// gets them: a guardian that took the turn before has let them pass.
+    pub fn leave(&self, held: u64) -> bool {
+        // Before the turn, so that the guardian which gets the turn sees the list.
+        self.set_held(held);
+        let left = self.take(Reason::Asked);
+        if !left {
+            self.take_held();
+        }
+        left
     }
     /// The shaper asks for the turn.
     pub fn ask_back(&self) {
@@ -177,8 +195,8 @@ impl Page {
         }
     }
 
-    /// Notes that the list of held packets is valid and has this length: the guardian leaves them to the next data path.
-    pub fn set_held(&self, packets: u64) {
+    /// Notes that the list of held packets is valid and has this length.
+    fn set_held(&self, packets: u64) {
         self.field(Field::Held).store(packets, Ordering::Release);
     }
     /// See [`set_held`](Self::set_held).
@@ -240,9 +258,21 @@ mod tests {
         assert_eq!((page.turn(), page.takeovers(), page.reason()), (Turn::Guardian, 1, Some(Reason::Gone)));
         assert!(!other.give_back(), "the shaper has not asked yet");
         page.ask_back();
-        assert_eq!(other.turn(), Turn::Return);
+        assert!(!other.take(Reason::Silent) && page.reason() == Some(Reason::Gone));
+        assert_eq!(other.turn(), Turn::Return, "a shaper that asks is not silent");
         assert!(other.give_back());
         assert_eq!(page.turn(), Turn::Shaper);
+    }
+
+    #[test]
+    fn packets_that_the_guardian_has_let_pass_are_not_left() {
+        let page = Page::create().unwrap();
+        assert!(page.leave(3));
+        assert_eq!((page.turn(), page.reason(), page.take_held()), (Turn::Guardian, Some(Reason::Asked), 3));
+        let page = Page::create().unwrap();
+        assert!(page.take(Reason::Silent));
+        assert!(!page.leave(3));
+        assert_eq!((page.held(), page.takeovers()), (0, 1));
     }
 
     #[test]

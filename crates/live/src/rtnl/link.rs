@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::{
     GsoLimits, IFINFO, IFLA_ADDRESS, IFLA_GSO_IPV4_MAX_SIZE, IFLA_GSO_MAX_SEGS, IFLA_GSO_MAX_SIZE, IFLA_IFNAME,
-    IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, IFLA_MTU, IFLA_OPERSTATE, IFLA_STATS64, IFLA_TXQLEN,
-    IFLA_XDP, IFLA_XDP_ATTACHED, IFLA_XDP_PROG_ID, INFO_KIND,
+    IFLA_LINK, IFLA_LINK_NETNSID, IFLA_LINKINFO, IFLA_MASTER, IFLA_MTU, IFLA_NEW_NETNSID, IFLA_OPERSTATE, IFLA_STATS64,
+    IFLA_TXQLEN, IFLA_XDP, IFLA_XDP_ATTACHED, IFLA_XDP_PROG_ID, INFO_KIND,
 };
 use crate::netlink::Attributes;
 
@@ -81,6 +81,8 @@ pub struct Link {
     pub peer: Option<u32>,
     /// Whether that is in another network namespace, where its index means something else.
     pub is_peer_elsewhere: bool,
+    /// Whether this describes it as it leaves for another network namespace.
+    pub is_leaving: bool,
     /// The bridge or bond it is a port of.
     pub master: Option<u32>,
     /// The identifier of the XDP program that receives arriving packets first, if there is one.
@@ -105,7 +107,8 @@ impl Link {
         self.flags & libc::IFF_MULTICAST as u32 != 0
     }
 
-    pub(super) fn parse(body: &[u8]) -> Option<Self> {
+    /// Reads a message of the kernel about a link; `None` for one that is cut off.
+    pub fn parse(body: &[u8]) -> Option<Self> {
         let (header, rest) = body.split_first_chunk::<IFINFO>()?;
         let word = |at: usize| u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let mut link = Self { index: word(4), flags: word(8), ..Self::default() };
@@ -116,6 +119,7 @@ impl Link {
                 IFLA_MTU => link.mtu = attribute.u32()?,
                 IFLA_LINK => link.peer = attribute.u32(),
                 IFLA_LINK_NETNSID => link.is_peer_elsewhere = true,
+                IFLA_NEW_NETNSID => link.is_leaving = true,
                 IFLA_MASTER => link.master = attribute.u32(),
                 IFLA_TXQLEN => link.queue_length = attribute.u32()?,
                 IFLA_OPERSTATE => {

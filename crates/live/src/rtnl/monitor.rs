@@ -16,6 +16,8 @@ pub enum LinkEvent {
         index: u32,
         /// The name of the link.
         name: String,
+        /// Whether it has gone to another network namespace, where it goes on to work.
+        is_elsewhere: bool,
     },
     /// Notifications were lost: list the links again.
     Missed,
@@ -54,7 +56,11 @@ impl LinkMonitor {
                     NEWLINK => self.waiting.push_back(LinkEvent::Changed(link)),
                     // A bridge port that leaves its bridge is reported with the family of bridges; the link remains.
                     DELLINK if message.body.first() == Some(&(libc::AF_UNSPEC as u8)) => {
-                        self.waiting.push_back(LinkEvent::Gone { index: link.index, name: link.name });
+                        self.waiting.push_back(LinkEvent::Gone {
+                            index: link.index,
+                            name: link.name,
+                            is_elsewhere: link.is_leaving,
+                        });
                     }
                     _ => {}
                 }

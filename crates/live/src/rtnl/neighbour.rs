@@ -27,17 +27,20 @@ impl Rtnl {
         let replies = self.socket.dump("list the neighbours", GETNEIGH, |m| {
             m.raw(&[0; NDMSG]);
         })?;
-        Ok(replies.iter().filter_map(neighbour).collect())
+        Ok(replies.iter().filter_map(Neighbour::parse).collect())
     }
 }
 
-fn neighbour(reply: &Reply) -> Option<Neighbour> {
-    // ndmsg: family, padding of 3, index, state, flags, type.
-    let state = u16::from_ne_bytes(reply.body.get(8..10)?.try_into().ok()?);
-    let found = |kind| reply.attributes(NDMSG).find(kind);
-    let mac = found(NDA_LLADDR)?.payload.try_into().ok()?;
-    let bytes = found(NDA_DST)?.payload;
-    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
-    let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()?;
-    (state & USABLE != 0).then_some(Neighbour { mac, address })
+impl Neighbour {
+    /// Reads an entry of a dump; `None` for one that is cut off or not in use.
+    pub fn parse(reply: &Reply) -> Option<Self> {
+        // ndmsg: family, padding of 3, index, state, flags, type.
+        let state = u16::from_ne_bytes(reply.body.get(8..10)?.try_into().ok()?);
+        let found = |kind| reply.attributes(NDMSG).find(kind);
+        let mac = found(NDA_LLADDR)?.payload.try_into().ok()?;
+        let bytes = found(NDA_DST)?.payload;
+        let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+        let address = v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()?;
+        (state & USABLE != 0).then_some(Self { mac, address })
+    }
 }

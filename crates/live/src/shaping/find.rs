@@ -4,7 +4,7 @@ use tidegate_config::shaper::Config;
 
 use super::error::StartError;
 use super::options::Options;
-use crate::bypass::{self, Takes};
+use crate::bypass::{self, Bypass, Takes};
 use crate::rtnl::{Link, Rtnl};
 use crate::rules::Direction;
 
@@ -53,40 +53,25 @@ pub(super) fn slower(rtnl: &mut Rtnl, link: &Link) -> Vec<String> {
     found.map(|(text, remedy)| format!("{text}; {remedy}")).collect()
 }
 
-/// Looks for what would carry packets past the rules of the interface; returns warnings for what may carry some of
-/// them, and whether one is of a flow table.
-pub(super) fn check_bypass(index: u32, direction: Direction) -> Result<(Vec<String>, bool), StartError> {
+/// Looks for what would carry packets past the rules of the interface; returns what may carry some of them.
+///
+/// # Errors
+/// When shaping would have no effect.
+pub(super) fn check_bypass(index: u32, direction: Direction) -> Result<Bypass, StartError> {
     let mut rtnl = Rtnl::open()?;
-    let Some(link) = rtnl.link_by_index(index)? else { return Ok((Vec::new(), false)) };
-    let (interface, mut warnings) = (link.name.clone(), Vec::new());
-    let mut offloaded = false;
+    let Some(link) = rtnl.link_by_index(index)? else { return Ok(Bypass::default()) };
+    let interface = link.name.clone();
     let kind = link.kind.clone().unwrap_or_default();
     if let Some((why, remedy)) = bypass::unseen(&kind) {
         return Err(StartError::Unseen { interface, kind, why, remedy });
     }
-    let stack = bypass::stack(&mut rtnl, &link)?;
-    match stack.above.first() {
-        Some(first) if stack.carries_all => {
-            return Err(StartError::Below { interface, above: stack.names(), name: first.name.clone() });
-        }
-        Some(first) => warnings.push(format!(
-            "packets of what stands above {interface} are not shaped here: {}; for these --interface {}",
-            stack.names(),
-            first.name
-        )),
-        None => {}
+    let found = Bypass::find(&mut rtnl, &link, direction)?;
+    if let Some(first) = found.stack.above.first().filter(|_| found.stack.carries_all) {
+        return Err(StartError::Below { interface, above: found.stack.names(), name: first.name.clone() });
     }
-    // Without the privilege to look, installing the rules fails with the reason.
-    for offload in bypass::offloads(&link, direction).unwrap_or_default() {
+    if let Some(offload) = found.offloads.iter().find(|offload| offload.takes == Takes::Yes) {
         let (text, remedy) = (offload.to_string(), offload.remedy(&interface));
-        match offload.takes {
-            Takes::Yes => return Err(StartError::Offloaded { interface, offload: text, remedy }),
-            Takes::Perhaps => {
-                offloaded = true;
-                warnings.push(format!("{text}; where these are of {interface} they are not shaped: {remedy}"))
-            }
-            Takes::No => {}
-        }
+        return Err(StartError::Offloaded { interface, offload: text, remedy });
     }
-    Ok((warnings, offloaded))
+    Ok(found)
 }

@@ -45,6 +45,7 @@ use tidegate_engine::shards::merged;
 use tidegate_engine::{ClassStatus, NotificationKind, PromiseTable};
 use tidegate_units::Instant;
 
+use crate::bypass::Bypass;
 use crate::netlink;
 use crate::nfqueue::QueueReport;
 use crate::probe::Inspection;
@@ -80,7 +81,8 @@ pub struct Shaping {
     backend: Box<dyn Backend>,
     readiness: Readiness,
     warnings: Vec<String>,
-    may_be_bypassed: bool,
+    /// What carries packets past the rules, for each interface; none in the kernel.
+    bypasses: Vec<Bypass>,
     /// Whether the options and not the configuration name the interfaces.
     named: bool,
     /// The options that it was started with.
@@ -169,9 +171,33 @@ impl Shaping {
     pub fn readiness(&self) -> &Readiness {
         &self.readiness
     }
-    /// Mechanisms that may carry packets past the rules.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
+    /// What the start of the data path found that people should know, and what carries packets past the rules.
+    pub fn warnings(&self) -> Vec<String> {
+        self.warnings.iter().cloned().chain(self.bypasses.iter().flat_map(Bypass::warnings)).collect()
+    }
+    /// What carries packets past the rules, for each interface, as it was looked for last.
+    pub fn bypasses(&self) -> &[Bypass] {
+        &self.bypasses
+    }
+    /// Looks again for what carries packets past the rules. To be called in the network namespace of the interfaces.
+    ///
+    /// # Errors
+    /// When the kernel does not answer; what was known is kept.
+    pub fn look_for_bypasses(&mut self) -> Result<(), netlink::Error> {
+        // Packets of what is stacked on an interface pass its root and its tc as well.
+        if self.in_kernel().is_some() {
+            return Ok(());
+        }
+        let (mut rtnl, direction) = (Rtnl::open()?, self.direction());
+        let mut of_one = |interface: &ShapedInterface| {
+            let link = interface.index().map(|index| rtnl.link_by_index(index)).transpose()?.flatten();
+            match link {
+                Some(link) => Bypass::find(&mut rtnl, &link, direction),
+                None => Ok(Bypass { interface: interface.name().to_owned(), ..Bypass::default() }),
+            }
+        };
+        self.bypasses = self.running.interfaces.iter().map(&mut of_one).collect::<Result<_, _>>()?;
+        Ok(())
     }
     /// Warnings about qdiscs of others, at this moment, that shape or delay what leaves here.
     pub fn slower(&self) -> Vec<String> {
@@ -186,7 +212,7 @@ impl Shaping {
     }
     /// Whether a flow table may take forwarded packets past the rules, which a probe does not show.
     pub fn may_be_bypassed(&self) -> bool {
-        self.may_be_bypassed
+        self.bypasses.iter().any(|bypass| !bypass.offloads.is_empty())
     }
     /// The names of the classes.
     pub fn class_names(&self) -> &[String] {

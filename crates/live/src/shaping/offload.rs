@@ -101,7 +101,7 @@ pub(super) fn start(
         backend,
         readiness,
         warnings,
-        may_be_bypassed: false,
+        bypasses: Vec::new(),
         named,
         options,
         copies: Default::default(),

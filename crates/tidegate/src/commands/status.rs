@@ -256,6 +256,9 @@ fn print_direction(
     for unproven in &direction.unproven {
         writeln!(out, "{}: not proven yet, {unproven}", direction.name)?;
     }
+    for unshaped in &direction.unshaped {
+        writeln!(out, "{}: {unshaped}", direction.name)?;
+    }
     for rule in &direction.timed_rules {
         writeln!(out, "{}: {rule}", direction.name)?;
     }

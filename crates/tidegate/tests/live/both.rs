@@ -1,9 +1,12 @@
 //! Both directions of an interface by one file, one process and one socket; and by two processes, as before.
 
+use std::os::fd::AsFd;
 use std::time::Instant;
 
+use serde_json::Value;
+
 use crate::at_pair::{command, output, succeeds};
-use crate::running::Running;
+use crate::running::{Printing, Running};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft;
 use tidegate_live::rtnl::Rtnl;
@@ -119,6 +122,67 @@ pub fn the_preset_is_a_file() -> Ended {
     // Without anything it has one to begin with.
     let (code, said) = output(&pair, &["run"]);
     assert!(code == Some(2) && said.contains(&copy) && said.contains("tidegate setup"), "{said}");
+    Ended::Passed
+}
+
+/// Both directions of an interface have the same above them, which is reported once.
+pub fn what_is_stacked_later_is_reported_while_it_is_there() -> Ended {
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
+    let (file, socket) = (scratch.write("both.toml", BOTH), scratch.0.join("s"));
+    let at = ["--control", socket.to_str().unwrap()];
+    let above = |kind: &str| {
+        let make = || {
+            let mut rtnl = Rtnl::open().unwrap();
+            let below = rtnl.index(DEVICE).unwrap();
+            rtnl.create_above("mac0", kind, below)?;
+            rtnl.index("mac0")
+        };
+        pair.left.run(make).unwrap()
+    };
+    let change = |work: &(dyn Fn(&mut Rtnl) -> tidegate_live::netlink::Result<()> + Sync)| {
+        pair.left.run(|| work(&mut Rtnl::open().unwrap())).unwrap().unwrap();
+    };
+    let mut running =
+        Running::start(command(&pair, &["run", file.to_str().unwrap(), "--interface", DEVICE, at[0], at[1]]));
+    running.says("control socket");
+    let mut events = Printing::start(command(&pair, &["events", at[0], at[1]]));
+    let unshaped = || {
+        let status: Value = serde_json::from_str(&succeeds(&pair, &["status", "--json", at[0], at[1]])).unwrap();
+        [0, 1].map(|n| status["directions"][n]["unshaped"].as_array().map_or(0, Vec::len))
+    };
+    assert_eq!(unshaped(), [0, 0]);
+    let index = match above("macvtap") {
+        Ok(index) => index,
+        Err(error) => return Ended::Skipped(format!("there are no macvtaps here: {error}")),
+    };
+    running.says("mac0 (macvtap) stands above tg0 now");
+    events.prints("mac0 (macvtap) stands above tg0 now");
+    assert_eq!(unshaped(), [1, 1]);
+    let shown = succeeds(&pair, &["status", at[0], at[1]]);
+    for way in ["up", "down"] {
+        let line = format!("{way}: packets of what stands above tg0 are not shaped here: mac0 (macvtap); shape inside");
+        assert!(shown.contains(&line), "{shown}");
+    }
+    change(&|rtnl| rtnl.delete_link(index));
+    running.says("mac0 (macvtap) no longer stands above tg0");
+    events.prints("mac0 (macvtap) no longer stands above tg0");
+    assert_eq!(unshaped(), [0, 0]);
+    // As a network of containers does: it is made here, and goes to theirs.
+    let index = match above("macvlan") {
+        Ok(index) => index,
+        Err(error) => return Ended::Skipped(format!("there are no macvlans here: {error}")),
+    };
+    running.says(
+        "mac0 (macvlan) stands above tg0 now, and its packets are not shaped here; shape these by --interface mac0",
+    );
+    change(&|rtnl| rtnl.move_link(index, pair.right.as_fd()));
+    running.says("mac0 (macvlan) has gone to another network namespace: its packets still pass tg0 unshaped");
+    let said = running.stops();
+    for line in
+        ["mac0 (macvtap) stands", "mac0 (macvtap) no longer", "mac0 (macvlan) stands", "mac0 (macvlan) has gone"]
+    {
+        assert_eq!(said.matches(line).count(), 1, "{said}");
+    }
     Ended::Passed
 }
 
@@ -253,7 +317,7 @@ pub fn two_processes_have_plain_sockets_and_one_status() -> Ended {
     assert!(down.said.contains(&format!("/{name}.down.sock")), "{}", down.said);
     let status = succeeds(&pair, &["status", "--interface", &name]);
     assert!(status.contains("up: 3.00 Mbit/s in total") && status.contains("down: 3.00 Mbit/s in total"), "{status}");
-    let json: serde_json::Value =
+    let json: Value =
         serde_json::from_str(&succeeds(&pair, &["status", "--interface", &name, "--json"])).expect("JSON");
     assert_eq!(json.as_array().map(Vec::len), Some(2));
     for running in [up, down] {

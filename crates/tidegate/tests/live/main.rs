@@ -38,6 +38,7 @@ fn main() -> ExitCode {
     tidegate_testbed::tests! {
         both::one_file_shapes_both_ways,
         both::the_preset_is_a_file,
+        both::what_is_stacked_later_is_reported_while_it_is_there,
         both::doctor_tries_both_ways_and_leaves_nothing,
         both::it_waits_for_its_interface,
         both::what_is_not_proven_at_the_start_is_proven_when_the_link_comes,
@@ -109,6 +110,7 @@ fn main() -> ExitCode {
         run::signals_that_ask_for_reports_do_not_end_it,
         run::a_wrong_interface_is_named_with_the_right_ones,
         run::missing_permission_is_said,
+        run::a_directory_that_is_read_only_is_said_before_the_start,
         run::packets_that_another_program_takes_are_missed,
         run::packets_that_are_rewritten_are_mistaken,
         #[nightly] run::packets_that_a_bridge_takes_are_noticed,

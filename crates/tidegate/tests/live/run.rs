@@ -296,6 +296,38 @@ pub fn missing_permission_is_said() -> Ended {
     Ended::Passed
 }
 
+/// The directory is told before anything is attached: no change of the packet filter is announced.
+pub fn a_directory_that_is_read_only_is_said_before_the_start() -> Ended {
+    let (pair, file) = (Pair::new(), shaper());
+    let script =
+        "mount -t tmpfs none /run && mkdir /run/tidegate && mount -t tmpfs -o ro none /run/tidegate && exec \"$@\"";
+    let over = |words: &[&str]| {
+        let mut command = pair.left.command("unshare").unwrap();
+        command.args(["--mount", "sh", "-c", script, "sh"]).args(words).env_remove("XDG_RUNTIME_DIR");
+        command
+    };
+    if !over(&["true"]).status().is_ok_and(|end| end.success()) {
+        return Ended::Skipped("nothing can be mounted here".into());
+    }
+    // NFNLGRP_NFTABLES
+    let mut changes = pair.left.run(|| Socket::with_groups(Protocol::Netfilter, 1 << (7 - 1)).unwrap()).unwrap();
+    let path = file.file("shaper.toml");
+    let words = [env!("CARGO_BIN_EXE_tidegate"), "run", path.to_str().unwrap(), "--interface", DEVICE];
+    for socket in ["/run/tidegate/tg0.sock", "/run/tidegate/named"] {
+        let at: &[&str] = if socket.ends_with("named") { &["--control", socket] } else { &[] };
+        let said = Running::start(over(&[&words, at].concat())).fails(1);
+        assert!(said.contains("no file can be made in /run/tidegate: Read-only file system"), "{said}");
+        assert!(said.contains("make it writable") && said.contains("--control off"), "{said}");
+    }
+    assert!(changes.try_receive("watch the packet filter").unwrap().is_none(), "rules were installed");
+    // The way out that it names.
+    let mut running = Running::start(over(&[&words[..], &["--control", "off"]].concat()));
+    running.says("is in force");
+    assert!(changes.try_receive("watch the packet filter").unwrap().is_some(), "changes are seen");
+    running.stops();
+    Ended::Passed
+}
+
 /// Inserts a rule before ours, for datagrams to the right.
 fn in_front(family: Family, then: Vec<Expression>) -> Result<(), tidegate_live::netlink::Error> {
     let mut netfilter = Socket::open(Protocol::Netfilter).unwrap();

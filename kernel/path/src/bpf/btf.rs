@@ -16,6 +16,8 @@ const TAG: u32 = 18;
 /// A function that is declared only.
 const EXTERNAL: u32 = 2;
 
+/// The kernel, too, follows types that refer to others for 32 steps.
+const DEPTH: usize = 32;
 const HEADER: usize = 24;
 const MAGIC: u16 = 0xeb9f;
 
@@ -128,12 +130,16 @@ impl Btf {
     pub fn element(&self, number: u32) -> Option<u32> {
         self.words(number).next().filter(|_| self.kind(number) == ARRAY)
     }
-    /// A type without what only its name or its use adds: typedef, volatile, const, restrict, and tags.
-    pub fn plain(&self, number: u32) -> u32 {
-        match self.kind(number) {
-            8..=11 | 18 => self.plain(self.size_or_type(number)),
-            _ => number,
+    /// A type without what only its name or its use adds: typedef, volatile, const, restrict, and tags; 0 where that does not end
+    /// within [`DEPTH`] steps.
+    pub fn plain(&self, mut number: u32) -> u32 {
+        for _ in 0..DEPTH {
+            match self.kind(number) {
+                8..=11 | 18 => number = self.size_or_type(number),
+                _ => return number,
+            }
         }
+        0
     }
     /// The length of an array.
     pub fn length(&self, number: u32) -> Option<u32> {
@@ -147,13 +153,20 @@ impl Btf {
 
     /// The size of a type in bytes, as far as keys and values of maps need it.
     pub fn size(&self, number: u32) -> Option<u32> {
-        let number = self.plain(number);
-        match self.kind(number) {
-            INTEGER | STRUCT | 5 => Some(self.size_or_type(number)),
-            POINTER => Some(8),
-            ARRAY => self.size(self.element(number)?)?.checked_mul(self.length(number)?),
-            _ => None,
+        let (mut number, mut elements) = (number, 1_u32);
+        for _ in 0..DEPTH {
+            number = self.plain(number);
+            match self.kind(number) {
+                INTEGER | STRUCT | 5 => return self.size_or_type(number).checked_mul(elements),
+                POINTER => return elements.checked_mul(8),
+                ARRAY => {
+                    elements = elements.checked_mul(self.length(number)?)?;
+                    number = self.element(number)?;
+                }
+                _ => return None,
+            }
         }
+        None
     }
 
     /// The bytes that the kernel takes of an object: sections become empty structs, variables integers, and declared functions
@@ -257,6 +270,15 @@ mod tests {
         let kinds: Vec<u32> = taken.numbers().map(|number| taken.kind(number)).collect();
         assert_eq!(kinds, [INTEGER, STRUCT, INTEGER, STRUCT, 13, FORWARD]);
         assert_eq!((taken.name(2), taken.member(2, "first").map(|first| first.kind)), ("pair", Some(1)));
+    }
+
+    #[test]
+    fn types_that_refer_to_themselves_have_no_size() {
+        let (typedef, array) = (8 << 24, ARRAY << 24);
+        let types =
+            Btf::parse(types(&[&[0, typedef, 1], &[0, array, 0, 2, 1, 7], &[0, typedef, 4], &[0, typedef, 3]], "\0"));
+        let types = types.expect("valid");
+        assert_eq!([1, 2, 3, 4].map(|number| types.size(number)), [None; 4]);
     }
 
     #[test]

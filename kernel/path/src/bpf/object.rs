@@ -90,7 +90,7 @@ impl<'a> Object<'a> {
         let names = number(bytes, 62, 2).ok_or("it ends within its header")? as usize;
         let mut raw = Vec::new();
         for at in 0..count {
-            let header = table.checked_add(64 * at).and_then(|from| bytes.get(from..from + 64));
+            let header = bytes.get(table..).and_then(|headers| headers.get(64 * at..64 * at + 64));
             raw.push(header.ok_or("it ends within its sections")?);
         }
         let mut sections = Vec::new();
@@ -191,8 +191,9 @@ impl<'a> Object<'a> {
             functions[done].2 = first;
             done += 1;
             let size = self.function(section, from).ok_or_else(|| format!("{main} calls no function at {from:#x}"))?;
-            let range = from as usize..(from + size) as usize;
-            let code = self.sections[section].contents.get(range.clone()).ok_or("a function is cut off")?;
+            let range = from as usize..from.saturating_add(size) as usize;
+            let code = self.sections.get(section).and_then(|section| section.contents.get(range.clone()));
+            let code = code.filter(|code| code.len().is_multiple_of(INSTRUCTION)).ok_or("a function is cut off")?;
             linked.code.extend_from_slice(code);
             let mut target = |section: usize, at: u64| {
                 functions.iter().position(|(s, a, _)| (*s, *a) == (section, at)).unwrap_or_else(|| {
@@ -204,6 +205,9 @@ impl<'a> Object<'a> {
             for (at, symbol, kind) in self.relocations(section).filter(|(at, ..)| range.contains(&(*at as usize))) {
                 let symbol = self.symbols.get(symbol).ok_or("a symbol is missing")?;
                 let local = (at - from) as usize;
+                if !local.is_multiple_of(INSTRUCTION) {
+                    return Err(format!("{main} refers to {} within an instruction", symbol.name));
+                }
                 let place = first + local / INSTRUCTION;
                 let immediate = number(code, local + 4, 4).unwrap_or(0) as i32;
                 known.push(local);
@@ -212,12 +216,12 @@ impl<'a> Object<'a> {
                     (LOADS, ".maps") => linked.references.push((place, Reference::Map(symbol.name.into()))),
                     (LOADS, VARIABLES | CONSTANTS) => {
                         let of = if of == VARIABLES { VARIABLES } else { CONSTANTS };
-                        let at = symbol.value as u32 + immediate as u32;
+                        let at = (symbol.value as u32).wrapping_add_signed(immediate);
                         linked.references.push((place, Reference::Variable(of, at)));
                     }
                     (CALLS, "") => linked.references.push((place, Reference::Kernel(symbol.name.into()))),
                     (CALLS, _) => {
-                        let to = (symbol.value as i64 + 8 * (i64::from(immediate) + 1)) as u64;
+                        let to = symbol.value.wrapping_add_signed(8 * (i64::from(immediate) + 1));
                         calls.push((place, target(symbol.section, to)));
                     }
                     _ => return Err(format!("{main} refers to {} in {of}, which is not supported", symbol.name)),
@@ -227,8 +231,8 @@ impl<'a> Object<'a> {
             for (at, instruction) in code.chunks_exact(INSTRUCTION).enumerate() {
                 if instruction[0] == CALL && instruction[1] >> 4 == SUBPROGRAM && !known.contains(&(at * INSTRUCTION)) {
                     let immediate = number(instruction, 4, 4).unwrap_or(0) as i32;
-                    let to = from as i64 + 8 * (at as i64 + 1 + i64::from(immediate));
-                    calls.push((first + at, target(section, to as u64)));
+                    let to = from.wrapping_add_signed(8 * (at as i64 + 1 + i64::from(immediate)));
+                    calls.push((first + at, target(section, to)));
                 }
             }
         }
@@ -242,9 +246,9 @@ impl<'a> Object<'a> {
 
     /// Adds the types of the functions, and the places that depend on the kernel.
     fn describe(&self, functions: &[(usize, u64, usize)], linked: &mut Linked) -> Result<(), String> {
-        let (types, relocations) = (self.records(8), self.records(24));
+        let (types, relocations) = (self.records(8, 8), self.records(24, 16));
         for &(section, from, first) in functions {
-            let name = self.sections[section].name;
+            let name = self.sections.get(section).map_or("", |section| section.name);
             let size = self.function(section, from).unwrap_or(0);
             let of = |records: &Records<'a>| -> Vec<&'a [u8]> {
                 records
@@ -258,7 +262,8 @@ impl<'a> Object<'a> {
             let own = own.ok_or_else(|| format!("a function of {name} has no type"))?;
             linked.functions.extend_from_slice(&(first as u32).to_le_bytes());
             linked.functions.extend_from_slice(&own[4..8]);
-            for record in of(&relocations).into_iter().filter(|record| (from..from + size).contains(&place(record))) {
+            let code = from..from.saturating_add(size);
+            for record in of(&relocations).into_iter().filter(|record| code.contains(&place(record))) {
                 let at = (place(record) - from) as u32 + (first * INSTRUCTION) as u32;
                 linked.relocations.extend_from_slice(&at.to_le_bytes());
                 linked.relocations.extend_from_slice(&record[4..16]);
@@ -267,8 +272,8 @@ impl<'a> Object<'a> {
         Ok(())
     }
 
-    /// The records of a part of `.BTF.ext` whose place is at byte `at` of its header, by section.
-    fn records(&self, at: usize) -> Records<'a> {
+    /// The records of a part of `.BTF.ext` whose place is at byte `at` of its header, by section. Each has `least` bytes or more.
+    fn records(&self, at: usize, least: usize) -> Records<'a> {
         let all = self.contents(".BTF.ext");
         let field = |at: usize| u32_at(all, at).unwrap_or(0) as usize;
         let from = field(4) + field(at);
@@ -278,7 +283,7 @@ impl<'a> Object<'a> {
         rest = rest.get(4..).unwrap_or(&[]);
         while let (Some(name), Some(count)) = (u32_at(rest, 0), u32_at(rest, 4)) {
             let length = size * count as usize;
-            let Some(records) = rest.get(8..8 + length).filter(|_| size >= 8) else { break };
+            let Some(records) = rest.get(8..8 + length).filter(|_| size >= least) else { break };
             let name = self.types.string(name).to_owned();
             let name = self.sections.iter().map(|section| section.name).find(|known| *known == name);
             found.extend(name.map(|name| (name, records.chunks_exact(size).collect())));

@@ -94,14 +94,33 @@ impl Program {
     /// [`LoadError::Object`].
     pub(super) fn memory(object: &[u8], without: &[&str]) -> Result<u64, LoadError> {
         let object = Object::parse(object).map_err(|error| LoadError::Object(error.into()))?;
-        let mut bytes = object.size(VARIABLES) + object.size(CONSTANTS);
+        Self::memory_of(&object, without)
+    }
+
+    fn memory_of(object: &Object<'_>, without: &[&str]) -> Result<u64, LoadError> {
+        let mut bytes = object.size(VARIABLES).saturating_add(object.size(CONSTANTS));
         for variable in object.types.variables(".maps") {
             if !without.contains(&object.types.name(variable)) {
-                let array = Array::declared(&object, variable)?;
-                bytes += u64::from(array.size) * u64::from(array.entries);
+                let array = Array::declared(object, variable)?;
+                bytes = bytes.saturating_add(u64::from(array.size) * u64::from(array.entries));
             }
         }
         Ok(bytes)
+    }
+
+    /// Reads an object as [`load`](Self::load) does, as far as no kernel is needed: its types, its maps, and its programs linked.
+    ///
+    /// # Errors
+    /// [`LoadError::Object`].
+    pub fn check(object: &[u8]) -> Result<(), LoadError> {
+        let object = Object::parse(object).map_err(|error| LoadError::Object(error.into()))?;
+        Self::memory_of(&object, &[])?;
+        object.types.for_kernel(false);
+        let operations = object.references(OPERATIONS_SECTION).into_iter().map(|(_, function)| function);
+        for function in operations.chain(object.functions(FILTERS_SECTION)) {
+            object.link(function).map_err(LoadError::Object)?;
+        }
+        Ok(())
     }
 
     /// The programs at tc, and the maps of all.
@@ -338,6 +357,23 @@ mod tests {
     use super::*;
 
     /// Whatever kernel this is, if it takes programs: it need not have queueing disciplines in BPF.
+    /// A small object with a program, a subprogram and a map, in which every byte in turn has other values.
+    #[test]
+    fn an_object_with_any_byte_changed_is_taken_or_refused() {
+        const SMALL: &[u8] = include_bytes!("../../../../tools/fuzz/seeds/object/linked");
+        let _ = Program::check(SMALL);
+        for at in 0..SMALL.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff, SMALL[at] ^ 1, SMALL[at].wrapping_add(8)] {
+                let mut bytes = SMALL.to_vec();
+                bytes[at] = value;
+                let _ = (Program::check(&bytes), Program::check(&bytes[..at]));
+            }
+            let mut bytes = SMALL.to_vec();
+            bytes.iter_mut().skip(at).take(8).for_each(|byte| *byte = 0xff);
+            let _ = Program::check(&bytes);
+        }
+    }
+
     #[test]
     fn the_kernel_takes_the_programs_at_tc() {
         let object = include_bytes!("../../../generated/chassis.o");

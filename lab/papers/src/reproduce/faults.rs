@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -143,6 +143,31 @@ const FAULTS: &[Fault] = &[
         kill(guardian, Signal::SIGCONT)?;
         bench.signal(Signal::SIGCONT)
     }),
+    fault(
+        "pipe",
+        "the file of leases is a named pipe that nobody writes to",
+        &["--piped-leases"],
+        Some(REPLACED),
+        |bench| {
+            // Names are read anew every few seconds, on a thread of their own.
+            for _ in 0..10 {
+                bench.answers()?;
+                sleep(Duration::from_millis(300));
+            }
+            Ok(())
+        },
+    ),
+    fault(
+        "lock",
+        "another program locks the directory of the control socket, while another process takes over",
+        &["--hand-over"],
+        Some(REPLACED),
+        |bench| {
+            let directory = fs::File::open(&bench.directory)?;
+            directory.lock()?;
+            bench.replace()
+        },
+    ),
     fault("down", "the link is down for 500 ms", &[], None, |bench| {
         bench.pair.at_sender(|rtnl, index| rtnl.down(index))?;
         sleep(Duration::from_millis(500));
@@ -189,11 +214,7 @@ const FAULTS: &[Fault] = &[
         bench.shaper = bench.start(&["--hand-over"])?;
         Ok(())
     }),
-    fault("upgrade", "another process takes over from one that runs", &["--hand-over"], Some(REPLACED), |bench| {
-        let new = bench.start(&["--hand-over"])?;
-        let mut old = std::mem::replace(&mut bench.shaper, new);
-        old.child.wait().map(drop)
-    }),
+    fault("upgrade", "another process takes over from one that runs", &["--hand-over"], Some(REPLACED), Bench::replace),
 ];
 
 /// A running shaper between two namespaces.
@@ -222,6 +243,21 @@ impl Bench {
     }
     fn start(&self, arguments: &[&str]) -> io::Result<Shaper> {
         start(&self.pair, &self.directory, arguments)
+    }
+    /// Has another process take over from the one that runs.
+    fn replace(&mut self) -> io::Result<()> {
+        let new = self.start(&["--hand-over"])?;
+        let mut old = std::mem::replace(&mut self.shaper, new);
+        old.child.wait().map(drop)
+    }
+    /// Checks that the control socket answers within two seconds.
+    fn answers(&self) -> io::Result<()> {
+        let mut stream = UnixStream::connect(self.control())?;
+        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+        stream.write_all(b"{\"id\":1,\"version\":1,\"call\":\"status\"}\n")?;
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line)?;
+        if line.contains("\"ok\"") { Ok(()) } else { Err(io::Error::other(format!("status is not answered: {line}"))) }
     }
     /// The path of the control socket.
     pub fn control(&self) -> PathBuf {
@@ -301,12 +337,21 @@ fn start(pair: &Pair, directory: &Path, arguments: &[&str]) -> io::Result<Shaper
         let mut shell = pair.sender.namespace.command("sh")?;
         shell.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\""]).arg(program);
         shell
+    } else if arguments.contains(&"--piped-leases") {
+        let mut shell = pair.sender.namespace.command("unshare")?;
+        let over = "mount -t tmpfs none /var/lib/misc && mkfifo /var/lib/misc/dnsmasq.leases && exec \"$0\" \"$@\"";
+        shell.args(["--mount", "sh", "-c", over]).arg(program);
+        shell
     } else {
         pair.sender.namespace.command(program)?
     };
     command.arg("run").arg(directory.join("shaper.toml")).args(["--interface", pair.sender.interface]);
     command.arg("--control").arg(directory.join("control"));
-    command.args(arguments.iter().filter(|argument| !matches!(**argument, "--few-descriptors" | "--full-disk")));
+    command.args(
+        arguments
+            .iter()
+            .filter(|argument| !matches!(**argument, "--few-descriptors" | "--piped-leases" | "--full-disk")),
+    );
     let output = if arguments.contains(&"--full-disk") {
         Stdio::from(fs::File::options().write(true).open("/dev/full")?)
     } else {

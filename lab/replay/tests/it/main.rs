@@ -3,3 +3,4 @@
 mod captures;
 mod conditions;
 mod recording;
+mod referee;

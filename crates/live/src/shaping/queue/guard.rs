@@ -13,7 +13,7 @@ use tidegate_engine::guard::lock;
 
 use super::division::{Bound, Division};
 use super::{Queue, Served};
-use crate::guardian::{self, Condition, Guardian, Left, Page, Reason, Shared};
+use crate::guardian::{self, Condition, Guardian, Left, Page, Shared};
 use crate::nfqueue::{QueueSettings, QueueSocket, Releaser, Superpackets};
 use crate::rules::{Direction, Rules, Spec, table_name};
 use crate::shaping::Shaping;
@@ -263,10 +263,9 @@ impl Queue {
         let deadline = Instant::now() + LAST_TURN;
         let mut left = Vec::new();
         for ((mut thread, held), served) in running.threads.drain(..).zip(listed).zip(&mut self.served) {
-            if thread.detach(deadline) {
-                thread.state.page.set_held(held);
-            }
-            thread.state.page.take(Reason::Asked);
+            // A thread that does not end may go on with what it holds.
+            let held = if thread.detach(deadline) { held } else { 0 };
+            thread.state.page.leave(held);
             let guardian = served.guardian.take()?;
             guardian.notify();
             let shared = guardian.share().ok()?;

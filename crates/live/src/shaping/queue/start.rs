@@ -11,6 +11,7 @@ use super::guard::Inherited;
 use super::probe::Retry;
 use super::worker::{PathParts, Worker};
 use super::{Queue, Served};
+use crate::bypass::Bypass;
 use crate::guardian::Page;
 use crate::nfqueue::QueueSettings;
 use crate::rules::{self, Direction, Rules, Spec};
@@ -38,7 +39,7 @@ pub(in crate::shaping) fn start(
 ) -> Result<Shaping, StartError> {
     let Beginning { names, found, setup, tags, groups } = beginning;
     let direction = config.interface.direction;
-    let (mut warnings, may_be_bypassed) = bypassing(&found, direction)?;
+    let bypasses = bypassing(&found, direction)?;
     let division = Division::of(config);
     let (counters, interfaces) = InterfaceCounters::new(direction, &found, division.threads);
     let engines = engines(config, &setup, options, division.threads, timing::now())?;
@@ -97,22 +98,19 @@ pub(in crate::shaping) fn start(
         return Err(error);
     }
     // With the lock of the interface no other instance has a discipline there.
-    warnings.extend(remove_disciplines(&running.interfaces, running.direction));
+    let warnings = remove_disciplines(&running.interfaces, running.direction);
     queue.guard(&running, options.guardian.as_ref(), left);
     let (named, options) = (!options.interfaces.is_empty(), options.clone());
     let (backend, copies) = (Box::new(queue), Default::default());
-    Ok(Shaping { running, backend, readiness, warnings, may_be_bypassed, named, options, copies })
+    Ok(Shaping { running, backend, readiness, warnings, bypasses, named, options, copies })
 }
 
 /// Looks for what would carry packets past the rules of these interfaces; see [`check_bypass`].
-fn bypassing(found: &[(String, Option<u32>)], direction: Direction) -> Result<(Vec<String>, bool), StartError> {
-    let (mut warnings, mut may_be_bypassed) = (Vec::new(), false);
-    for index in found.iter().filter_map(|(_, index)| *index) {
-        let (of_one, may_be) = check_bypass(index, direction)?;
-        warnings.extend(of_one);
-        may_be_bypassed |= may_be;
-    }
-    Ok((warnings, may_be_bypassed))
+fn bypassing(found: &[(String, Option<u32>)], direction: Direction) -> Result<Vec<Bypass>, StartError> {
+    let of_one = |(_, index): &(String, Option<u32>)| {
+        index.map_or_else(|| Ok(Bypass::default()), |index| check_bypass(index, direction))
+    };
+    found.iter().map(of_one).collect()
 }
 
 /// Removes disciplines that earlier runs have left in the kernel for this direction. Returns notes for people.

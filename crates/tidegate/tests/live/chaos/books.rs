@@ -1,6 +1,7 @@
 //! The accounts of a chaos run: every missing packet against the counters, and the size of the shaper's processes.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,8 @@ use tidegate_testbed::chaos::Step;
 use tidegate_testbed::dropped_between;
 
 use super::stage::Stage;
-use super::traffic::{MEASURED, Measured};
+use super::steps::Toll;
+use super::traffic::{MEASURED, Measured, Packets, VIDEO};
 use crate::running::PATIENCE;
 
 /// The window in which a flow gets its rate; on a busy machine not the first one.
@@ -18,19 +20,22 @@ const MORE_MEMORY: u64 = 32 << 20;
 /// And the number of descriptors by this.
 const MORE_DESCRIPTORS: usize = 16;
 
+/// The place of the video flow that leaves.
+const VIDEO_UP: usize = 2;
+
 /// Counters at one time.
 #[derive(Clone, Default)]
 struct Counts {
     /// Of each measured flow.
     sent: [u64; MEASURED.len()],
-    missing: [u64; MEASURED.len()],
+    expected: [u64; MEASURED.len()],
     reordered: [u64; MEASURED.len()],
     /// The process that counts the following two.
     pid: u64,
     /// Drops of the kernel, by direction.
     kernel: BTreeMap<String, u64>,
-    /// Drops by direction and class.
-    dropped: BTreeMap<(String, String), u64>,
+    /// Packets that the shaper has let pass, by direction.
+    passed: BTreeMap<String, u64>,
     /// Drops of the machine itself, what leaves and what arrives.
     machine: [u64; 2],
 }
@@ -41,28 +46,43 @@ impl Counts {
         let mut counts = Self { pid: status["pid"].as_u64().unwrap(), ..Self::default() };
         for (n, _) in MEASURED.iter().enumerate() {
             let report = stage.flows.report(n);
-            (counts.sent[n], counts.missing[n], counts.reordered[n]) =
-                (stage.flows.sent(n), report.missing, report.reordered);
+            (counts.sent[n], counts.expected[n], counts.reordered[n]) =
+                (stage.flows.sent(n), report.expected(), report.reordered);
         }
         for direction in status["directions"].as_array().unwrap() {
             let name = direction["name"].as_str().unwrap().to_owned();
-            counts.kernel.insert(name.clone(), direction["kernel_dropped_packets"].as_u64().unwrap());
-            for class in direction["classes"].as_array().unwrap() {
-                let drops = class["dropped"].as_array().unwrap().iter();
-                let drops = drops.map(|reason| reason["packets"].as_u64().unwrap()).sum();
-                counts.dropped.insert((name.clone(), class["name"].as_str().unwrap().to_owned()), drops);
-            }
+            let passed =
+                direction["classes"].as_array().unwrap().iter().map(|class| class["sent_packets"].as_u64().unwrap());
+            counts.passed.insert(name.clone(), passed.sum());
+            counts.kernel.insert(name, direction["kernel_dropped_packets"].as_u64().unwrap());
         }
         let [here, there] = [&stage.pair.sender.namespace, &stage.pair.receiver.namespace];
         counts.machine = [dropped_between(here, there).unwrap(), dropped_between(there, here).unwrap()];
         counts
     }
 
-    /// How much a counter of the shaper has grown. Another process may have begun again at zero.
-    fn grown<K: Ord>(&self, now: &Self, of: impl Fn(&Self) -> &BTreeMap<K, u64>, key: &K) -> u64 {
-        let at = |counts: &Self| of(counts).get(key).copied().unwrap_or(0);
-        if self.pid == now.pid || at(now) >= at(self) { at(now).saturating_sub(at(self)) } else { at(now) }
+    /// Whether another data path has begun in the same process, which found the one before to be stalled: on a busy machine a
+    /// build for tests may be. It counts from zero, and what the other one had counted is gone.
+    fn has_restarted(&self, now: &Self, way: &str) -> bool {
+        self.pid == now.pid && now.passed.get(way) < self.passed.get(way)
     }
+    /// How many more packets the kernel has dropped. Another process, or data path, has begun again at zero.
+    fn kernel_drops(&self, now: &Self, way: &str) -> u64 {
+        let at = |counts: &Self| counts.kernel.get(way).copied().unwrap_or(0);
+        let is_new = self.pid != now.pid || self.has_restarted(now, way);
+        at(now) - if is_new { 0 } else { at(self) }
+    }
+}
+
+/// Drops of the video flow, which its rivals displace.
+#[derive(Default)]
+struct Displaced {
+    /// What the present process had counted when it was read last.
+    read: u64,
+    /// Counted, and not known to be missing yet: packets before the next one that arrives.
+    ahead: u64,
+    /// Packets that a process may have dropped between its last counts and its end.
+    uncounted: Vec<Range<u64>>,
 }
 
 /// The accounts.
@@ -72,63 +92,108 @@ pub struct Books {
     sizes: Vec<(u64, usize)>,
     packets: u64,
     missing: u64,
-    /// Drops of the video flow's class since it has been offered more than its rate.
-    displaced: u64,
+    displaced: Displaced,
 }
 
 impl Books {
     pub fn open(stage: &Stage) -> Self {
-        Self { last: Counts::now(stage), sizes: Vec::new(), packets: 0, missing: 0, displaced: 0 }
+        Self { last: Counts::now(stage), sizes: Vec::new(), packets: 0, missing: 0, displaced: Displaced::default() }
     }
 
     /// Waits until the flows get their rates, and accounts for what happened since the last time.
-    pub fn check(&mut self, stage: &Stage, step: Step, is_video_safe: bool) {
+    pub fn check(&mut self, stage: &Stage, step: Step, toll: &Toll, is_video_safe: bool) {
         // The rivals of a video flow without a minimum may take its rate.
         let is_safe = |flow: &usize| is_video_safe || MEASURED[*flow].class != "media";
         get_their_rates(stage, (0..MEASURED.len()).filter(is_safe).collect());
         let now = Counts::now(stage);
         for (n, flow) in MEASURED.iter().enumerate() {
-            let since = |of: fn(&Counts) -> &[u64; MEASURED.len()]| of(&now)[n].saturating_sub(of(&self.last)[n]);
-            let (missing, reordered) = (since(|counts| &counts.missing), since(|counts| &counts.reordered));
-            self.packets += since(|counts| &counts.sent);
-            self.missing += missing;
-            match step {
-                // The kernel discards what is sent meanwhile, and finds the neighbour anew.
-                Step::Down { .. } | Step::Vanish { .. } => continue,
-                // What they held is lost: at most the limit of a flow.
-                Step::KillBoth => {
-                    assert_eq!(reordered, 0, "{} ({}) after {step:?}", flow.name, flow.way);
-                    continue;
-                }
-                _ => {}
-            }
-            let way = flow.way.to_owned();
-            let kernel = self.last.grown(&now, |counts| &counts.kernel, &way);
-            let machine = usize::from(flow.way == "down");
-            let machine = now.machine[machine] - self.last.machine[machine];
-            let class = self.last.grown(&now, |counts| &counts.dropped, &(way, flow.class.to_owned()));
-            let class = if flow.way == "up" && flow.class == "media" && !is_video_safe {
-                // Its packets are dropped before those that show that they are missing arrive. A process that has ended took
-                // with it what it dropped since the last time.
-                self.displaced =
-                    if self.last.pid == now.pid { self.displaced.saturating_add(class) } else { u64::MAX >> 1 };
-                self.displaced
-            } else {
-                0
-            };
-            if is_video_safe {
-                self.displaced = 0;
-            }
             let name = format!("{} ({}) after {step:?}", flow.name, flow.way);
+            self.packets += now.sent[n] - self.last.sent[n];
+            assert_eq!(now.reordered[n], self.last.reordered[n], "{name}: packets were reordered");
+            let known = self.last.expected[n]..now.expected[n];
+            let lost: Vec<u64> =
+                stage.flows.report(n).lost.into_iter().flatten().filter(|one| known.contains(one)).collect();
+            self.missing += lost.len() as u64;
+            let within =
+                |packets: &Option<Packets>, one: &u64| packets.as_ref().is_some_and(|all| all[n].contains(one));
+            let excused = |one: &u64| within(&toll.unlinked, one) || within(&toll.killed, one);
+            let is_contested = flow.port == VIDEO && flow.way == "up" && !is_video_safe;
+            let (mut waited, mut others): (Vec<u64>, Vec<u64>) =
+                lost.into_iter().filter(|one| !excused(one)).partition(|one| within(&toll.waited, one));
+            let kernel = self.last.kernel_drops(&now, flow.way);
+            assert!(kernel == 0 || toll.waited.is_some(), "{name}: the kernel dropped {kernel} packets");
+            let way = usize::from(flow.way == "down");
+            if is_contested {
+                // Those of them that its rivals displaced.
+                others.extend(waited.drain(waited.len().min(kernel as usize)..));
+            }
+            // A new interface counts from zero.
+            let machine = now.machine[way].saturating_sub(self.last.machine[way]);
+            let restarted = self.last.has_restarted(&now, flow.way);
+            if restarted {
+                println!("chaos: {name}: another data path has begun");
+            }
             assert!(
-                missing <= kernel + class + machine,
-                "{name}: {missing} packets are missing; counted are {kernel} of the kernel, {class} of the class, {machine} of the machine"
+                restarted || waited.len() as u64 <= kernel + machine,
+                "{name}: of those that waited {waited:?} are missing; the kernel dropped {kernel}, the machine {machine}; {toll:?}"
             );
-            assert_eq!(reordered, 0, "{name}: packets were reordered");
-            assert!(kernel == 0 || matches!(step, Step::Chain), "{name}: the kernel dropped {kernel} packets");
+            if is_contested {
+                if restarted {
+                    self.displaced.read = 0;
+                    self.displaced.uncounted.push(known.start..now.sent[n]);
+                }
+                self.check_displaced(stage, &name, others, (toll, machine), known.end);
+            } else {
+                assert!(
+                    others.len() as u64 <= machine,
+                    "{name}: {others:?} are missing; the machine dropped {machine}; {toll:?}"
+                );
+            }
+        }
+        if is_video_safe {
+            self.displaced = Displaced { read: stage.dropped("up", VIDEO), ..Displaced::default() };
         }
         self.last = now;
         self.sizes.extend(size(stage.pid()));
+    }
+
+    /// Accounts for packets of the video flow: each that is missing was counted, by this process or by the one before, but for
+    /// those that this one may have dropped between its last counts and its end. All before `expected` is known.
+    fn check_displaced(
+        &mut self,
+        stage: &Stage,
+        name: &str,
+        lost: Vec<u64>,
+        (toll, machine): (&Toll, u64),
+        expected: u64,
+    ) {
+        if let Some((packets, counted)) = &toll.uncounted {
+            self.displaced.ahead += counted.saturating_sub(self.displaced.read);
+            self.displaced.read = 0;
+            self.displaced.uncounted.push(packets[VIDEO_UP].clone());
+        }
+        let uncounted = |one: &u64| self.displaced.uncounted.iter().any(|packets| packets.contains(one));
+        let missing = lost.iter().filter(|one| !uncounted(one)).count() as u64;
+        // One of them may be found missing seconds later, when the packet behind it has left the queue.
+        self.displaced.uncounted.retain(|packets| packets.end > expected);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let read = stage.dropped("up", VIDEO);
+            let counted = self.displaced.ahead + read.saturating_sub(self.displaced.read);
+            if missing <= counted + machine {
+                // A packet that was counted and has been found missing is accounted for once.
+                // What was counted by now was sent by now.
+                let on_the_way = stage.flows.sent(VIDEO_UP).saturating_sub(expected);
+                (self.displaced.read, self.displaced.ahead) = (read, counted.saturating_sub(missing).min(on_the_way));
+                return;
+            }
+            // Counts of flows are read once a second.
+            assert!(
+                Instant::now() < deadline,
+                "{name}: {lost:?} are missing; counted are {counted} of the flow, {machine} of the machine; {toll:?}"
+            );
+            thread::sleep(Duration::from_millis(200));
+        }
     }
 
     /// What was measured; fails when memory or descriptors have grown.

@@ -120,11 +120,16 @@ impl Stage {
 
     /// Makes a call, which is answered within two seconds.
     pub fn ask(&self, call: &str) -> Value {
+        self.ask_with(call, &serde_json::json!({}))
+    }
+
+    /// Makes a call with parameters.
+    pub fn ask_with(&self, call: &str, with: &Value) -> Value {
         let began = Instant::now();
         let attempt = || -> std::io::Result<String> {
             let mut stream = self.connect()?;
             stream.set_read_timeout(Some(ANSWER))?;
-            writeln!(stream, "{{\"id\":1,\"version\":1,\"call\":\"{call}\"}}")?;
+            writeln!(stream, "{{\"id\":1,\"version\":1,\"call\":\"{call}\",\"with\":{with}}}")?;
             let mut line = String::new();
             BufReader::new(stream).read_line(&mut line)?;
             Ok(line)
@@ -177,6 +182,15 @@ impl Stage {
             }
             before = now;
         }
+    }
+
+    /// The packets of the flow to this port that this process has dropped, by whatever reason, as of at most a second ago.
+    pub fn dropped(&self, way: &str, port: u16) -> u64 {
+        let seen = self.ask_with("flows", &serde_json::json!({ "direction": way, "port": port }));
+        let directions = seen["directions"].as_array().unwrap().iter();
+        let flows = directions.flat_map(|direction| direction["flows"].as_array().into_iter().flatten());
+        let drops = flows.flat_map(|flow| flow["dropped"].as_array().into_iter().flatten());
+        drops.map(|reason| reason["packets"].as_u64().unwrap()).sum()
     }
 
     /// The processes that guard, each once.

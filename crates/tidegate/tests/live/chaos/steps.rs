@@ -14,7 +14,7 @@ use tidegate_sys::process::signal;
 use tidegate_testbed::chaos::{Client, Load, Reader, Step};
 
 use super::stage::{Stage, file};
-use super::traffic::{Running, VIDEO};
+use super::traffic::{Moment, Packets, Running, VIDEO};
 
 /// From this length of a stop on traffic must pass before its end: the guardian's 500 ms, and as much again for a busy machine.
 const PASSES: Duration = Duration::from_secs(1);
@@ -24,6 +24,39 @@ const GUARDIAN: Duration = Duration::from_secs(20);
 
 /// A queue of the video flow at its limit of 64 kB leaves within 3 s by its minimum of 600 kbit/s, while 424 kbit/s arrive.
 const DRAINS: Duration = Duration::from_secs(10);
+
+/// The kernel tells devices that the carrier has changed once a second.
+const LINKWATCH: Duration = Duration::from_millis(1_500);
+
+/// Counts of flows are read once a second, as far as the machine is not busy.
+const READ: Duration = Duration::from_millis(1_500);
+
+/// The packets that a step may lose, each for one reason.
+#[derive(Default, Debug)]
+pub struct Toll {
+    /// They waited when the kernel emptied its queues, which counts them.
+    pub waited: Option<Packets>,
+    /// They were sent while there was no link.
+    pub unlinked: Option<Packets>,
+    /// Shaper and guardian held them when both were killed.
+    pub killed: Option<Packets>,
+    /// A process that has ended may have dropped them after its counts were read, and those counts, of the video flow.
+    pub uncounted: Option<(Packets, u64)>,
+}
+
+/// The last counts of a process.
+struct Last {
+    /// A moment before they were taken.
+    since: Moment,
+    dropped: u64,
+}
+
+impl Last {
+    /// The packets that the process may have dropped uncounted until its end, which is now, with its counts.
+    fn until_now(&self, stage: &Stage) -> (Packets, u64) {
+        (self.since.on_the_way_until(&stage.flows.now()), self.dropped)
+    }
+}
 
 /// What acts on the stage, and what it has begun.
 pub struct Actor {
@@ -54,8 +87,9 @@ impl Actor {
         self.stage.end();
     }
 
-    /// Does a step, and returns when shaping is in force after it.
-    pub fn act(&mut self, step: Step) {
+    /// Does a step, and returns when shaping is in force after it. Returns which packets it may have lost.
+    pub fn act(&mut self, step: Step) -> Toll {
+        let mut toll = Toll::default();
         match step {
             Step::Rate { class, kbit } => {
                 let rate = format!("{kbit}kbit");
@@ -82,36 +116,35 @@ impl Actor {
                 }
             }
             Step::Toggle(load) => self.toggle(load),
-            Step::Kill { absent } => self.kill(absent),
-            Step::Desert => self.desert(),
-            Step::KillBoth => {
-                for pid in [self.stage.guardians(), vec![self.stage.pid()]].concat() {
-                    signal(pid, libc::SIGKILL).unwrap();
-                }
+            Step::Kill { absent } => {
+                toll.uncounted = Some(self.kill());
+                thread::sleep(absent);
                 self.succeed();
-                // Nobody was left to keep it.
-                self.promise = None;
             }
-            Step::Upgrade => {
-                let (status, _, said) = self.stage.launch().end();
-                assert!(status.success() && said.contains("is left to a successor"), "{status}: {said}");
-                self.stage.keep(&said);
+            Step::Desert => {
+                toll.uncounted = Some(self.kill());
+                self.desert();
             }
+            Step::KillBoth => self.kill_both(&mut toll),
+            Step::Upgrade => toll.uncounted = Some(self.upgrade()),
             Step::Stop { time } => self.stop(time),
             Step::KillGuardian => self.kill_guardian(),
             Step::Table => self.filter(Vec::new()),
-            Step::Chain => self.filter(vec![Chain { name: "early".into(), hook: Some((4, 0)) }]),
-            Step::Down { time } => {
-                self.link(|rtnl, index| rtnl.down(index).unwrap());
-                thread::sleep(time);
-                self.link(|rtnl, index| rtnl.up(index).unwrap());
+            Step::Chain => {
+                let before = self.stage.flows.now();
+                self.filter(vec![Chain { name: "early".into(), hook: Some((4, 0)) }]);
+                toll.waited = Some(before.on_the_way_until(&self.stage.flows.now()));
                 self.stage.until_counted();
             }
+            Step::Down { time } => {
+                let down = |actor: &mut Self| actor.link(|rtnl, index| rtnl.down(index).unwrap());
+                let up = |actor: &mut Self| actor.link(|rtnl, index| rtnl.up(index).unwrap());
+                self.without_link(&mut toll, time, down, up);
+            }
             Step::Vanish { time } => {
-                self.stage.pair.disconnect().unwrap();
-                thread::sleep(time);
-                self.stage.pair.connect().unwrap();
-                self.stage.until_counted();
+                let down = |actor: &mut Self| actor.stage.pair.disconnect().unwrap();
+                let up = |actor: &mut Self| actor.stage.pair.connect().unwrap();
+                self.without_link(&mut toll, time, down, up);
             }
             Step::Mtu { bytes } => self.link(move |rtnl, index| rtnl.set_mtu(index, bytes).unwrap()),
             Step::Hostile(client) => self.misbehave(client),
@@ -122,6 +155,78 @@ impl Actor {
         if self.is_contested() {
             self.contested_until = Instant::now() + DRAINS;
         }
+        toll
+    }
+
+    /// What the process has counted of the video flow, before it ends; counts of flows are read once a second. A flow that loses
+    /// nothing has nothing to count.
+    fn last_counts(&self) -> Last {
+        let since = self.stage.flows.now();
+        if self.is_video_safe() && !self.is_contested() {
+            return Last { since, dropped: 0 };
+        }
+        thread::sleep(READ);
+        Last { since, dropped: self.stage.dropped("up", VIDEO) }
+    }
+
+    /// Kills the shaper. Returns what it may not have counted.
+    fn kill(&mut self) -> (Packets, u64) {
+        let last = self.last_counts();
+        self.stage.running.signal(libc::SIGKILL);
+        last.until_now(&self.stage)
+    }
+
+    /// Kills shaper and guardian, and starts another shaper.
+    fn kill_both(&mut self, toll: &mut Toll) {
+        let (last, before) = (self.last_counts(), self.stage.flows.now());
+        self.kill_all();
+        toll.killed = Some(before.on_the_way_until(&self.stage.flows.now()));
+        toll.uncounted = Some(last.until_now(&self.stage));
+        self.succeed();
+        // Nobody was left to keep it.
+        self.promise = None;
+    }
+
+    /// Has another shaper take over. Returns what the one before may not have counted.
+    fn upgrade(&mut self) -> (Packets, u64) {
+        let last = self.last_counts();
+        let (status, _, said) = self.stage.launch().end();
+        let uncounted = last.until_now(&self.stage);
+        assert!(status.success() && said.contains("is left to a successor"), "{status}: {said}");
+        self.stage.keep(&said);
+        uncounted
+    }
+
+    /// Kills shaper and guardians, and waits until the last of them is gone, and with it the queues.
+    fn kill_all(&mut self) {
+        let all = [self.stage.guardians(), vec![self.stage.pid()]].concat();
+        for pid in &all {
+            signal(*pid, libc::SIGKILL).unwrap();
+        }
+        let deadline = Instant::now() + GUARDIAN;
+        // The last thread closes the descriptors; then the first one is only waited for.
+        let lives = |pid: &u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+            threads > 1 || threads == 1 && !stat.contains(") Z ")
+        };
+        while all.iter().any(lives) {
+            assert!(Instant::now() < deadline, "processes that were killed go on: {all:?}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Has no link for this time. What waited then is counted by the kernel; what is sent until the link carries packets again
+    /// has nowhere to go.
+    fn without_link(&mut self, toll: &mut Toll, time: Duration, down: fn(&mut Self), up: fn(&mut Self)) {
+        let before = self.stage.flows.now();
+        down(self);
+        thread::sleep(time);
+        up(self);
+        thread::sleep(LINKWATCH);
+        toll.waited = Some(before.on_the_way());
+        toll.unlinked = Some(before.sent_until(&self.stage.flows.now()));
+        self.stage.until_counted();
     }
 
     fn promise(&mut self) {
@@ -154,21 +259,14 @@ impl Actor {
         }
     }
 
-    fn kill(&mut self, absent: Duration) {
-        self.stage.running.signal(libc::SIGKILL);
-        thread::sleep(absent);
-        self.succeed();
-    }
-
     /// Starts the successor of a shaper that was killed.
     fn succeed(&mut self) {
         let (_, _, said) = self.stage.launch().end();
         self.stage.keep(&said);
     }
 
-    /// Kills the shaper, and waits until its guardian has removed the rules.
+    /// Waits until the guardian of a shaper that was killed has removed the rules.
     fn desert(&mut self) {
-        self.stage.running.signal(libc::SIGKILL);
         let deadline = Instant::now() + GUARDIAN;
         while !self.stage.tables().is_empty() {
             assert!(Instant::now() < deadline, "the rules of a shaper that was killed stay: {:?}", self.stage.tables());
@@ -222,7 +320,6 @@ impl Actor {
 
     /// Another program adds a table with these chains, and removes it.
     fn filter(&self, chains: Vec<Chain>) {
-        let loses = !chains.is_empty();
         let table = Table { family: Family::Ipv4, name: "other".into(), chains, rules: Vec::new() };
         let change = || {
             let mut socket = Socket::open(Protocol::Netfilter)?;
@@ -230,9 +327,6 @@ impl Actor {
             nft::delete(&mut socket, Family::Ipv4, "other")
         };
         self.stage.pair.sender.namespace.run(change).unwrap().unwrap();
-        if loses {
-            self.stage.until_counted();
-        }
     }
 
     fn link(&self, work: impl FnOnce(&mut Rtnl, u32) + Send) {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::UdpSocket;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -17,7 +18,7 @@ pub struct Measured {
     /// `up` or `down`.
     pub way: &'static str,
     pub class: &'static str,
-    port: u16,
+    pub port: u16,
     kbit: u64,
     payload: u64,
 }
@@ -37,6 +38,31 @@ const UP: usize = 3;
 
 fn udp(port: u16, kbit: u64, payload: u64) -> FlowSpec {
     FlowSpec::udp(port.to_string(), port, 0, Rate::from_bps(kbit * 1_000), Bytes::new(payload))
+}
+
+/// Where each measured flow is: the sequence numbers of the packets that are sent next, and that arrive next if none is lost.
+#[derive(Clone, Copy)]
+pub struct Moment {
+    pub sent: [u64; MEASURED.len()],
+    pub expected: [u64; MEASURED.len()],
+}
+
+/// Packets of each measured flow, by their sequence numbers.
+pub type Packets = [Range<u64>; MEASURED.len()];
+
+impl Moment {
+    /// The packets that are on their way.
+    pub fn on_the_way(&self) -> Packets {
+        self.on_the_way_until(self)
+    }
+    /// The packets that are on their way, and those that are sent until `end`.
+    pub fn on_the_way_until(&self, end: &Self) -> Packets {
+        std::array::from_fn(|n| self.expected[n]..end.sent[n])
+    }
+    /// The packets that are sent until `end`.
+    pub fn sent_until(&self, end: &Self) -> Packets {
+        std::array::from_fn(|n| self.sent[n]..end.sent[n])
+    }
 }
 
 /// The measured flows, running.
@@ -69,6 +95,15 @@ impl Flows {
     pub fn sent(&self, flow: usize) -> u64 {
         let (senders, _, n) = self.at(flow);
         senders.sent(n).packets.load(Ordering::Relaxed)
+    }
+
+    /// Where each flow is at this moment.
+    pub fn now(&self) -> Moment {
+        Moment {
+            // What is not sent yet cannot be expected.
+            expected: std::array::from_fn(|n| self.report(n).expected()),
+            sent: std::array::from_fn(|n| self.sent(n)),
+        }
     }
 
     /// What has arrived of the flow.

@@ -1,0 +1,133 @@
+//! The turn of shaper and guardian, and the hand-over of held packets to another data path.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+
+use tidegate_interleave::guardian::{Page, Reason, Turn};
+
+/// What the two share: the page, and of the queue who reads it and what became of the packets that the shaper held. Both are
+/// relaxed, so that only the page brings an order into them.
+struct Queue {
+    page: Page,
+    has_reader: AtomicBool,
+    passed: AtomicBool,
+}
+
+impl Queue {
+    fn new() -> Arc<Self> {
+        let page = Page::create().expect("memory");
+        Arc::new(Self { page, has_reader: AtomicBool::new(false), passed: AtomicBool::new(false) })
+    }
+    /// Reads packets, as one of the two at a time may.
+    fn read(&self) {
+        assert!(!self.has_reader.swap(true, Ordering::Relaxed), "the queue has two readers");
+        self.has_reader.store(false, Ordering::Relaxed);
+    }
+    fn has_passed(&self) -> bool {
+        self.passed.load(Ordering::Relaxed)
+    }
+    /// The guardian accepts what is held.
+    fn pass(&self) {
+        self.read();
+        self.passed.store(true, Ordering::Relaxed);
+    }
+
+    /// The loop of the guardian (`Guard::watch`) until it gives the turn back, without its time: `waits` is how often it finds
+    /// packets left to the next data path before it has waited long enough for that.
+    fn guard(&self, mut waits: u32) {
+        let mut begun = false;
+        loop {
+            match self.page.turn() {
+                Turn::Shaper => thread::yield_now(),
+                Turn::Guardian => {
+                    if self.page.held() > 0 {
+                        if waits > 0 {
+                            waits -= 1;
+                            thread::yield_now();
+                            continue;
+                        }
+                        self.page.take_held();
+                    }
+                    if !begun {
+                        self.pass();
+                        begun = true;
+                    }
+                    thread::yield_now();
+                }
+                Turn::Return => {
+                    if !begun && self.page.held() == 0 {
+                        self.pass();
+                    }
+                    if self.page.give_back() {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// A data path asks for the turn (`Worker::take_back`), and returns the number of held packets that it gets.
+    fn take_back(&self) -> u64 {
+        self.page.ask_back();
+        while self.page.turn() != Turn::Shaper {
+            thread::yield_now();
+        }
+        self.page.take_held()
+    }
+}
+
+/// A shaper that was silent continues: from then on it is the only reader, and it sees what the guardian has done.
+#[test]
+fn a_shaper_that_has_the_turn_back_is_the_only_reader() {
+    loom::model(|| {
+        let queue = Queue::new();
+        assert!(queue.page.take(Reason::Silent));
+        let guardian = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.guard(0)
+        });
+        queue.page.ask_back();
+        while queue.page.turn() != Turn::Shaper {
+            thread::yield_now();
+        }
+        assert!(queue.has_passed(), "what the guardian has done is not seen");
+        queue.read();
+        guardian.join().unwrap();
+    });
+}
+
+/// A data path leaves what it holds, at any moment of a guardian that may have found it silent: the next one gets these packets, or
+/// they have passed.
+fn hand_over(waits: u32) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(move || {
+        let queue = Queue::new();
+        let guardian = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                if queue.page.turn() == Turn::Shaper {
+                    queue.page.take(Reason::Silent);
+                }
+                queue.guard(waits);
+            }
+        });
+        let left = queue.page.leave(3);
+        let got = queue.take_back();
+        assert!(got == 0 || left, "packets that are not left are taken");
+        assert_ne!(got > 0, queue.has_passed(), "held packets are taken or have passed, and not both");
+        queue.read();
+        guardian.join().unwrap();
+    });
+}
+
+#[test]
+fn held_packets_are_taken_over_or_have_passed() {
+    hand_over(1);
+}
+
+#[test]
+fn held_packets_that_nobody_comes_for_pass_once() {
+    hand_over(0);
+}
