@@ -645,6 +645,10 @@ type DirectionStatus struct {
 	// In the order of the file; empty while there is no data path.
 	Classes []ClassStatus `json:"classes"`
 
+	// The classes of CBQ in the sharing of the link, inner classes included: the root first, each class before its children.
+	// Empty for another discipline.
+	SharedClasses []SharedClassStatus `json:"shared_classes,omitempty"`
+
 	// The guardian, which lets packets pass when the shaper cannot; absent where none was asked for.
 	Guardian *GuardianStatus `json:"guardian,omitempty"`
 
@@ -1846,6 +1850,54 @@ type RuleObservation struct {
 
 	// Their bytes, with the overhead of the link.
 	Bytes uint64 `json:"bytes"`
+}
+
+// A class of CBQ in the sharing of the link, with its counts since its tree was built.
+type SharedClassStatus struct {
+	// Its name; `root` for the link.
+	Name string `json:"name"`
+
+	// The name of the class above it; absent for the root.
+	Parent string `json:"parent,omitempty"`
+
+	// The rate that it is guaranteed.
+	RateBps uint64 `json:"rate_bps"`
+
+	// Packets that it or its descendants sent.
+	SentPackets uint64 `json:"sent_packets"`
+
+	// Their bytes.
+	SentBytes uint64 `json:"sent_bytes"`
+
+	// Packets that it sent while it was over its limit, with rate of a class above it. Only a class with a queue borrows.
+	BorrowedPackets uint64 `json:"borrowed_packets"`
+
+	// Their bytes.
+	BorrowedBytes uint64 `json:"borrowed_bytes"`
+
+	// Packets that classes below it sent with its rate. Only a class with children lends.
+	LentPackets uint64 `json:"lent_packets"`
+
+	// Their bytes.
+	LentBytes uint64 `json:"lent_bytes"`
+
+	// Packets that it sent although no class had rate left, because the link would have been idle (`conserving`).
+	RescuedPackets uint64 `json:"rescued_packets,omitempty"`
+
+	// Packets after which it was over its limit.
+	OverlimitPackets uint64 `json:"overlimit_packets"`
+
+	// How often it was suspended: over its limit with a packet waiting and no class to borrow from.
+	Regulated uint64 `json:"regulated"`
+
+	// The time until its under-time, when it is below its limit again; absent while it is not over its limit.
+	UnderTime time.Duration `json:"under_time_ns,omitempty"`
+
+	// The average idle time in nanoseconds, negative when it was faster than its rate (`accounting = "idle-time"`).
+	AverageIdle time.Duration `json:"average_idle_ns,omitempty"`
+
+	// The bytes that it may send at once, negative when it owes some (`accounting = "bytes"`).
+	CreditBytes *int64 `json:"credit_bytes,omitempty"`
 }
 
 // The state of the shaper, at most 20 ms old.

@@ -472,6 +472,11 @@ export interface DirectionStatus {
   kernel_dropped_packets?: number;
   /** In the order of the file; empty while there is no data path. */
   classes: ClassStatus[];
+  /**
+   * The classes of CBQ in the sharing of the link, inner classes included: the root first, each class before its children.
+   * Empty for another discipline.
+   */
+  shared_classes?: SharedClassStatus[];
   /** The guardian, which lets packets pass when the shaper cannot; absent where none was asked for. */
   guardian?: GuardianStatus;
   /** The rate that follows the line; absent where the rate is constant. */
@@ -1336,6 +1341,40 @@ export interface RuleObservation {
   packets: number;
   /** Their bytes, with the overhead of the link. */
   bytes: number;
+}
+
+/** A class of CBQ in the sharing of the link, with its counts since its tree was built. */
+export interface SharedClassStatus {
+  /** Its name; `root` for the link. */
+  name: string;
+  /** The name of the class above it; absent for the root. */
+  parent?: string;
+  /** The rate that it is guaranteed. */
+  rate_bps: number;
+  /** Packets that it or its descendants sent. */
+  sent_packets: number;
+  /** Their bytes. */
+  sent_bytes: number;
+  /** Packets that it sent while it was over its limit, with rate of a class above it. Only a class with a queue borrows. */
+  borrowed_packets: number;
+  /** Their bytes. */
+  borrowed_bytes: number;
+  /** Packets that classes below it sent with its rate. Only a class with children lends. */
+  lent_packets: number;
+  /** Their bytes. */
+  lent_bytes: number;
+  /** Packets that it sent although no class had rate left, because the link would have been idle (`conserving`). */
+  rescued_packets?: number;
+  /** Packets after which it was over its limit. */
+  overlimit_packets: number;
+  /** How often it was suspended: over its limit with a packet waiting and no class to borrow from. */
+  regulated: number;
+  /** The time until its under-time, when it is below its limit again; absent while it is not over its limit. */
+  under_time_ns?: number;
+  /** The average idle time in nanoseconds, negative when it was faster than its rate (`accounting = "idle-time"`). */
+  average_idle_ns?: number;
+  /** The bytes that it may send at once, negative when it owes some (`accounting = "bytes"`). */
+  credit_bytes?: number;
 }
 
 /** The state of the shaper, at most 20 ms old. */

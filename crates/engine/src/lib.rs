@@ -58,7 +58,7 @@ pub use stats::{ClassCounts, ClassStatus};
 pub use swap::{PreparedConfig, Retired, SwapError, SwapKind, SwapReport};
 pub use target::{NoTarget, Target};
 pub use tree::{LONGEST_WHOLE, Tree};
-pub use view::ClassRow;
+pub use view::{ClassRow, SharedClass};
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

@@ -1,12 +1,16 @@
 //! The state of the engine for reports: counters, classes, flows.
 
+use std::collections::HashMap;
+
 use tidegate_config::shaper::{Config, Detail};
 use tidegate_core::accounts::Account;
+use tidegate_core::cbq::ClassState;
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::ClassView;
 use tidegate_core::{Backlog, ClassId, Instant, fragments};
 
 use crate::account::LineUse;
+use crate::class_names::cbq_of;
 use crate::engine::Engine;
 use crate::flow_record::FlowIdentity;
 use crate::flows::{FlowRow, Flows};
@@ -20,6 +24,8 @@ pub struct ClassRow {
     pub class: ClassId,
     /// The shaper's view of it; `None` for another discipline.
     pub view: Option<ClassView>,
+    /// Packets and bytes that it has sent with borrowed rate, if the discipline counts them.
+    pub borrowed: Option<Account>,
     /// Its counts since the start.
     pub counts: ClassCounts,
 }
@@ -36,8 +42,22 @@ impl ClassRow {
             sum.borrowed.add(one.borrowed);
             sum.held_by = sum.held_by.or(one.held_by);
         }
+        if let (Some(sum), Some(one)) = (&mut self.borrowed, other.borrowed) {
+            sum.add(one);
+        }
         self.counts.add(&other.counts, now);
     }
+}
+
+/// A class of CBQ in the sharing of the link, inner classes included.
+#[derive(Clone, Debug)]
+pub struct SharedClass {
+    /// Its name.
+    pub name: String,
+    /// The name of the class above it; `None` for the root.
+    pub parent: Option<String>,
+    /// Its counters since the tree was built, and its state.
+    pub state: ClassState,
 }
 
 impl<H: Copy + Send + 'static> Engine<H> {
@@ -105,6 +125,20 @@ impl<H: Copy + Send + 'static> Engine<H> {
         });
         own.chain(reserved).collect()
     }
+    /// The classes of CBQ in the sharing of the link: the root first, each class before its children. Empty for another
+    /// discipline. Cost: linear.
+    pub fn shared_classes(&self, now: Instant) -> Vec<SharedClass> {
+        let (Some(cbq), Some(section)) = (self.tree.cbq(), cbq_of(&self.config)) else { return Vec::new() };
+        let names = section.names();
+        let reserved: HashMap<ClassId, &str> =
+            self.leases.iter().map(|lease| (lease.grant.id, lease.name.as_str())).collect();
+        let name = |class: ClassId| {
+            let own = names.get(class.0 as usize).copied();
+            own.or_else(|| reserved.get(&class).copied()).unwrap_or_default().to_owned()
+        };
+        let row = |state: ClassState| SharedClass { name: name(state.class), parent: state.parent.map(name), state };
+        cbq.states(now).into_iter().map(row).collect()
+    }
     /// The shaper's views of all classes, in their order; none without classes.
     pub fn class_views(&self) -> Vec<ClassView> {
         (0..).zip(self.tree.classes()).map(|(class, view)| self.with_ceiling(ClassId(class), view)).collect()
@@ -126,7 +160,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
             if self.account.detail != Detail::Off && counts.promise_is_due(now) {
                 counts.check(now, rate, view.is_some_and(|view| view.held_by.is_some()));
             }
-            rows.push(ClassRow { class: ClassId(class), view, counts: counts.clone() });
+            let borrowed = self.tree.borrowed(ClassId(class));
+            rows.push(ClassRow { class: ClassId(class), view, borrowed, counts: counts.clone() });
         }
         (end < all).then_some(end)
     }

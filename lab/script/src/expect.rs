@@ -24,7 +24,7 @@ impl Window {
     pub(crate) fn around(time: Instant, slack: Span) -> Self {
         Self { from: time.saturating_sub(slack), to: time + slack }
     }
-    fn holds(&self, time: Instant) -> bool {
+    pub(crate) fn holds(&self, time: Instant) -> bool {
         self.from <= time && time <= self.to
     }
 }
@@ -71,6 +71,25 @@ pub(crate) enum Counted {
     Rate,
 }
 
+/// An expected property of a class of CBQ in the sharing of the link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ClassFact {
+    /// Packets that it sent with borrowed rate.
+    Borrowed(u64),
+    /// Packets that classes below it sent with its rate.
+    Lent(u64),
+    /// Packets after which it was over its limit.
+    Overlimit(u64),
+    /// How often it was suspended.
+    Regulated(u64),
+    /// Its average idle time, from and to, in ns.
+    Idle(i64, i64),
+    /// The bytes that it may send at once, from and to.
+    Credit(i64, i64),
+    /// Its under-time; `None` while it is not over its limit.
+    UnderTime(Option<Window>),
+}
+
 /// An expectation of a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Expect {
@@ -107,6 +126,10 @@ pub(crate) enum Expect {
         bytes: Option<Bytes>,
     },
     Deadline(Deadline),
+    Class {
+        name: String,
+        fact: ClassFact,
+    },
 }
 
 /// An expectation and its place in the script.
@@ -118,6 +141,6 @@ pub struct Expectation {
 
 impl Expectation {
     pub(crate) fn is_about_state(&self) -> bool {
-        matches!(self.expect, Expect::Backlog { .. } | Expect::Deadline(_))
+        matches!(self.expect, Expect::Backlog { .. } | Expect::Deadline(_) | Expect::Class { .. })
     }
 }

@@ -23,6 +23,8 @@
 //!             | who "rate" RATE [tolerance] "from" TIME "to" TIME | who "waits" bound
 //!             | "nothing" ["else" | window]
 //!             | "backlog" N [BYTES] | "deadline" ("now" | "idle" | TIME)
+//!             | "class" NAME (("borrowed" | "lent" | "overlimit" | "regulated") N | "avgidle" ["-"]TIME [tolerance]
+//!                         | "credit" ["-"]BYTES [tolerance] | "under-time" (TIME [tolerance] | "none"))
 //! who         = NAME | "all"
 //! window      = "at" TIME [tolerance] | "from" TIME "to" TIME
 //! bound       = "<" TIME | TIME [tolerance]

@@ -13,7 +13,7 @@ use crate::findings::Findings;
 use crate::log::{EventKind, Log, PacketRecord, clock};
 use crate::packet::Item;
 use crate::script::{Action, Link, Script, Subject};
-use crate::target::{Bare, Effect, Shaped, Target};
+use crate::target::{Alone, Bare, Effect, Shaped, Target};
 
 /// The secret for flow keys. It is constant, so that runs are the same everywhere.
 const SECRET: [u64; 2] = [0x7469_6465_6761_7465, 0x7363_7269_7074_2121];
@@ -66,8 +66,14 @@ impl Script {
     pub fn run(&self) -> Result<Outcome, Findings> {
         match &self.subject {
             Some(Subject::Discipline(discipline)) => {
-                let build = |now| discipline.build(&Site { seed: self.seed, name: "root".into(), now });
-                self.run_bare(Some(discipline), build)
+                let site = |now| Site { seed: self.seed, name: "root".into(), now };
+                match &**discipline {
+                    Discipline::Cbq(section) => {
+                        let names = section.names().into_iter().map(str::to_owned).collect();
+                        self.run_bare(Some(discipline), names, |now| section.build_tree::<Item>(&site(now)))
+                    }
+                    _ => self.run_bare(Some(discipline), Vec::new(), |now| discipline.build::<Item>(&site(now))),
+                }
             }
             Some(Subject::Config(config)) => {
                 for header in &self.headers {
@@ -103,13 +109,16 @@ impl Script {
     /// # Errors
     /// If a class is unknown, or if the discipline breaks law 3.
     pub fn run_on(&self, make: impl FnOnce(Instant) -> Box<dyn Qdisc<Item>>) -> Result<Outcome, Findings> {
-        self.run_bare(None, make)
+        self.run_bare(None, Vec::new(), make)
     }
 
-    fn run_bare(
+    /// Runs the script on the discipline that `make` builds. `shared` has the names of its classes in the sharing of a link, at
+    /// the indices of their numbers.
+    fn run_bare<Q: Alone>(
         &self,
         discipline: Option<&Discipline>,
-        make: impl FnOnce(Instant) -> Box<dyn Qdisc<Item>>,
+        shared: Vec<String>,
+        make: impl FnOnce(Instant) -> Q,
     ) -> Result<Outcome, Findings> {
         let names = discipline.map(Discipline::classes).unwrap_or_default();
         let mut classes = Vec::with_capacity(self.headers.len());
@@ -126,7 +135,7 @@ impl Script {
             };
             classes.push(ClassId(class));
         }
-        Runner::new(self, Bare(make(Instant::ZERO)), classes).run()
+        Runner::new(self, Bare { discipline: make(Instant::ZERO), shared }, classes).run()
     }
 
     fn finding(&self, place: Place, message: &str, help: &str) -> Findings {
@@ -219,7 +228,9 @@ impl<'a, T: Target> Runner<'a, T> {
                 }
                 Action::CheckState(number) => {
                     let expectation = &self.script.expectations[number];
-                    check_state(expectation, now, self.target.backlog(), self.target.deadline(now), &mut failed);
+                    let (backlog, deadline) = (self.target.backlog(), self.target.deadline(now));
+                    let class = |name: &str| self.target.shared_class(now, name);
+                    check_state(expectation, now, backlog, deadline, class, &mut failed);
                 }
                 Action::Pass => {}
             }

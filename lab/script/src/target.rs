@@ -1,6 +1,7 @@
 //! Targets of scripts: a bare discipline, or the engine of a shaper file.
 
 use tidegate_config::shaper::Config;
+use tidegate_core::cbq::{Cbq, ClassState};
 use tidegate_core::classify::{Hosts, Signal};
 use tidegate_core::{Backlog, Colour, Deadline, DropReason, Dscp, Ecn, Instant, Outlet, Qdisc};
 use tidegate_engine::driver::{Arrival, Driver};
@@ -27,6 +28,8 @@ pub trait Target {
     fn deadline(&self, now: Instant) -> Deadline;
     /// Returns the packets and bytes queued.
     fn backlog(&self) -> Backlog;
+    /// Returns the class of CBQ that is called `name`, inner classes included.
+    fn shared_class(&self, now: Instant, name: &str) -> Option<ClassState>;
     /// Replaces the configuration.
     fn reconfigure(
         &mut self,
@@ -37,8 +40,29 @@ pub trait Target {
     ) -> Result<(), String>;
 }
 
+/// A discipline that a script can run on alone.
+pub trait Alone: Qdisc<Item> {
+    /// Its classes in the sharing of a link; empty for a discipline other than CBQ.
+    fn shared_classes(&self, _now: Instant) -> Vec<ClassState> {
+        Vec::new()
+    }
+}
+
+impl Alone for Box<dyn Qdisc<Item>> {}
+
+impl Alone for Cbq<Item> {
+    fn shared_classes(&self, now: Instant) -> Vec<ClassState> {
+        self.states(now)
+    }
+}
+
 /// A discipline alone.
-pub struct Bare(pub Box<dyn Qdisc<Item>>);
+pub struct Bare<Q> {
+    /// The discipline.
+    pub discipline: Q,
+    /// The names of its classes in the sharing of a link, at the indices of their numbers.
+    pub shared: Vec<String>,
+}
 
 struct EffectSink<'a>(&'a mut Vec<Effect>);
 
@@ -48,12 +72,12 @@ impl Outlet<Item> for EffectSink<'_> {
     }
 }
 
-impl Target for Bare {
+impl<Q: Alone> Target for Bare<Q> {
     fn enqueue(&mut self, now: Instant, item: Item, _header: &Header, out: &mut Vec<Effect>) {
-        self.0.enqueue(now, item, &mut EffectSink(out));
+        self.discipline.enqueue(now, item, &mut EffectSink(out));
     }
     fn dequeue(&mut self, now: Instant, out: &mut Vec<Effect>) -> bool {
-        let left = self.0.dequeue(now, &mut EffectSink(out));
+        let left = self.discipline.dequeue(now, &mut EffectSink(out));
         if let Some(Item { id, dscp, ecn, colour, .. }) = left {
             // Marks are detected by comparison with the ECN field on arrival.
             out.push(Effect::Left { id, dscp, ecn, marked: false, colour: Some(colour) });
@@ -61,10 +85,14 @@ impl Target for Bare {
         left.is_some()
     }
     fn deadline(&self, now: Instant) -> Deadline {
-        self.0.deadline(now)
+        self.discipline.deadline(now)
     }
     fn backlog(&self) -> Backlog {
-        self.0.backlog()
+        self.discipline.backlog()
+    }
+    fn shared_class(&self, now: Instant, name: &str) -> Option<ClassState> {
+        let all = self.discipline.shared_classes(now);
+        all.into_iter().find(|state| self.shared.get(state.class.0 as usize).is_some_and(|known| known == name))
     }
     fn reconfigure(&mut self, _: Instant, _: &Config, _: &Setup, _: &mut Vec<Effect>) -> Result<(), String> {
         Err("a discipline alone has no configuration".into())
@@ -136,6 +164,10 @@ impl Target for Shaped {
         backlog.packets += held.packets;
         backlog.bytes += held.bytes;
         backlog
+    }
+    fn shared_class(&self, now: Instant, name: &str) -> Option<ClassState> {
+        let all = self.0.engine().shared_classes(now);
+        all.into_iter().find(|class| class.name == name).map(|class| class.state)
     }
     fn reconfigure(
         &mut self,

@@ -9,6 +9,7 @@
 //! simulated time.
 
 pub mod applications;
+pub mod attained;
 mod conditions;
 pub mod distribution;
 mod driver;
@@ -29,6 +30,7 @@ pub mod tcp;
 pub mod trace;
 mod workload;
 
+pub use attained::Attained;
 pub use conditions::{Cellular, Conditions, Failures, Jitter, LineChange, MarkovState, RateProcess};
 pub use distribution::Distribution;
 pub use driver::{Driver, Service};

@@ -32,12 +32,20 @@ impl CbqQueue {
         parents.chain(self.reservations.as_ref().map(|section| section.class.value.as_str())).collect()
     }
 
+    /// What reports call the root of the tree, the link.
+    pub const ROOT: &'static str = "root";
+
     /// The number of each class: the leaves first, then the others, in the order of the file.
     pub fn numbers(&self) -> HashMap<&str, ClassId> {
+        self.names().into_iter().take(self.class.len()).zip((0..).map(ClassId)).collect()
+    }
+
+    /// The name of each class, at the index of its number; the last is that of the root, which the file does not name.
+    pub fn names(&self) -> Vec<&str> {
         let inner = self.inner();
         let names = || self.class.iter().map(|class| class.name.value.as_str());
-        let ordered = names().filter(|name| !inner.contains(name)).chain(names().filter(|name| inner.contains(name)));
-        ordered.zip((0..).map(ClassId)).collect()
+        let (inner, leaves): (Vec<&str>, Vec<&str>) = names().partition(|name| inner.contains(name));
+        leaves.into_iter().chain(inner).chain([Self::ROOT]).collect()
     }
 
     fn params(&self) -> Params {

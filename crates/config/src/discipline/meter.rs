@@ -98,6 +98,15 @@ crate::choice! {
 }
 
 impl Meter {
+    /// The committed burst and the peak or excess burst; `None` where the meter has no buckets.
+    pub(super) fn bursts(&self) -> Option<[Bytes; 2]> {
+        match self {
+            Self::SrTcm(m) => Some([m.cbs.value, m.ebs]),
+            Self::TrTcm(m) => Some([m.cbs, m.pbs.value]),
+            Self::Rfc4115(m) => Some([m.cbs.value, m.ebs]),
+            Self::TswTcm(_) => None,
+        }
+    }
     fn build(&self, site: &Site) -> Result<AnyMeter, ParamError> {
         Ok(match self {
             Self::SrTcm(m) => {

@@ -32,13 +32,16 @@ crate::record! {
         pub mir: Option<Spanned<Rate>>,
         /// The rate of the interface.
         pub line_rate: Spanned<Rate>,
-        /// Up to this occupancy of the buffer the rate is `cir`, unless packets arrive faster.
-        pub cir_th: Spanned<Bytes>,
-        /// At this occupancy the rate is `pir`.
+        /// Up to this occupancy of the buffer the rate is `cir`, unless packets arrive faster. Default: the committed burst of
+        /// the meter, since what waits beyond that is delayed for nothing: the experiment `thresholds` of RFC 2963 has the
+        /// most goodput there, whatever the round trip.
+        pub cir_th: Option<Spanned<Bytes>>,
+        /// At this occupancy the rate is `pir`. Default: the meter's peak or excess burst, at least `cir-th`.
         pub pir_th: Option<Spanned<Bytes>>,
-        /// From this occupancy on the rate is `mir`.
-        pub mir_th: Spanned<Bytes>,
-        /// The size of the buffer. Default: a quarter more than `mir-th`.
+        /// From this occupancy on the rate is `mir`. Default: twice the peak or excess burst, at least twice `pir-th` or `cir-th`.
+        pub mir_th: Option<Spanned<Bytes>>,
+        /// The size of the buffer. Default: a quarter more than `mir-th`, and at least 100 ms of the line, so that the shaper
+        /// drops nothing that a line of its rate brings.
         pub buffer: Option<Spanned<Bytes>>,
         /// The time constant of the average arrival rate. Default 100 ms: a few round trips.
         pub averaging: Spanned<Span> = "100ms",
@@ -51,18 +54,43 @@ crate::record! {
     }
 }
 
+/// The occupancies at which the rate changes.
+struct Thresholds {
+    cir: Bytes,
+    pir: Bytes,
+    mir: Bytes,
+}
+
+/// A threshold of more than so many committed bursts costs goodput, see the experiment `thresholds` of RFC 2963.
+const MOST_BURSTS: u64 = 8;
+
 impl RasQueue {
+    /// The bursts of the meter behind the shaper; zero without one.
+    fn bursts(&self) -> Option<[Bytes; 2]> {
+        self.conditioner.as_ref().and_then(|conditioner| conditioner.meter.value.bursts())
+    }
+
+    fn thresholds(&self) -> Thresholds {
+        let [cbs, peak] = self.bursts().unwrap_or_default();
+        let given = |threshold: Option<Spanned<Bytes>>| threshold.map(|threshold| threshold.value);
+        let cir = given(self.cir_th).unwrap_or(cbs);
+        let pir = given(self.pir_th).unwrap_or(peak.max(cir));
+        let mir = given(self.mir_th).unwrap_or(pir.max(cir).saturating_mul(2));
+        Thresholds { cir, pir, mir }
+    }
+
     fn params(&self) -> ras::Params {
         let (cir, mir) = (self.cir.value, self.mir.map_or(self.line_rate.value, |mir| mir.value));
-        let (cir_th, mir_th) = (self.cir_th.value, self.mir_th.value);
-        let curve = match (self.pir, self.pir_th) {
-            (Some(pir), Some(pir_th)) => Curve::Two { cir, pir: pir.value, mir, cir_th, pir_th: pir_th.value, mir_th },
-            _ => Curve::Single { cir, mir, cir_th, mir_th },
+        let Thresholds { cir: cir_th, pir: pir_th, mir: mir_th } = self.thresholds();
+        let curve = match self.pir {
+            Some(pir) => Curve::Two { cir, pir: pir.value, mir, cir_th, pir_th, mir_th },
+            None => Curve::Single { cir, mir, cir_th, mir_th },
         };
         let quarter_more = Bytes::new(mir_th.as_u64().saturating_add(mir_th.as_u64() / 4).max(1));
+        let room = quarter_more.max(self.line_rate.value.bytes_in_floor(Span::from_millis(100)));
         ras::Params {
             curve,
-            buffer: self.buffer.map_or(quarter_more, |buffer| buffer.value),
+            buffer: self.buffer.map_or(room, |buffer| buffer.value),
             line_rate: self.line_rate.value,
             averaging: self.averaging.value,
             coupling: self.release,
@@ -71,27 +99,53 @@ impl RasQueue {
     }
 }
 
+impl RasQueue {
+    /// Reports thresholds that are missing without a meter that has bursts, and those that are far beyond its bursts.
+    fn check_thresholds(&self, place: Place, diagnostics: &mut Diagnostics) {
+        if let (None, Some(pir_th)) = (&self.pir, &self.pir_th) {
+            diagnostics
+                .error(pir_th.place, "`pir-th` needs `pir`")
+                .label("stands alone")
+                .help("add `pir`, or leave `pir-th` out for the single rate shaper");
+        }
+        let Some([cbs, _]) = self.bursts() else {
+            let all = [
+                ("cir-th", self.cir_th.is_none()),
+                ("pir-th", self.pir.is_some() && self.pir_th.is_none()),
+                ("mir-th", self.mir_th.is_none()),
+            ];
+            for (key, _) in all.into_iter().filter(|(_, missing)| *missing) {
+                diagnostics
+                    .error(place, format!("`{key}` is missing"))
+                    .label("has no default here")
+                    .help("write it, or add a conditioner with srtcm, trtcm or rfc4115, whose bursts it follows from");
+            }
+            return;
+        };
+        if let Some(cir_th) = self.cir_th.filter(|cir_th| cir_th.value > cbs.saturating_mul(MOST_BURSTS)) {
+            diagnostics
+                .warning(cir_th.place, format!("more than {MOST_BURSTS} times the committed burst of the meter, {cbs}"))
+                .label("delays bursts that need not wait")
+                .help(format!(
+                    "leave it out, for {cbs}: with TCP, thresholds far beyond the bursts cost goodput, with few connections up to \
+                     a third (RFC 2963)"
+                ));
+        }
+    }
+}
+
 impl Section for RasQueue {
     fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
-        let lone = match (&self.pir, &self.pir_th) {
-            (Some(pir), None) => Some((pir.place, "pir", "pir-th")),
-            (None, Some(pir_th)) => Some((pir_th.place, "pir-th", "pir")),
-            _ => None,
-        };
-        if let Some((place, there, missing)) = lone {
-            diagnostics
-                .error(place, format!("`{there}` needs `{missing}`"))
-                .label("stands alone")
-                .help(format!("add `{missing}`, or leave `{there}` out for the single rate shaper"));
-        }
+        self.check_thresholds(place, diagnostics);
         if let Err(error) = self.params().validate() {
             let mut places = vec![
                 ("cir", self.cir.place),
-                ("mir_th", self.mir_th.place),
                 ("averaging", self.averaging.place),
                 ("mir", self.mir.map_or(self.line_rate.place, |mir| mir.place)),
             ];
             places.extend(self.pir.map(|pir| ("pir", pir.place)));
+            places.extend(self.cir_th.map(|cir_th| ("cir_th", cir_th.place)));
+            places.extend(self.mir_th.map(|mir_th| ("mir_th", mir_th.place)));
             places.extend(self.pir_th.map(|pir_th| ("pir_th", pir_th.place)));
             places.extend(self.buffer.map(|buffer| ("buffer", buffer.place)));
             report(&error, &places, place, diagnostics);

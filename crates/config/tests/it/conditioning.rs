@@ -35,6 +35,57 @@ fn load(text: &str) -> Result<Box<dyn Qdisc<P>>, String> {
     discipline_file::load(text).map(|(discipline, _)| discipline_file::build(&discipline))
 }
 
+/// The thresholds follow from the bursts of the meter: CIR up to the committed burst, PIR at the peak burst, MIR at twice that. One
+/// that is given counts for those behind it, and a meter without bursts gives none.
+#[test]
+fn thresholds_follow_from_the_bursts_of_the_meter() {
+    let given = ["cir-th = \"4kB\"\n", "pir-th = \"8kB\"\n", "mir-th = \"16kB\"\n"];
+    let without = |keys: &[&str]| {
+        keys.iter().fold(RAS.replace("averaging = \"1h\"", "averaging = \"1h\"\nbuffer = \"100kB\""), |text, key| {
+            text.replace(key, "")
+        })
+    };
+    // Packets of 500 B that find 1000, 1500, 2000 and 3000 B waiting: the rate is 8, 12, 16 and 48 of up to 80 kbit/s, so that the next
+    // packet leaves after 500 * 8 / rate.
+    let wait = |text: &str, packets: u64| {
+        let mut queue = load(text).unwrap();
+        for _ in 0..=packets {
+            queue.enqueue(Instant::ZERO, P { size: 500, ..P::default() }, &mut Discard);
+        }
+        queue.dequeue(Instant::ZERO, &mut Discard).unwrap();
+        match queue.deadline(Instant::ZERO) {
+            Deadline::At(at) => at.as_nanos() / 1_000_000,
+            other => panic!("{other:?}"),
+        }
+    };
+    let all = without(&given);
+    assert_eq!([2, 3, 4, 6].map(|packets| wait(&all, packets)), [500, 333, 250, 83]);
+    // With 2 kB the same 4 packets are at the threshold, and PIR and MIR are at 2 and 4 kB.
+    let own = all.replace("line-rate", "cir-th = \"2kB\"\n    line-rate");
+    assert_eq!([4, 6, 8].map(|packets| wait(&own, packets)), [250, 83, 50]);
+    let chance = all.replace(
+        "kind = \"trtcm\", cir = \"8kbit\", cbs = \"1kB\", pir = \"16kbit\", pbs = \"2kB\"",
+        "kind = \"tswtcm\", ctr = \"8kbit\", ptr = \"16kbit\"",
+    );
+    let missing = load(&chance).err().expect("no bursts");
+    for key in ["cir-th", "pir-th", "mir-th"] {
+        assert!(missing.contains(&format!("`{key}` is missing")), "{missing}");
+    }
+}
+
+#[test]
+fn a_threshold_far_beyond_the_burst_is_reported() {
+    let warnings = |text: &str| discipline_file::load(text).expect("valid").1;
+    assert_eq!(warnings(RAS), "");
+    let far = RAS.replace("cir-th = \"4kB\"", "cir-th = \"8001B\"").replace("pir-th = \"8kB\"", "pir-th = \"9kB\"");
+    let report = warnings(&far);
+    assert!(
+        report.contains("test.toml:7:14") && report.contains("8 times the committed burst of the meter, 1kB"),
+        "{report}"
+    );
+    assert_eq!(warnings(&far.replace("8001B", "8kB")), "");
+}
+
 /// Mark an assured forwarding class by trTCM, a RAS before it.
 const RAS: &str = r#"
     [discipline]
@@ -126,7 +177,7 @@ fn what_cannot_work_is_refused_at_its_place() {
         (RAS, "pir = \"16kbit\"\n", "pir = \"7kbit\"\n", "test.toml:5:11", "`pir` must be at least cir"),
         (RAS, "mir-th = \"16kB\"", "mir-th = \"7kB\"", "test.toml:9:14", "`mir-th` must be at least pir_th"),
         (RAS, "line-rate = \"80kbit\"", "line-rate = \"12kbit\"", "test.toml:6:17", "`mir` must be at least pir"),
-        (RAS, "pir-th = \"8kB\"\n", "\n", "test.toml:5:11", "`pir` needs `pir-th`"),
+        (RAS, "pir = \"16kbit\"\n", "\n", "test.toml:8:14", "`pir-th` needs `pir`"),
         (RAS, "averaging = \"1h\"", "averaging = \"0s\"", "test.toml:10:17", "`averaging` must be more than 0"),
         (RAS, "class = 1", "class = 5", "test.toml:11:29", "no assured forwarding class 5"),
         (RAS, "pbs = \"2kB\"", "pbs = \"0B\"", "test.toml:11:", "`pbs` must be more than 0"),

@@ -32,5 +32,5 @@ pub(crate) use rival::percent;
 pub use rival::{Rival, RivalBy};
 pub use status::{
     Ceilings, ClassStatus, ControlStatus, DirectionStatus, DropCount, FollowDecision, FollowStatus, GuardianStatus,
-    InterfaceStatus, NameStatus, PrivilegeStatus, QuotaStatus, Status, StatusQuery, TimedRuleStatus,
+    InterfaceStatus, NameStatus, PrivilegeStatus, QuotaStatus, SharedClassStatus, Status, StatusQuery, TimedRuleStatus,
 };

@@ -176,6 +176,10 @@ pub struct DirectionStatus {
     pub kernel_dropped_packets: u64,
     /// In the order of the file; empty while there is no data path.
     pub classes: Vec<ClassStatus>,
+    /// The classes of CBQ in the sharing of the link, inner classes included: the root first, each class before its children.
+    /// Empty for another discipline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared_classes: Vec<SharedClassStatus>,
     /// The guardian, which lets packets pass when the shaper cannot; absent where none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guardian: Option<GuardianStatus>,
@@ -337,6 +341,50 @@ pub struct ClassStatus {
     /// The 99th percentile of the waits.
     #[serde(rename = "wait_p99_ns", with = "ns")]
     pub wait_p99: Span,
+}
+
+/// A class of CBQ in the sharing of the link, with its counts since its tree was built.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SharedClassStatus {
+    /// Its name; `root` for the link.
+    pub name: String,
+    /// The name of the class above it; absent for the root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The rate that it is guaranteed.
+    #[serde(rename = "rate_bps", with = "bps")]
+    pub rate: Rate,
+    /// Packets that it or its descendants sent.
+    pub sent_packets: u64,
+    /// Their bytes.
+    #[serde(with = "bytes")]
+    pub sent_bytes: Bytes,
+    /// Packets that it sent while it was over its limit, with rate of a class above it. Only a class with a queue borrows.
+    pub borrowed_packets: u64,
+    /// Their bytes.
+    #[serde(with = "bytes")]
+    pub borrowed_bytes: Bytes,
+    /// Packets that classes below it sent with its rate. Only a class with children lends.
+    pub lent_packets: u64,
+    /// Their bytes.
+    #[serde(with = "bytes")]
+    pub lent_bytes: Bytes,
+    /// Packets that it sent although no class had rate left, because the link would have been idle (`conserving`).
+    #[serde(default)]
+    pub rescued_packets: u64,
+    /// Packets after which it was over its limit.
+    pub overlimit_packets: u64,
+    /// How often it was suspended: over its limit with a packet waiting and no class to borrow from.
+    pub regulated: u64,
+    /// The time until its under-time, when it is below its limit again; absent while it is not over its limit.
+    #[serde(rename = "under_time_ns", with = "ns::option", default, skip_serializing_if = "Option::is_none")]
+    pub under_time: Option<Span>,
+    /// The average idle time in nanoseconds, negative when it was faster than its rate (`accounting = "idle-time"`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average_idle_ns: Option<i64>,
+    /// The bytes that it may send at once, negative when it owes some (`accounting = "bytes"`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credit_bytes: Option<i64>,
 }
 
 /// Drops for one reason.

@@ -89,7 +89,7 @@ pub use estimator::{Accounting, Derivation, Estimate, Finish, IdleBounds};
 pub use params::{
     Borrow, Class, Conserving, General, Heuristic, LEVELS, Lead, LinkClock, PRIORITIES, Params, Regulation, Sharing,
 };
-pub use state::{Stats, Status};
+pub use state::{ClassState, Stats, Status};
 pub use tree::{Removal, TreeError};
 
 use state::{Leaf, LeafId, Node, NodeId, Ring};

@@ -411,7 +411,7 @@ impl Observer {
         let (quantiles, borrowing) = match past {
             Some(past) if second => {
                 let waits = waited.since(&past.waits);
-                let borrowed = row.view.map_or(Bytes::ZERO, |view| view.borrowed.bytes);
+                let borrowed = row.borrowed.map_or(Bytes::ZERO, |account| account.bytes);
                 (
                     QUANTILES.map(|part| waits.quantile(part)),
                     rate_between(borrowed, past.class.borrowed_bytes, now.since(past.time)),

@@ -4,10 +4,10 @@
 use tidegate_config::shaper::{Borrow, Class, Config, Root, Rule};
 use tidegate_control::calls::{
     Ceilings, ClassObservation, ClassStatus, DropCount, Flow, FlowDrops, FlowObservation, FlowTableState, HeldBy,
-    InterfaceStatus, Protocol, Queued, RuleObservation, WaitTimes, Waits,
+    InterfaceStatus, Protocol, Queued, RuleObservation, SharedClassStatus, WaitTimes, Waits,
 };
 use tidegate_core::{Account, Backlog, ClassId, DropReason, fbq};
-use tidegate_engine::{ClassCounts, ClassRow, ClassStatus as EngineStatus, FlowIdentity, FlowRow};
+use tidegate_engine::{ClassCounts, ClassRow, ClassStatus as EngineStatus, FlowIdentity, FlowRow, SharedClass};
 use tidegate_live::shaping::{LiveEngine, ShapedInterface};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
@@ -83,7 +83,7 @@ pub(super) fn class(
         enqueued_bytes: counts.accounts.enqueued.bytes,
         sent_packets: counts.through.packets,
         sent_bytes: counts.through.bytes,
-        borrowed_bytes: row.view.map_or(Bytes::ZERO, |view| view.borrowed.bytes),
+        borrowed_bytes: row.borrowed.map_or(Bytes::ZERO, |account| account.bytes),
         queue: queued(counts.backlog),
         held_by: row.view.and_then(|view| view.held_by).map(held_by),
         dropped: drops(counts),
@@ -253,6 +253,29 @@ pub fn class_status(status: &EngineStatus) -> ClassStatus {
         advised_packets: counts.advised,
         wait_p50: counts.waited_at(0.5),
         wait_p99: counts.waited_at(0.99),
+    }
+}
+
+/// A class of CBQ in the sharing of the link.
+pub(super) fn shared_class(row: &SharedClass, now: Instant) -> SharedClassStatus {
+    let (stats, status) = (&row.state.stats, &row.state.status);
+    let wait = status.under_time.since(now);
+    SharedClassStatus {
+        name: row.name.clone(),
+        parent: row.parent.clone(),
+        rate: row.state.rate,
+        sent_packets: stats.sent.packets,
+        sent_bytes: stats.sent.bytes,
+        borrowed_packets: stats.borrowed.packets,
+        borrowed_bytes: stats.borrowed.bytes,
+        lent_packets: stats.lent.packets,
+        lent_bytes: stats.lent.bytes,
+        rescued_packets: stats.rescued.packets,
+        overlimit_packets: stats.overlimit,
+        regulated: stats.regulated,
+        under_time: (wait > Span::ZERO).then_some(wait),
+        average_idle_ns: status.estimate.idle_nanos(),
+        credit_bytes: status.estimate.credit_bytes(),
     }
 }
 

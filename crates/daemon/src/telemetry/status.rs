@@ -11,7 +11,7 @@ use tidegate_live::shaping::Shaping;
 use tidegate_units::Span;
 
 use super::observer::Health;
-use super::reading::{ceilings, class_status, held, held_by, interfaces};
+use super::reading::{ceilings, class_status, held, held_by, interfaces, shared_class};
 use crate::directions::ShapedDirection;
 
 /// The age up to which a reply is reused: the data path is interrupted at most this often.
@@ -75,7 +75,11 @@ fn privileges() -> Option<PrivilegeStatus> {
 /// Without classes while there is no data path; `trouble` has the reason.
 fn direction(direction: &ShapedDirection) -> DirectionStatus {
     let classes = direction.running().ok().and_then(|shaping| shaping.status().ok()).unwrap_or_default();
-    let views = direction.ask(|engine, _| engine.class_views()).unwrap_or_default();
+    let asked = direction.ask(|engine, now| {
+        let shared = engine.shared_classes(now).iter().map(|row| shared_class(row, now)).collect();
+        (engine.class_views(), shared)
+    });
+    let (views, shared_classes): (Vec<_>, Vec<_>) = asked.unwrap_or_default();
     let classes = classes.iter().enumerate().map(|(n, status)| {
         let view = views.get(n);
         let (class, known) = (ClassId(n as u32), view.and_then(|view| view.held_by).map(held_by));
@@ -112,6 +116,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         in_kernel,
         kernel_dropped_packets: direction.counts().map_or(0, |counts| counts.socket.refused_verdicts),
         classes,
+        shared_classes,
         guardian,
         follow,
     }

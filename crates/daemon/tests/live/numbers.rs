@@ -3,8 +3,9 @@
 use tidegate_control::ClientError;
 use tidegate_control::calls::{DirectionObservation, FlowObservation, FlowSort, Flows, Observation};
 
+use crate::running::{Running, udp};
 use crate::testbed::{Testbed, until};
-use tidegate_testbed::Ended;
+use tidegate_testbed::{Ended, Pair, Senders, Sink};
 use tidegate_testbed::openmetrics::{Family, parse};
 use tidegate_testbed::steady::Measurements;
 
@@ -28,6 +29,39 @@ fn rules_have_matched(direction: &DirectionObservation, call: &FlowObservation) 
     assert!(video.packets > 100 && since.is_some_and(|packets| packets < 500), "{video:?} and {call:?}");
     assert_eq!(video.bytes.as_u64() / video.packets, call.arrived_bytes.as_u64() / call.arrived_packets);
     assert!(web.packets > 100 && web.in_force && allowance.packets + weekend.packets == 0, "{:?}", direction.rules);
+}
+
+/// A class of 2 of 8 Mbit/s sends 12: what it borrows is lent by the link, in `status` and as a rate in the observation.
+pub fn status_has_who_lends_and_who_borrows() -> Ended {
+    let pair = Pair::create().unwrap();
+    let text = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\n\
+        class = [{ name = \"rest\", rate = \"2mbit\", borrow = \"from-parent\" }, { name = \"other\", rate = \"6mbit\" }]\n";
+    let running = Running::start(&pair, text);
+    let flows = [udp(6_000, 12)];
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    let mut client = running.client();
+    until("packets lent", || {
+        let status = client.status().expect("a status");
+        status.directions[0].shared_classes.first().is_some_and(|root| root.lent_packets > 500)
+    });
+    until("the rate that is borrowed", || {
+        let observation = client.flows(&Flows::default()).expect("flows");
+        let rest = up(&observation).classes.iter().find(|class| class.name == "rest").expect("a class");
+        // 6 of 8 Mbit/s are not its own.
+        rest.borrowed.as_bps() > 4_000_000 && rest.borrowed_bytes.as_u64() > 500_000
+    });
+    let status = client.status().expect("a status");
+    senders.stop();
+    sink.stop();
+    let shared = &status.directions[0].shared_classes;
+    let [root, rest, other] = &shared[..] else { panic!("{shared:?}") };
+    assert_eq!((root.name.as_str(), root.parent.as_deref(), rest.parent.as_deref()), ("root", None, Some("root")));
+    assert_eq!((rest.name.as_str(), other.name.as_str()), ("rest", "other"));
+    assert_eq!((root.lent_packets, root.lent_bytes), (rest.borrowed_packets, rest.borrowed_bytes), "{shared:?}");
+    assert!(rest.overlimit_packets >= rest.borrowed_packets && rest.credit_bytes.is_some(), "{rest:?}");
+    assert_eq!((other.sent_packets, other.regulated), (0, 0), "{other:?}");
+    Ended::Passed
 }
 
 pub fn flows_and_classes_are_seen_as_they_are() -> Ended {

@@ -18,6 +18,7 @@ use crate::output::{self, width};
 
 pub mod last_words;
 mod rules;
+mod sharing;
 
 /// Show what running tidegates do: their classes, rates, queues, drops and waits
 ///
@@ -174,6 +175,10 @@ fn print(
             ])
             .shorten("class", 12);
         write!(out, "{}", table.text(width))?;
+        if !direction.shared_classes.is_empty() {
+            writeln!(out, "{}: sharing of the link", direction.name)?;
+            write!(out, "{}", sharing::table(&direction.shared_classes).text(width))?;
+        }
     }
     // With a single host the table of classes has everything.
     if let Some(seen) = seen.filter(|seen| seen.hosts.len() > 1) {

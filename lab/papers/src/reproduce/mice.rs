@@ -5,6 +5,7 @@
 //! expectations, the results and the bounds.
 
 mod adaptive;
+mod attained;
 mod dialup;
 mod filter;
 mod live;
@@ -72,6 +73,9 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
         ("dialup", dialup::run as fn(&Options) -> Result<Vec<Item>, Failure>),
         ("filter", filter::run),
         ("mix", mix::run),
+        ("attained", attained::levels),
+        ("recorded", attained::recorded),
+        ("l4s", attained::beside_l4s),
         ("ared", adaptive::run),
         ("live", live::run),
         ("live.mix", live_mix::run),

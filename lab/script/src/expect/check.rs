@@ -1,21 +1,32 @@
 //! [`Checker`]: compares expectations with the log of a run.
 
 use tidegate_config::{Diagnostics, Place};
+use tidegate_core::cbq::ClassState;
 use tidegate_core::{Backlog, Deadline, DropReason, Instant, Span};
 
-use super::{Counted, Element, Expect, Expectation, Fact, Window};
+use super::{ClassFact, Counted, Element, Expect, Expectation, Fact, Window};
 use crate::log::{EventKind, Log, clock, span};
 use crate::parse::fields::{COLOURS, ECN};
 
-/// Adds an error to `failures` if the state differs from the expectation.
+/// Adds an error to `failures` if the state differs from the expectation. `class` finds a class of CBQ by its name.
 pub(crate) fn check_state(
     expectation: &Expectation,
     now: Instant,
     backlog: Backlog,
     deadline: Deadline,
+    class: impl FnOnce(&str) -> Option<ClassState>,
     failures: &mut Diagnostics,
 ) {
     match expectation.expect {
+        Expect::Class { ref name, fact } => {
+            let found = match class(name) {
+                None => Some(format!("no class of CBQ is called `{name}`")),
+                Some(state) => differs(fact, &state, now).map(|text| format!("at {} class {name} {text}", clock(now))),
+            };
+            if let Some(message) = found {
+                failures.error(expectation.place, message).label("expected otherwise");
+            }
+        }
         Expect::Backlog { packets, bytes }
             if backlog.packets != packets || bytes.is_some_and(|bytes| bytes != backlog.bytes) =>
         {
@@ -36,6 +47,35 @@ pub(crate) fn check_state(
             }
         }
         _ => {}
+    }
+}
+
+/// What `state` has instead of `fact`, if it differs.
+fn differs(fact: ClassFact, state: &ClassState, now: Instant) -> Option<String> {
+    let (stats, estimate) = (&state.stats, state.status.estimate);
+    let count =
+        |wanted: u64, found: u64, what: &str| (wanted != found).then(|| format!("has {found} {what}, not {wanted}"));
+    let within = |(low, high): (i64, i64), found: Option<i64>, what: &str, unit: &str| match found {
+        None => Some(format!("has no {what}: its use is measured otherwise")),
+        Some(found) => (!(low..=high).contains(&found)).then(|| format!("has {what} {found}{unit}")),
+    };
+    match fact {
+        ClassFact::Borrowed(wanted) => count(wanted, stats.borrowed.packets, "packets borrowed"),
+        ClassFact::Lent(wanted) => count(wanted, stats.lent.packets, "packets lent"),
+        ClassFact::Overlimit(wanted) => count(wanted, stats.overlimit, "packets over limit"),
+        ClassFact::Regulated(wanted) => count(wanted, stats.regulated, "suspensions"),
+        ClassFact::Idle(low, high) => within((low, high), estimate.idle_nanos(), "avgidle", "ns"),
+        ClassFact::Credit(low, high) => within((low, high), estimate.credit_bytes(), "credit", "B"),
+        ClassFact::UnderTime(wanted) => {
+            let found = Some(state.status.under_time).filter(|time| *time > now);
+            let same = match (wanted, found) {
+                (None, None) => true,
+                (Some(window), Some(time)) => window.holds(time),
+                _ => false,
+            };
+            let text = found.map_or("is not over its limit".into(), |time| format!("has under-time {}", clock(time)));
+            (!same).then_some(text)
+        }
     }
 }
 
@@ -90,7 +130,7 @@ impl<'a> Checker<'a> {
                     self.fail(failures, place, message, index);
                 }
             }
-            Expect::Backlog { .. } | Expect::Deadline(_) => {}
+            Expect::Backlog { .. } | Expect::Deadline(_) | Expect::Class { .. } => {}
         }
     }
 

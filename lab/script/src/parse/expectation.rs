@@ -7,7 +7,7 @@ use tidegate_core::{Bytes, Deadline, DropReason, Instant, Rate, Span};
 use super::cursor::Cursor;
 use super::fields::{COLOURS, ECN, one_of};
 use super::parser::{Parsed, Parser};
-use crate::expect::{Counted, Element, Expect, Expectation, Fact, Window};
+use crate::expect::{ClassFact, Counted, Element, Expect, Expectation, Fact, Window};
 
 /// The words that end a list of packets.
 const AFTER_ITEMS: [&str; 3] = ["at", "from", "by"];
@@ -42,6 +42,11 @@ pub(super) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, at: Option<I
                 Deadline::At(instant(parser, line)?)
             })
         }
+        Some("class") => {
+            line.skip();
+            let name = line.word(parser, "a class", "class voice lent 3")?.text.to_owned();
+            Expect::Class { name, fact: class_fact(parser, line)? }
+        }
         Some("drop") => {
             line.skip();
             let elements = elements(parser, line)?;
@@ -53,6 +58,56 @@ pub(super) fn parse(parser: &mut Parser<'_>, line: &mut Cursor<'_>, at: Option<I
     };
     let end = line.place().start.max(begin.end);
     Ok(Expectation { place: Place { start: begin.start, end }, expect })
+}
+
+/// The quantities of a class of CBQ, for "did you mean".
+const CLASS_FACTS: [&str; 7] = ["borrowed", "lent", "overlimit", "regulated", "avgidle", "credit", "under-time"];
+
+/// Parses a quantity of a class of CBQ: `lent 3`, `avgidle -2ms +-1us`, `under-time 12ms`, `under-time none`.
+fn class_fact(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<ClassFact> {
+    let quantity = line.word(parser, "a quantity of the class", "lent 3")?;
+    Ok(match quantity.text {
+        "borrowed" => ClassFact::Borrowed(line.number(parser, u64::MAX)?),
+        "lent" => ClassFact::Lent(line.number(parser, u64::MAX)?),
+        "overlimit" => ClassFact::Overlimit(line.number(parser, u64::MAX)?),
+        "regulated" => ClassFact::Regulated(line.number(parser, u64::MAX)?),
+        "avgidle" => {
+            let (low, high) = signed(parser, line, Span::as_nanos)?;
+            ClassFact::Idle(low, high)
+        }
+        "credit" => {
+            let (low, high) = signed(parser, line, Bytes::as_u64)?;
+            ClassFact::Credit(low, high)
+        }
+        "under-time" if line.take_word("none") => ClassFact::UnderTime(None),
+        "under-time" => {
+            let time = instant(parser, line)?;
+            let slack = tolerance(parser, line)?.unwrap_or(Span::ZERO);
+            ClassFact::UnderTime(Some(Window::around(time, slack)))
+        }
+        other => {
+            let help = suggest::help(other, &CLASS_FACTS);
+            return parser.error(quantity.place, format!("a class of CBQ has no quantity `{other}`"), help);
+        }
+    })
+}
+
+/// Parses a quantity that may be negative, `-2ms +-1us`, and returns the lower and the upper bound, both included.
+fn signed<T: Scalar>(parser: &mut Parser<'_>, line: &mut Cursor<'_>, raw: fn(T) -> u64) -> Parsed<(i64, i64)> {
+    let place = line.place();
+    let number = |value: T| i64::try_from(raw(value)).unwrap_or(i64::MAX);
+    let middle = match line.peek_word().and_then(|word| word.strip_prefix('-')) {
+        Some(rest) => {
+            line.skip();
+            match T::from_text(rest) {
+                Ok(value) => -number(value),
+                Err(wrong) => return parser.error(place, wrong.message, wrong.help),
+            }
+        }
+        None => number(line.scalar(parser)?),
+    };
+    let slack = tolerance(parser, line)?.map_or(0, number);
+    Ok((middle.saturating_sub(slack), middle.saturating_add(slack)))
 }
 
 fn instant(parser: &mut Parser<'_>, line: &mut Cursor<'_>) -> Parsed<Instant> {

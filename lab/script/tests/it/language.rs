@@ -76,6 +76,40 @@ fn what_happened_instead_is_reported() {
     }
 }
 
+/// A class of 2 of 8 Mbit/s that borrows, by bytes and by idle time: what it has is told with the place, and an unknown quantity with
+/// those that there are.
+#[test]
+fn a_class_of_cbq_is_compared_by_its_counters() {
+    let class = |accounting: &str, text: &str| {
+        run(&format!(
+            "discipline {{ kind = \"cbq\", link = \"8mbit\", mtu = \"1000B\", accounting = \"{accounting}\", class = [{{ name = \"v\", \
+             rate = \"2mbit\", borrow = \"from-parent\", max-burst = 2, min-burst = 1 }}] }}\nlink 8mbit\nflow a size 1000 class v\n\
+             at 0ms send 6 a\n{text}"
+        ))
+    };
+    for (accounting, text, message) in [
+        ("bytes", "at 4500us expect class v borrowed 1", "at 4.5ms class v has 2 packets borrowed, not 1"),
+        ("bytes", "at 4500us expect class root lent 0", "class root has 2 packets lent, not 0"),
+        ("bytes", "at 4500us expect class v overlimit 2", "class v has 3 packets over limit, not 2"),
+        ("bytes", "at 4500us expect class v regulated 1", "class v has 0 suspensions, not 1"),
+        ("bytes", "at 4500us expect class v credit -800B", "class v has credit -875B"),
+        ("bytes", "at 4500us expect class v avgidle 0ms", "class v has no avgidle"),
+        ("bytes", "at 4500us expect class v under-time none", "class v has under-time 8ms"),
+        ("bytes", "at 0s expect class v under-time 1ms", "class v is not over its limit"),
+        ("bytes", "at 0s expect class w lent 0", "no class of CBQ is called `w`"),
+        ("idle-time", "at 4500us expect class v credit 0B", "class v has no credit"),
+        ("idle-time", "at 4500us expect class v avgidle 1s", "class v has avgidle"),
+    ] {
+        let outcome = class(accounting, text);
+        assert!(!outcome.holds() && outcome.failures().contains(message), "{text}\n{}", outcome.failures());
+    }
+    let held = "at 4500us expect class v credit -875B\nat 4500us expect class v credit -900B +-25B\n\
+                at 4500us expect class v under-time 7ms +-1ms";
+    assert!(class("bytes", held).holds(), "{}", class("bytes", held).failures());
+    let findings = parse("flow a\nat 0s expect class v borowed 3").expect_err("no such quantity").to_string();
+    assert!(findings.contains("no quantity `borowed`") && findings.contains("did you mean `borrowed`"), "{findings}");
+}
+
 /// One expectation with both elements at another time: two errors, one failed expectation.
 #[test]
 fn an_expectation_that_fails_twice_is_one() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use tidegate_core::classify::Fields;
 use tidegate_core::{ClassId, DropReason, Event, Instant, Rate};
-use tidegate_engine::{ClassStatus, FlowIdentity, FlowRow, Lease, NotificationKind};
+use tidegate_engine::{ClassStatus, FlowIdentity, FlowRow, Lease, NotificationKind, SharedClass};
 
 use super::model::Scenario;
 use crate::shaper::{Notification, ShaperQueue};
@@ -55,7 +55,44 @@ pub(super) fn status(
     rows.sort_by_key(|row| (std::cmp::Reverse(row.record.rate(now)), row.key));
     let flows: Vec<Value> =
         rows.iter().take(most as usize).map(|row| flow(scenario, queue, row, &names, now)).collect();
-    json!({ "classes": classes, "flows": flows, "promises": promises, "reservations": reservations })
+    let shared: Vec<Value> = queue.engine().shared_classes(now).iter().map(|class| shared(class, now)).collect();
+    let mut status = json!({ "classes": classes, "flows": flows, "promises": promises, "reservations": reservations });
+    // Absent where there is none, as in the control protocol.
+    if !shared.is_empty() {
+        status["shared_classes"] = shared.into();
+    }
+    status
+}
+
+/// Formats a class of CBQ in the sharing of the link.
+fn shared(class: &SharedClass, now: Instant) -> Value {
+    let (stats, status) = (&class.state.stats, &class.state.status);
+    let mut row = json!({
+        "name": class.name,
+        "rate_bps": class.state.rate.as_bps(),
+        "sent_packets": stats.sent.packets,
+        "sent_bytes": stats.sent.bytes.as_u64(),
+        "borrowed_packets": stats.borrowed.packets,
+        "borrowed_bytes": stats.borrowed.bytes.as_u64(),
+        "lent_packets": stats.lent.packets,
+        "lent_bytes": stats.lent.bytes.as_u64(),
+        "rescued_packets": stats.rescued.packets,
+        "overlimit_packets": stats.overlimit,
+        "regulated": stats.regulated,
+    });
+    let wait = status.under_time.since(now).as_nanos();
+    let optional = [
+        ("parent", class.parent.clone().map(Value::from)),
+        ("under_time_ns", (wait > 0).then(|| wait.into())),
+        ("average_idle_ns", status.estimate.idle_nanos().map(Value::from)),
+        ("credit_bytes", status.estimate.credit_bytes().map(Value::from)),
+    ];
+    for (key, value) in optional {
+        if let Some(value) = value {
+            row[key] = value;
+        }
+    }
+    row
 }
 
 fn class(status: &ClassStatus, unpromised: Option<Rate>, sent: u64, now: Instant) -> Value {

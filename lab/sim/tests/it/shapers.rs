@@ -327,6 +327,38 @@ fn a_reservation_is_made_kept_and_ended() {
     assert_eq!(states[2].result["reservations"], Value::Array(Vec::new()));
 }
 
+/// `web` borrows what the class of the rest does not use, and each packet that is borrowed was lent by the class above.
+#[test]
+fn a_report_has_who_lends_and_who_borrows() {
+    let shaper = |accounting: &str| {
+        TEN.replace(
+            "{ shaper = { class = [\n    { name = \"web\", rate = \"6mbit\" },\n    { name = \"rest\", rate = \"4mbit\", default = true },\n], rule = [{ class = \"web\", destination-port = 80 }] } }",
+            &format!(
+                "{{ shaper = {{ discipline = {{ kind = \"cbq\", link = \"10mbit\", accounting = \"{accounting}\", \
+                 class = [{{ name = \"web\", rate = \"6mbit\", borrow = \"from-parent\" }}, {{ name = \"rest\", rate = \"1mbit\" }}] }}, \
+                 default-class = \"rest\", rule = [{{ class = \"web\", destination-port = 80 }}] }} }}"
+            ),
+        )
+    };
+    for (accounting, measure, other) in
+        [("bytes", "credit_bytes", "average_idle_ns"), ("idle-time", "average_idle_ns", "credit_bytes")]
+    {
+        let outcome = run(&shaper(accounting));
+        let last = reports(&outcome, "status").last().expect("the last snapshot");
+        let shared = &last.result["shared_classes"];
+        let [root, web, rest] = ["root", "web", "rest"].map(|name| named(shared, name));
+        let count = |class: &Value, key: &str| class[key].as_u64().unwrap_or_else(|| panic!("no {key} in {class:#}"));
+        assert!(count(web, "borrowed_packets") > 1_000, "{shared:#}");
+        assert_eq!(count(root, "lent_packets"), count(web, "borrowed_packets"), "{shared:#}");
+        assert_eq!(count(root, "sent_bytes"), count(web, "sent_bytes") + count(rest, "sent_bytes"), "{shared:#}");
+        // It may not borrow, and more arrives for it than its rate.
+        assert_eq!(count(rest, "borrowed_packets"), 0, "{shared:#}");
+        assert!(count(rest, "regulated") > 100 && count(rest, "overlimit_packets") > 100, "{shared:#}");
+        assert_eq!((&root["parent"], &web["parent"]), (&Value::Null, &"root".into()));
+        assert!(web[measure].is_i64() && web[other].is_null(), "{shared:#}");
+    }
+}
+
 /// Packets of UDP flows through many changes of the file: each arrives, and in its order.
 #[test]
 fn changes_lose_and_reorder_nothing() {

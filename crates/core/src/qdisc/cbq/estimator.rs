@@ -90,6 +90,26 @@ pub enum Estimate {
     Bytes(Credit),
 }
 
+impl Estimate {
+    /// The average idle time in ns, where that is the measure.
+    pub fn idle_nanos(self) -> Option<i64> {
+        match self {
+            Self::IdleTime(idle) => Some(idle),
+            Self::Bytes(_) => None,
+        }
+    }
+    /// The credit in whole bytes, rounded down, where that is the measure.
+    pub fn credit_bytes(self) -> Option<i64> {
+        match self {
+            Self::IdleTime(_) => None,
+            Self::Bytes(credit) => {
+                let bytes = credit.as_raw().div_euclid(Credit::of(Bytes::new(1)).as_raw());
+                Some(i64::try_from(bytes).unwrap_or(if bytes < 0 { i64::MIN } else { i64::MAX }))
+            }
+        }
+    }
+}
+
 /// One packet, as the estimator sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {

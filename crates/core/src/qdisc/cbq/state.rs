@@ -10,7 +10,7 @@ use crate::heap::Heap;
 use crate::packet::ClassId;
 use crate::qdisc::Backlog;
 use crate::slab::{Slot as _, reusable, slot};
-use tidegate_units::Instant;
+use tidegate_units::{Instant, Rate};
 
 /// Turns are counted in this fraction of a byte, so that the shares of ten thousand classes round by less than 10^-7.
 pub(super) const PART: i64 = 1 << 16;
@@ -47,6 +47,21 @@ pub struct Status {
     pub backlog: Backlog,
     /// Whether it is suspended regardless of its ancestors ([`Regulation::Sleep`](super::Regulation::Sleep)).
     pub asleep: bool,
+}
+
+/// A class of the tree with its counters and its state, as [`Cbq::states`](super::Cbq::states) lists them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClassState {
+    /// Its number.
+    pub class: ClassId,
+    /// The class above it; `None` for the root.
+    pub parent: Option<ClassId>,
+    /// The rate that it is guaranteed.
+    pub rate: Rate,
+    /// Its counters.
+    pub stats: Stats,
+    /// Its state.
+    pub status: Status,
 }
 
 slot! {

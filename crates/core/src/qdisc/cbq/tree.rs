@@ -10,7 +10,7 @@ use core::fmt;
 use super::Cbq;
 use super::estimator::{Estimator, Given, Limits};
 use super::params::{Class, LEVELS, PRIORITIES, Params};
-use super::state::{Key, Leaf, LeafId, Node, NodeId, Ring, Stats, Status};
+use super::state::{ClassState, Key, Leaf, LeafId, Node, NodeId, Ring, Stats, Status};
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
@@ -314,6 +314,20 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             backlog: leaf.map_or(Backlog::default(), |leaf| leaf.queue.backlog()),
             asleep: leaf.is_some_and(|leaf| leaf.asleep),
         })
+    }
+
+    /// Every class with its counters and its state at `now`: the root first, each class before its children. Cost: linear.
+    pub fn states(&self, now: Instant) -> Vec<ClassState> {
+        let mut rows = Vec::new();
+        let mut left = vec![self.params.root];
+        while let Some(id) = left.pop() {
+            let (Ok(node), Some(status)) = (self.node_of(id), self.status(id, now)) else { continue };
+            let Node { parent, children, class, stats, .. } = &self.nodes[node];
+            let parent = (*parent != NodeId::NONE).then(|| self.nodes[*parent].id);
+            rows.push(ClassState { class: id, parent, rate: class.rate, stats: *stats, status });
+            left.extend(children.iter().rev().map(|&child| self.nodes[child].id));
+        }
+        rows
     }
 
     /// The queue of a leaf.

@@ -159,6 +159,12 @@ impl Capacity {
         (from..to).map(|ms| u64::from(self.bytes[ms as usize % self.bytes.len()])).sum()
     }
 
+    /// The mean rate.
+    pub fn mean(&self) -> Rate {
+        let length = self.bytes.len() as u64;
+        Rate::from_bps(self.between(0, length) * 8_000 / length.max(1))
+    }
+
     /// The bounds that a careful user of the line would write, by the means over a second of the whole line: half of what it
     /// carries at its worst, three quarters of what it mostly carries, and half more than at its best.
     pub fn bounds(&self) -> Bounds {

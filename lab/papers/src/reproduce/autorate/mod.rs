@@ -2,7 +2,7 @@
 //!
 //! `lab/papers/autorate/README.md` explains the lines, the systems, the aims and the results.
 
-mod lines;
+pub(super) mod lines;
 mod live;
 mod rig;
 mod systems;

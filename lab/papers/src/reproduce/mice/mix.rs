@@ -1,16 +1,17 @@
 //! Compares all disciplines under a heavy-tailed mix of transfers at several loads.
 
 use tidegate_core::fifo::Limit;
-use tidegate_core::{Bytes, Instant, Rate, Span};
+use tidegate_core::{Instant, Qdisc, Rate, Span};
 use tidegate_metrics::Histogram;
 use tidegate_report::{Axis, Curve, Plot, Style};
 use tidegate_sim::metrics::SizeClass;
 use tidegate_sim::tcp::Config;
-use tidegate_sim::{Direction, Distribution, FlowSpec, Line, Network, Workload};
+use tidegate_sim::{Conditions, Direction, Distribution, FlowSpec, Line, Network, SimPacket, Workload};
 
 use super::peers::Peer;
 use super::{Item, Options};
 use crate::Failure;
+use crate::reproduce::autorate::lines::Capacity;
 use crate::reproduce::in_parallel;
 use crate::reproduce::item::{Bound, Sample, theory};
 
@@ -23,21 +24,55 @@ const SIZE: Distribution = Distribution::BoundedPareto { shape: 1.2, least: 2_00
 
 /// The measurements of one discipline at one load.
 #[derive(Default)]
-struct Outcome {
+pub struct Outcome {
     completion: [Histogram; 4],
     slowdown: [Histogram; 4],
-    goodput: f64,
+    pub goodput: f64,
 }
 
-/// Simulates five minutes, of which the first half minute is not counted.
-fn simulate(peer: Peer, load: f64, seed: u64) -> Result<Outcome, Failure> {
+/// The line of a mix, and who sends over it.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// The load, as a part of the line's mean rate.
+    pub load: f64,
+    /// A line whose rate varies, instead of the constant one.
+    pub capacity: Option<Capacity>,
+    /// The congestion control of the hosts with an even number, and of those with an odd one.
+    pub senders: [Config; 2],
+}
+
+impl World {
+    /// The constant line at this load, with Reno and SACK.
+    pub fn constant(load: f64) -> Self {
+        Self { load, capacity: None, senders: [Config::sack(); 2] }
+    }
+    /// The mean rate of the line.
+    pub fn rate(&self) -> Rate {
+        self.capacity.as_ref().map_or(LINE, Capacity::mean)
+    }
+    /// 200 ms of a constant line. One that varies has a second of its mean rate, or mice would be lost in every pause.
+    pub fn limit(&self) -> Limit {
+        let room = if self.capacity.is_some() { Span::from_secs(1) } else { Span::from_millis(200) };
+        let bytes = self.rate().bytes_in_floor(room);
+        Limit { packets: bytes.as_u64() * 170 / 250_000, bytes }
+    }
+}
+
+/// Simulates five minutes, of which the first half minute is not counted, for the hosts with an even and with an odd number.
+pub fn simulate(
+    world: &World,
+    queue: impl FnOnce(Rate, Limit) -> Result<Box<dyn Qdisc<SimPacket>>, Failure>,
+    seed: u64,
+) -> Result<[Outcome; 2], Failure> {
     let mut net = Network::new(seed);
-    // The limit is 200 ms of the line.
-    let limit = Limit { packets: 170, bytes: Bytes::new(250_000) };
+    let (rate, limit) = (world.rate(), world.limit());
     let (near, far) = (net.router("near"), net.router("far"));
-    let (bottleneck, _) = net.duplex(near, far, Line::new(LINE, Span::from_millis(5)));
-    net.queue(bottleneck, peer.make(LINE, limit, seed)?);
-    let config = Config::sack();
+    let most = world.capacity.as_ref().map_or(LINE, |capacity| capacity.bounds().most);
+    let (bottleneck, _) = net.duplex(near, far, Line::new(most, Span::from_millis(5)));
+    net.queue(bottleneck, queue(rate, limit)?);
+    if let Some(capacity) = &world.capacity {
+        net.conditions(bottleneck, Conditions { rate: Some(capacity.process()), ..Conditions::default() });
+    }
     let mut flows = Vec::new();
     for n in 0..HOSTS {
         let (from, to) = (net.host(format!("client{n}")), net.host(format!("server{n}")));
@@ -46,20 +81,21 @@ fn simulate(peer: Peer, load: f64, seed: u64) -> Result<Outcome, Failure> {
         net.duplex(from, near, Line::new(Rate::from_mbit(100), delay));
         net.duplex(far, to, Line::new(Rate::from_mbit(100), Span::from_micros(100)));
         // 1460 of 1500 bytes are data.
-        let interval = SIZE.mean() * 1_500.0 / 1_460.0 * 8.0 / (LINE.as_bps() as f64 * load) * HOSTS as f64;
+        let interval = SIZE.mean() * 1_500.0 / 1_460.0 * 8.0 / (rate.as_bps() as f64 * world.load) * HOSTS as f64;
         let workload = Workload::Mice {
             interval: Distribution::Exponential { mean: interval },
             size: SIZE,
             direction: Direction::Upload,
             most_open: 1_000,
         };
-        flows.push(net.flow(FlowSpec::tcp(format!("mix{n}"), from, to, config, workload)));
+        flows.push(net.flow(FlowSpec::tcp(format!("mix{n}"), from, to, world.senders[n % 2], workload)));
     }
     net.warm_up(Span::from_secs(30));
     let mut sim = net.build().map_err(|error| Failure::Failed(error.to_string()))?;
     sim.run_until(Instant::ZERO + Span::from_secs(330));
-    let mut outcome = Outcome::default();
-    for flow in flows {
+    let mut outcomes = [Outcome::default(), Outcome::default()];
+    for (n, flow) in flows.into_iter().enumerate() {
+        let outcome = &mut outcomes[n % 2];
         let metrics = sim.flow(flow);
         for class in 0..4 {
             outcome.completion[class].merge(&metrics.completion_by_size_ns[class]);
@@ -67,7 +103,7 @@ fn simulate(peer: Peer, load: f64, seed: u64) -> Result<Outcome, Failure> {
         }
         outcome.goodput += metrics.goodput(sim.measured()).as_bps() as f64;
     }
-    Ok(outcome)
+    Ok(outcomes)
 }
 
 /// Makes the runs of every discipline at one load, one for each seed.
@@ -75,7 +111,11 @@ fn over_seeds(options: &Options, load: f64) -> Result<Vec<(Peer, Vec<Outcome>)>,
     let seeds: Vec<u64> = (options.seed..options.seed + u64::from(options.runs)).collect();
     let all: Vec<(Peer, u64)> =
         Peer::ALL.iter().flat_map(|&peer| seeds.iter().map(move |&seed| (peer, seed))).collect();
-    let mut outcomes = in_parallel(&all, |&(peer, seed)| simulate(peer, load, seed)).into_iter();
+    let world = World::constant(load);
+    let simulate = |&(peer, seed): &(Peer, u64)| {
+        simulate(&world, |rate, limit| peer.make(rate, limit, seed), seed).map(Outcome::both)
+    };
+    let mut outcomes = in_parallel(&all, simulate).into_iter();
     Peer::ALL
         .into_iter()
         .map(|peer| Ok((peer, outcomes.by_ref().take(seeds.len()).collect::<Result<_, _>>()?)))
@@ -83,8 +123,13 @@ fn over_seeds(options: &Options, load: f64) -> Result<Vec<(Peer, Vec<Outcome>)>,
 }
 
 impl Outcome {
+    /// The hosts with an even and with an odd number together.
+    pub fn both(halves: [Self; 2]) -> Self {
+        let goodput = halves[0].goodput + halves[1].goodput;
+        Self { goodput, ..Self::sum(&halves) }
+    }
     /// Merges several runs.
-    fn sum(runs: &[Self]) -> Self {
+    pub fn sum(runs: &[Self]) -> Self {
         let mut sum = Self::default();
         for one in runs {
             for class in 0..4 {
@@ -102,16 +147,16 @@ impl Outcome {
         sum
     }
     /// The 99th percentile of the completion time of mice, in seconds.
-    fn mice_p99(&self) -> f64 {
+    pub fn mice_p99(&self) -> f64 {
         let mice = self.together(&[SizeClass::Tiny, SizeClass::Small]);
         mice.quantile(0.99).map_or(f64::NAN, |ns| ns as f64 / 1e9)
     }
     /// The mean completion time of elephants, in seconds.
-    fn elephants(&self) -> f64 {
+    pub fn elephants(&self) -> f64 {
         self.completion[SizeClass::Large as usize].mean().unwrap_or(f64::NAN) / 1e9
     }
     /// The mean completion time of all transfers, in seconds.
-    fn mean(&self) -> f64 {
+    pub fn mean(&self) -> f64 {
         self.together(&SizeClass::ALL).mean().unwrap_or(f64::NAN) / 1e9
     }
 

@@ -127,10 +127,11 @@ pub fn draw(numbers: &Paper, options: &Options) -> Result<(), Failure> {
         Style::Steps,
         curves.collect(),
     )?;
-    let (rate, cap) = (Rate::from_bytes_per_sec(burst::RATE), Rate::from_bytes_per_sec(burst::CAP));
+    let rate = Rate::from_bytes_per_sec(burst::RATE);
+    let cap = burst::Burst { rate: Rate::from_bytes_per_sec(burst::CAP), allowance: Bytes::ZERO };
     let curve = |name: &str, cap| {
         let mut bytes = 0.0;
-        let sent = burst::sent(rate, cap, Bytes::new(burst::SIZE), 200);
+        let sent = burst::sent(Kind::Dt1, rate, cap, Bytes::new(burst::SIZE), 200);
         let points = sent.into_iter().map(|at| {
             bytes += burst::SIZE as f64;
             (at.as_nanos() as f64 / 1e9, bytes)
