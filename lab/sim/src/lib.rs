@@ -27,6 +27,7 @@ mod shared;
 pub mod srpt;
 pub mod tcp;
 pub mod trace;
+pub mod transport;
 mod workload;
 
 pub use conditions::{Cellular, Conditions, Failures, Jitter, LineChange, MarkovState, RateProcess};

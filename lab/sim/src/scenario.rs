@@ -35,6 +35,7 @@ mod model;
 mod names;
 mod outcome;
 pub mod queue;
+mod registry;
 mod report;
 mod resolve;
 mod run;
@@ -43,6 +44,7 @@ pub mod sweep;
 mod targets;
 mod trace;
 mod traced;
+pub mod transport;
 mod until;
 
 pub use file::Measure;

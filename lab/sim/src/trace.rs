@@ -12,13 +12,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use tidegate_core::{Backlog, Instant, Rate, Span};
+use tidegate_core::{Backlog, Instant};
 
 use crate::ids::{FlowId, LinkId};
 use crate::link::Stage;
 use crate::packet::SimPacket;
 use crate::shaper::{Identity, Population};
-use crate::tcp::Endpoint;
+use crate::transport::SenderState;
 use crate::workload::FlowSpec;
 
 /// The largest number of packet events, and of states, that are kept.
@@ -88,18 +88,8 @@ pub struct ConnectionState {
     pub connection: u64,
     /// The end: 0 for the one that opened the connection.
     pub side: u8,
-    /// The congestion window in bytes, including the inflation during recovery.
-    pub cwnd: u64,
-    /// The slow-start threshold, in bytes; `u64::MAX` before the first loss.
-    pub ssthresh: u64,
-    /// The smoothed round-trip time.
-    pub srtt: Option<Span>,
-    /// The retransmission timeout.
-    pub rto: Span,
-    /// Estimated bytes in the network: pipe of RFC 6675, section 4.
-    pub pipe: u64,
-    /// The pacing rate, if the congestion control paces.
-    pub pacing: Option<Rate>,
+    /// The sender.
+    pub sender: SenderState,
 }
 
 /// The state of a queue, recorded after an event that changed it.
@@ -194,23 +184,13 @@ impl Tracer {
     }
 
     /// Records the state of one end of a connection if it has changed.
-    pub fn connection(&mut self, time: Instant, flow: u32, connection: u64, side: usize, end: &Endpoint) {
+    pub fn connection(&mut self, time: Instant, flow: u32, connection: u64, side: usize, sender: Option<SenderState>) {
         // An end that has sent nothing has no interesting state.
-        if !self.selection.has_time(time) || !self.selection.has_flow(flow) || !end.has_sent() {
+        let Some(sender) = sender else { return };
+        if !self.selection.has_time(time) || !self.selection.has_flow(flow) {
             return;
         }
-        let state = ConnectionState {
-            time,
-            flow: FlowId(flow),
-            connection,
-            side: side as u8,
-            cwnd: end.cwnd(),
-            ssthresh: end.ssthresh(),
-            srtt: end.rtt().srtt(),
-            rto: end.rto(),
-            pipe: end.pipe(),
-            pacing: end.pacing(),
-        };
+        let state = ConnectionState { time, flow: FlowId(flow), connection, side: side as u8, sender };
         let last = self.last_of_end.get(&(connection, state.side));
         if last.is_some_and(|last| ConnectionState { time, ..*last } == state) || !self.has_room(time) {
             return;
