@@ -163,6 +163,8 @@ pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
         message!("tidegate: {refused}");
         return ExitCode::FAILURE;
     }
+    #[cfg(feature = "lab")]
+    commands::schema::register_transports();
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     // Container runtimes start plugins without arguments, and varlinkctl services.
     let name = arguments.first().and_then(|program| Path::new(program).file_name()?.to_str());

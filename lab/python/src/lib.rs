@@ -64,6 +64,7 @@ mod _tidegate {
         crate::qdisc::register_kind();
         crate::decider::register_kind();
         crate::congestion::register_kind();
+        tidegate_quic::register(std::time::Instant::now());
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }
