@@ -69,6 +69,8 @@ enum Command {
     #[cfg(feature = "lab")]
     Compare(commands::compare::Args),
     #[cfg(feature = "lab")]
+    Conform(commands::conform::Args),
+    #[cfg(feature = "lab")]
     Reproduce(commands::reproduce::Args),
     Schema(commands::schema::Args),
     Metrics(commands::metrics::Args),
@@ -265,6 +267,8 @@ fn run(cli: Cli) -> ExitCode {
         Command::Replay(args) => commands::replay::run(&args),
         #[cfg(feature = "lab")]
         Command::Compare(args) => commands::compare::run(&args),
+        #[cfg(feature = "lab")]
+        Command::Conform(args) => commands::conform::run(&args),
         #[cfg(feature = "lab")]
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Schema(args) => commands::schema::run(&args),

@@ -27,6 +27,7 @@
 //! ```
 
 pub mod actions;
+pub mod conform;
 pub mod congestion;
 mod control;
 mod experience;

@@ -4,6 +4,7 @@ mod artifact;
 mod book;
 mod check;
 mod command;
+mod conform;
 mod explain;
 mod faults;
 mod figures;

@@ -69,6 +69,11 @@ pub fn register<K: Kind>() {
     });
 }
 
+/// The words of the kinds that are registered now.
+pub fn kinds() -> Vec<&'static str> {
+    KINDS.kinds()
+}
+
 /// The congestion control of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion(Algorithm);
