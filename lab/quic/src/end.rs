@@ -16,7 +16,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Ecn, Instant, Rate, Span};
 use tidegate_sim::UDP_HEADER;
 use tidegate_sim::tcp::{Algorithm, EcnCounts, EcnUse, Flags, Segment};
-use tidegate_sim::transport::{End, SenderState};
+use tidegate_sim::transport::{self, Contents, End, SenderState};
 
 use crate::Clock;
 use crate::control::{Inner, Own, Shared, span};
@@ -141,6 +141,8 @@ pub(crate) struct QuicEnd {
     /// Whether all data and its end were acknowledged.
     acknowledged: bool,
     established: bool,
+    /// The last packet numbers of the three spaces: Initial, Handshake, and application data.
+    numbers: [u64; 3],
     arrived: u64,
     peer_closed: bool,
     failed: bool,
@@ -171,6 +173,7 @@ impl QuicEnd {
                 finished: false,
                 acknowledged: false,
                 established: false,
+                numbers: [0; 3],
                 arrived: 0,
                 peer_closed: false,
                 failed: false,
@@ -287,6 +290,14 @@ impl QuicEnd {
                 self.sent = self.sent.max(offset + length);
             }
         }
+        for packet in packets {
+            let Some((_, space)) = packet.kind.space() else { continue };
+            // RFC 9000, appendix A.3, for a sender, whose numbers only rise.
+            let modulus = 1_u64 << (8 * packet.number.1);
+            let base = self.numbers[space] & !(modulus - 1);
+            let number = base | packet.number.0;
+            self.numbers[space] = if number < self.numbers[space] { number + modulus } else { number };
+        }
         let app_limited = self.written == self.sent;
         let mut sender = self.sender.lock();
         for packet in packets.iter().filter(|packet| packet.is_ack_eliciting()) {
@@ -296,6 +307,21 @@ impl QuicEnd {
             }
         }
         (data, again)
+    }
+
+    /// A packet that was sent, for a trace.
+    fn contents_of(&self, packet: Packet) -> Option<Contents> {
+        let (kind, space) = packet.kind.space()?;
+        let frames = packet.frames.iter().map(|frame| match frame {
+            Frame::Ack { ranges, .. } => transport::Frame::Ack(ranges.clone()),
+            &Frame::Stream { id, offset, length, fin } => transport::Frame::Stream { id, offset, length, fin },
+            &Frame::Crypto { offset, length } => transport::Frame::Crypto { offset, length },
+            Frame::Padding { .. } => transport::Frame::Other("padding"),
+            Frame::ConnectionClose => transport::Frame::Other("connection_close"),
+            Frame::Named(name) => transport::Frame::Other(name),
+        });
+        let (number, length) = (self.numbers[space], packet.length as u64);
+        Some(Contents { kind, number, length, frames: frames.collect() })
     }
 
     /// Passes the counts of marks in an acknowledgement to the control, before quinn acts on it.
@@ -424,6 +450,9 @@ impl End for QuicEnd {
     }
     fn has_failed(&self) -> bool {
         self.failed
+    }
+    fn contents(&self) -> Vec<Contents> {
+        frames::packets(&self.buffer).into_iter().filter_map(|packet| self.contents_of(packet)).collect()
     }
     fn sender(&self) -> Option<SenderState> {
         let (_, connection) = self.connection.as_ref().filter(|_| self.sent > 0)?;

@@ -17,6 +17,18 @@ pub(crate) enum PacketType {
     Other,
 }
 
+impl PacketType {
+    /// Its name in qlog, and its packet number space; none if these ends do not send it.
+    pub fn space(self) -> Option<(&'static str, usize)> {
+        match self {
+            Self::Initial => Some(("initial", 0)),
+            Self::Handshake => Some(("handshake", 1)),
+            Self::OneRtt => Some(("1RTT", 2)),
+            Self::Other => None,
+        }
+    }
+}
+
 /// The counts of an ACK frame (section 19.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct EcnCounts {

@@ -18,7 +18,7 @@ use crate::ids::{FlowId, LinkId};
 use crate::link::Stage;
 use crate::packet::SimPacket;
 use crate::shaper::{Identity, Population};
-use crate::transport::SenderState;
+use crate::transport::{Contents, SenderState};
 use crate::workload::FlowSpec;
 
 /// The largest number of packet events, and of states, that are kept.
@@ -120,6 +120,8 @@ pub struct Trace {
     pub links: Vec<String>,
     /// Names of flows, by number.
     pub flows: Vec<String>,
+    /// The packets of a transport inside of a packet, by its number in the trace. Those of TCP have none.
+    pub contents: HashMap<u32, Vec<Contents>>,
     identities: Vec<Identity>,
 }
 
@@ -173,13 +175,35 @@ impl Tracer {
         room
     }
 
+    /// The number of a packet in the trace, by flow, sending time and sequence number.
+    fn number(&mut self, flow: u64, sent: u64, seq: u32) -> u32 {
+        let next = self.numbers.len() as u32 + 1;
+        *self.numbers.entry((flow, sent, seq)).or_insert(next)
+    }
+
+    /// Records what is in a packet that is sent now, if its transport tells it.
+    pub fn contents(
+        &mut self,
+        (flow, now, seq): (u64, Instant, u32),
+        group: u32,
+        contents: impl FnOnce() -> Vec<Contents>,
+    ) {
+        if !self.selection.has_time(now) || !self.selection.has_flow(group) || !self.has_room(now) {
+            return;
+        }
+        let contents = contents();
+        if !contents.is_empty() {
+            let number = self.number(flow, now.as_nanos(), seq);
+            self.trace.contents.insert(number, contents);
+        }
+    }
+
     /// Records an event of `packet`.
     pub fn packet(&mut self, time: Instant, what: Occurrence, packet: &SimPacket) {
         if !self.selection.has_time(time) || !self.selection.has_flow(packet.group) || !self.has_room(time) {
             return;
         }
-        let next = self.numbers.len() as u32 + 1;
-        let number = *self.numbers.entry((packet.flow, packet.sent, packet.segment.seq)).or_insert(next);
+        let number = self.number(packet.flow, packet.sent, packet.segment.seq);
         self.trace.packets.push(PacketEvent { time, what, number, packet: *packet });
     }
 

@@ -54,6 +54,50 @@ pub trait End {
     fn has_failed(&self) -> bool;
     /// The state of the sender; `None` before it has sent data.
     fn sender(&self) -> Option<SenderState>;
+    /// The transport's own packets in the packet that [`End::poll`] returned last, for traces.
+    fn contents(&self) -> Vec<Contents> {
+        Vec::new()
+    }
+}
+
+/// A packet of a transport inside of one of the simulation, which may have several.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Contents {
+    /// Its type, by its name in qlog.
+    pub kind: &'static str,
+    /// Its number.
+    pub number: u64,
+    /// Its length in bytes.
+    pub length: u64,
+    /// What it contains.
+    pub frames: Vec<Frame>,
+}
+
+/// A frame of a [`Contents`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Frame {
+    /// Acknowledged packets, as ranges from the newest to the oldest with both ends included.
+    Ack(Vec<(u64, u64)>),
+    /// Data of a stream.
+    Stream {
+        /// The number of the stream.
+        id: u64,
+        /// Where the data begins in the stream.
+        offset: u64,
+        /// Its length in bytes.
+        length: u64,
+        /// Whether it is the last.
+        fin: bool,
+    },
+    /// Data of the handshake.
+    Crypto {
+        /// Where it begins.
+        offset: u64,
+        /// Its length in bytes.
+        length: u64,
+    },
+    /// Another frame, by its name in qlog.
+    Other(&'static str),
 }
 
 /// The state of the sender at one end of a connection.
@@ -196,6 +240,13 @@ impl AnyEnd {
         match self {
             Self::Tcp(end) if !end.has_sent() => None,
             _ => self.sender(),
+        }
+    }
+    /// The packets of a transport inside of the last packet that was sent.
+    pub fn contents(&self) -> Vec<Contents> {
+        match self {
+            Self::Tcp(_) => Vec::new(),
+            Self::Other(end) => end.contents(),
         }
     }
     pub fn proto(&self) -> Proto {

@@ -19,7 +19,8 @@ fn a_control_is_judged_with_its_exit_code_and_a_digest() {
     let folder = Folder::new("conform");
     let good = tidegate(&folder, &["conform", "cubic", "--only", "single", "--runs", "1"]);
     assert!(good.status.success() && out(&good).contains("cubic over TCP: 2 of 2 criteria hold"), "{}", out(&good));
-    let bad = tidegate(&folder, &["conform", "reno", "--only", "deep-queue", "--only", "single", "--runs", "1", "--json"]);
+    let bad =
+        tidegate(&folder, &["conform", "reno", "--only", "deep-queue", "--only", "single", "--runs", "1", "--json"]);
     assert_eq!(bad.status.code(), Some(1), "a criterion fails");
     let json: serde_json::Value = serde_json::from_slice(&bad.stdout).expect("JSON");
     let criterion = &json["cases"][0]["criteria"][0];
@@ -43,7 +44,10 @@ fn a_control_is_judged_with_its_exit_code_and_a_digest() {
 #[test]
 fn its_scenarios_can_be_run_by_themselves() {
     let folder = Folder::new("conform-files");
-    let made = tidegate(&folder, &["conform", "bbr", "--quic", "--only", "single", "--runs", "1", "--scenarios", "s", "--hash"]);
+    let made = tidegate(
+        &folder,
+        &["conform", "bbr", "--quic", "--only", "single", "--runs", "1", "--scenarios", "s", "--hash"],
+    );
     assert!(made.status.success());
     let simulated = tidegate(&folder, &["simulate", "s/single.toml", "--runs", "1", "--no-cache", "--hash"]);
     assert!(simulated.status.success(), "{}", String::from_utf8_lossy(&simulated.stderr));

@@ -12,6 +12,7 @@ mod help;
 mod howto;
 mod mice;
 mod pace;
+mod qlog;
 mod replay;
 mod report;
 mod script;

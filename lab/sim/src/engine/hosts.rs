@@ -85,6 +85,9 @@ impl Simulation {
                     metrics.retransmitted.count(size);
                 }
             }
+            if let Some(tracer) = &self.tracer {
+                tracer.borrow_mut().contents((flow, now, segment.seq), group, || end.contents());
+            }
             self.send(flow, group, slot, side, segment, size, remaining, proto);
         }
         let Some(connection) = &mut self.connections[slot as usize] else { return };
