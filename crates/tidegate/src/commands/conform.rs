@@ -26,8 +26,7 @@ use crate::progress::Progress;
 /// no bounds. Where it asks for the harm to others, the same scenario with CUBIC in the control's place is the measure. The
 /// exit code is 1 if a criterion does not hold. The digest is the same on every machine, so that results can be compared.
 ///
-/// A control of one's own in Rust is examined by the program that `new-congestion` writes beside it, one in Python by
-/// `tidegate.conform` of the package.
+/// A control of one's own in Rust is examined by the program that `new-congestion` writes beside it (NAME-tidegate).
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The congestion control: a word of `tcp.congestion` in scenarios, a control of quinn (`quinn-cubic`, which implies
