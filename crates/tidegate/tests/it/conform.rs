@@ -26,9 +26,9 @@ fn a_control_is_judged_with_its_exit_code_and_a_digest() {
     let criterion = &json["cases"][0]["criteria"][0];
     assert_eq!((&criterion["section"], &criterion["holds"]), (&"5.1.2".into(), &false.into()));
     let hash = |arguments: &[&str]| out(&tidegate(&folder, &[&["conform"], arguments].concat()));
-    let one = ["quinn-cubic", "--only", "single", "--runs", "2", "--hash"];
+    let one = ["quinn-cubic", "--only", "half-lost", "--runs", "2", "--hash"];
     assert_eq!(hash(&one), hash(&[&one[..], &["--jobs", "1"]].concat()));
-    assert_ne!(hash(&one), hash(&["cubic", "--quic", "--only", "single", "--runs", "2", "--hash"]));
+    assert_ne!(hash(&one), hash(&["cubic", "--quic", "--only", "half-lost", "--runs", "2", "--hash"]));
     for (wrong, why) in [
         (&["cubik"][..], "did you mean `cubic`?"),
         (&["cubic", "--only", "singel"], "did you mean `single`?"),
@@ -46,11 +46,12 @@ fn its_scenarios_can_be_run_by_themselves() {
     let folder = Folder::new("conform-files");
     let made = tidegate(
         &folder,
-        &["conform", "bbr", "--quic", "--only", "single", "--runs", "1", "--scenarios", "s", "--hash"],
+        &["conform", "bbr", "--quic", "--only", "half-lost", "--runs", "1", "--scenarios", "s", "--hash"],
     );
     assert!(made.status.success());
-    let simulated = tidegate(&folder, &["simulate", "s/single.toml", "--runs", "1", "--no-cache", "--hash"]);
+    let simulated = tidegate(&folder, &["simulate", "s/half-lost.toml", "--runs", "1", "--no-cache", "--hash"]);
     assert!(simulated.status.success(), "{}", String::from_utf8_lossy(&simulated.stderr));
+    assert_eq!(json["cases"][0]["digest"], out(&simulated).trim(), "the same runs");
     let text = fs::read_to_string(folder.0.join("s/matrix.toml")).expect("the matrix, too");
     assert!(text.contains("congestion = \"bbr\""));
 }
@@ -66,6 +67,6 @@ fn the_matrix_of_coexistence_is_drawn() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     for queue in ["fifo", "codel", "fq-codel", "dualpi2"] {
         let svg = fs::read_to_string(folder.0.join(format!("m/{queue}.svg"))).expect("a figure of each queue");
-        assert!(svg.contains("120 Mbit/s") || svg.contains("120mbit") || svg.contains("120"), "{queue}");
+        assert!(svg.contains("120mbit"), "{queue}");
     }
 }
