@@ -5,7 +5,7 @@
 //! *Units*: sizes are those of IPv4 packets: a datagram and 28 bytes.
 //! *Example*: [`register`], then `transport = "quic"` in a flow of a scenario, or
 //! `transport = { kind = "quic", congestion = "prague" }`.
-//! *Cost*: about five times the processor time of a segment of TCP, because frames are written and read. A packet in flight
+//! *Cost*: ten to twenty times the processor time of a segment of TCP, because frames are written and read. A packet in flight
 //! takes some fifty bytes of memory: zeros at its end are not kept.
 //! *Notes*: a connection has one bidirectional stream, like a connection of TCP. A queue on the path sees datagrams, no
 //! acknowledgements and no flags. Keys are none and cost nothing, but take their place in packets ([`session`]).
