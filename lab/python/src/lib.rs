@@ -5,6 +5,7 @@
 //! ([`watch`]), and a panic becomes `tidegate.InternalError` ([`failure`]).
 #![forbid(unsafe_code)]
 
+mod conform;
 mod congestion;
 mod decider;
 mod failure;
@@ -49,6 +50,8 @@ mod _tidegate {
     use crate::scenario::Checked;
     #[pymodule_export]
     use crate::script::{ScriptResult, run_script};
+    #[pymodule_export]
+    use crate::conform::run_conform;
     #[pymodule_export]
     use crate::simulate::simulate;
     #[pymodule_export]

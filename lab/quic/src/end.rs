@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use quinn_proto::congestion::{ControllerFactory, CubicConfig, NewRenoConfig};
@@ -184,13 +184,11 @@ impl QuicEnd {
     /// Opens the connection of a client.
     fn open(&mut self, now: Instant) {
         let mut config = ClientConfig::new(Arc::new(Sessions));
-        let first = OnceLock::new();
-        let mut identifiers = Identifiers(self.shared.stream("first identifier", self.side));
-        let _ = first.set(identifiers.generate_cid());
+        let first = Identifiers(self.shared.stream("first identifier", self.side)).generate_cid();
         config
             .transport_config(Arc::clone(&self.transport))
             .token_store(Arc::new(NoneTokenStore))
-            .initial_dst_cid_provider(Arc::new(move || *first.get().expect("set above")));
+            .initial_dst_cid_provider(Arc::new(move || first));
         match self.endpoint.connect(self.clock.there(now), config, PEER, "server") {
             Ok(connection) => self.connection = Some(connection),
             Err(_) => self.failed = true,

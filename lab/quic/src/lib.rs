@@ -8,7 +8,7 @@
 //! *Cost*: ten to twenty times the processor time of a segment of TCP, because frames are written and read. A packet in flight
 //! takes some fifty bytes of memory: zeros at its end are not kept.
 //! *Notes*: a connection has one bidirectional stream, like a connection of TCP. A queue on the path sees datagrams, no
-//! acknowledgements and no flags. Keys are none and cost nothing, but take their place in packets ([`session`]).
+//! acknowledgements and no flags. There are no keys, but authentication tags have their place in packets.
 //! The order of all events follows from the seed. quinn's CUBIC calls `cbrt` of the platform's mathematical library: its last
 //! digit, and with it a digest, may differ between platforms. With the controls of the simulator, digests do not.
 //! *Departures from the source*: the largest datagram is that of the scenario, and its discovery is off: lines carry packets of

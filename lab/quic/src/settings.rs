@@ -68,7 +68,7 @@ tidegate_config::record! {
         pub datagram: Spanned<Bytes> = "1452B",
         /// The receiver's window of a stream. Default 1.25 MB, as in quinn: 100 Mbit/s over 100 ms.
         pub window: Spanned<Bytes> = "1250kB",
-        /// Datagrams in the first window, up to which quinn's own controls send at most 12 kB. Default 10 (RFC 9002).
+        /// Datagrams in the first window. Default 10 (RFC 9002, section 7.2).
         pub initial_window: Spanned<u32> = 10,
     }
 }
