@@ -69,6 +69,8 @@ enum Command {
     #[cfg(feature = "lab")]
     Compare(commands::compare::Args),
     #[cfg(feature = "lab")]
+    Conform(commands::conform::Args),
+    #[cfg(feature = "lab")]
     Reproduce(commands::reproduce::Args),
     Schema(commands::schema::Args),
     Metrics(commands::metrics::Args),
@@ -163,6 +165,8 @@ pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
         message!("tidegate: {refused}");
         return ExitCode::FAILURE;
     }
+    #[cfg(feature = "lab")]
+    commands::schema::register_transports();
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     // Container runtimes start plugins without arguments, and varlinkctl services.
     let name = arguments.first().and_then(|program| Path::new(program).file_name()?.to_str());
@@ -263,6 +267,8 @@ fn run(cli: Cli) -> ExitCode {
         Command::Replay(args) => commands::replay::run(&args),
         #[cfg(feature = "lab")]
         Command::Compare(args) => commands::compare::run(&args),
+        #[cfg(feature = "lab")]
+        Command::Conform(args) => commands::conform::run(&args),
         #[cfg(feature = "lab")]
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Schema(args) => commands::schema::run(&args),

@@ -5,6 +5,7 @@
 //! ([`watch`]), and a panic becomes `tidegate.InternalError` ([`failure`]).
 #![forbid(unsafe_code)]
 
+mod conform;
 mod congestion;
 mod decider;
 mod failure;
@@ -50,6 +51,8 @@ mod _tidegate {
     #[pymodule_export]
     use crate::script::{ScriptResult, run_script};
     #[pymodule_export]
+    use crate::conform::run_conform;
+    #[pymodule_export]
     use crate::simulate::simulate;
     #[pymodule_export]
     use crate::stepwise::{Simulation, run_all};
@@ -64,6 +67,7 @@ mod _tidegate {
         crate::qdisc::register_kind();
         crate::decider::register_kind();
         crate::congestion::register_kind();
+        tidegate_quic::register(std::time::Instant::now());
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -124,3 +124,28 @@ def test_mistakes_have_their_places():
         lossy("rino").check()
     with pytest.raises(tidegate.ConfigError, match="kind of congestion control"):
         lossy({"kind": "pithon", "class": "x"}).check()
+
+
+class Deaf(congestion.Reno):
+    """Keeps its window, whatever it is told."""
+
+    def on_ack(self, ack):
+        self.cwnd = 200 * self.mss
+
+    def on_congestion(self, now, flight_size, signal):
+        pass
+
+
+@pytest.mark.parametrize("quic", [False, True])
+def test_a_control_is_examined_by_rfc_9743(quic):
+    def holds(control):
+        result = congestion.conform(control, quic=quic, runs=1, only=["single"])
+        assert result["transport"] == ("QUIC" if quic else "TCP")
+        return [criterion["holds"] for criterion in result["cases"][0]["criteria"]]
+
+    assert all(holds(congestion.Reno))
+    assert not all(holds(Deaf))
+    with pytest.raises(ValueError, match="did you mean `cubic`"):
+        congestion.conform("cubik", runs=1, only=["single"])
+    with pytest.raises(ValueError, match="there is no case one; there are single, "):
+        congestion.conform("reno", only=["one"])

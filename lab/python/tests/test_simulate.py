@@ -26,6 +26,16 @@ def test_a_file_a_dictionary_and_a_scenario_have_one_digest(net, tmp_path):
     assert len(digests) == 1
 
 
+def test_a_flow_runs_over_quic():
+    net = dumbbell(duration="5s")
+    net._lists["flow"][0]["transport"] = "quic"
+    results = tidegate.simulate(net, seed=1)
+    assert results.value("flow bulk", "goodput") == pytest.approx(7.5e6, rel=0.1)
+    assert tidegate.simulate(net, seed=1).digest == results.digest
+    net._lists["flow"][0]["transport"] = {"kind": "quic", "congestion": "reno"}
+    assert tidegate.simulate(net, seed=1).digest != results.digest
+
+
 def test_the_digest_does_not_depend_on_jobs_and_depends_on_the_seed(net):
     four = tidegate.simulate(net, seed=1, runs=4, jobs=4)
     assert four.seeds == [1, 2, 3, 4]

@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use tidegate_benches::Harness;
 use tidegate_benches::peers::Peer;
+use tidegate_core::drr::{self, Drr};
+use tidegate_core::dualpi2::{self, DualPi2};
 use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::{Bytes, Instant, Rate, Span};
-use tidegate_sim::{FlowId, FlowSpec, Line, Network, Workload, tcp};
+use tidegate_core::{Bytes, Instant, Qdisc, Rate, Span};
+use tidegate_sim::{FlowId, FlowSpec, Line, Network, SimPacket, Workload, tcp};
 
 /// Flows, and whether each has hosts of its own.
 const ROWS: [(u64, bool); 5] = [(100, false), (1_000, false), (10_000, false), (100_000, false), (10_000, true)];
@@ -18,12 +20,30 @@ const ROWS: [(u64, bool); 5] = [(100, false), (1_000, false), (10_000, false), (
 /// Simulated seconds of the comparison with ns-2, which takes several times as long.
 const SHORT: u32 = 4;
 
-fn network(flows: u64, apart: bool) -> Network {
+/// A queue of the bottleneck, for its rate.
+type MakeQueue = fn(Rate) -> Box<dyn Qdisc<SimPacket>>;
+
+/// Queues whose cost to a run is compared: with a queue for each flow, and with two coupled ones.
+const QUEUES: [(&str, MakeQueue); 2] = [
+    ("drr/100", |rate| {
+        Box::new(Drr::new(drr::Params { limit: limit(rate), ..drr::Params::default() }).expect("valid"))
+    }),
+    ("dualpi2/100", |rate| {
+        Box::new(DualPi2::new(dualpi2::Params { limit: limit(rate), ..dualpi2::Params::default() }).expect("valid"))
+    }),
+];
+
+/// 50 ms of a line.
+fn limit(rate: Rate) -> Limit {
+    Limit::bytes(Bytes::new(rate.as_bps() / 8 / 20))
+}
+
+fn network(flows: u64, apart: bool, queue: MakeQueue) -> Network {
     let mut net = Network::new(1);
     let rate = Rate::from_bps(flows * 100_000);
     let (near, far) = (net.router("near"), net.router("far"));
     let (bottleneck, _) = net.duplex(near, far, Line::new(rate, Span::from_millis(10)));
-    net.queue(bottleneck, Fifo::new(Limit::bytes(Bytes::new(rate.as_bps() / 8 / 20))));
+    net.queue(bottleneck, queue(rate));
     let (workload, config) = (Arc::new(Workload::BULK), Arc::new(tcp::Config::sack()));
     let access = if apart {
         Line::new(Rate::from_mbit(100), Span::from_millis(1))
@@ -55,6 +75,10 @@ fn network(flows: u64, apart: bool) -> Network {
     net
 }
 
+fn fifo(rate: Rate) -> Box<dyn Qdisc<SimPacket>> {
+    Box::new(Fifo::new(limit(rate)))
+}
+
 /// A field of /proc/self/status in bytes, where the system reports it.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -73,7 +97,7 @@ fn processor_time() -> f64 {
 fn row(flows: u64, apart: bool) {
     let before = resident();
     let begin = processor_time();
-    let mut sim = network(flows, apart).build().expect("a network that works");
+    let mut sim = network(flows, apart, fifo).build().expect("a network that works");
     let set_up = processor_time() - begin;
     let built = resident().saturating_sub(before);
     // 100 kbit/s are 8.33 packets of 1,500 bytes a second.
@@ -106,12 +130,21 @@ fn main() {
         table();
     }
     harness.figure("flows/10000", "ns", || {
-        let mut sim = network(10_000, false).build().expect("a network that works");
+        let mut sim = network(10_000, false, fifo).build().expect("a network that works");
         let begin = processor_time();
         sim.run_until(Instant::ZERO + Span::from_secs(SHORT.into()));
         (processor_time() - begin) * 1e9
     });
     harness.beside("flows/10000", Peer::Ns2Flows(10_000, SHORT), "cpu");
+    for (name, queue) in QUEUES {
+        harness.figure(name, "events/s", || {
+            let mut sim = network(100, false, queue).build().expect("a network that works");
+            let begin = processor_time();
+            sim.run_until(Instant::ZERO + Span::from_secs(60));
+            sim.events() as f64 / (processor_time() - begin)
+        });
+    }
+    harness.against("dualpi2/100", "drr/100");
 }
 
 fn table() {

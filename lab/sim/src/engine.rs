@@ -23,6 +23,7 @@ use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass, Transfer};
 use crate::packet::{SimPacket, TCP_HEADER};
 use crate::tcp::Endpoint;
 use crate::trace::SharedTracer;
+use crate::transport::{AnyEnd, SenderState};
 use crate::workload::FlowSpec;
 use shapers::schedule_watch;
 
@@ -99,7 +100,7 @@ struct Exchange {
 struct Connection {
     /// A number that is unique in the run.
     number: u64,
-    ends: [Endpoint; 2],
+    ends: [AnyEnd; 2],
     /// When the pending timer events of the ends are due.
     armed: [u64; 2],
     /// Bytes that have arrived at each end and have been counted in the measurements.
@@ -297,11 +298,18 @@ impl Simulation {
     pub fn backlog(&self, link: LinkId) -> Backlog {
         self.links[link.index()].backlog()
     }
-    /// Both ends of the connection of a flow that has one, while it is open. The end that opened it comes first.
+    /// Both ends of the TCP connection of a flow that has one, while it is open. The end that opened it comes first.
     pub fn endpoints(&self, flow: FlowId) -> Option<[&Endpoint; 2]> {
+        let [client, server] = &self.connection_of(flow)?.ends;
+        Some([client.tcp()?, server.tcp()?])
+    }
+    /// The state of the sender that opened the connection of a flow, while it is open.
+    pub fn sender(&self, flow: FlowId) -> Option<SenderState> {
+        self.connection_of(flow)?.ends[0].sender()
+    }
+    fn connection_of(&self, flow: FlowId) -> Option<&Connection> {
         let slot = self.sources[flow.index()].slot?;
-        let connection = self.connections[slot as usize].as_ref()?;
-        Some([&connection.ends[0], &connection.ends[1]])
+        self.connections[slot as usize].as_deref()
     }
     /// The discipline of a link, if one is set.
     pub(crate) fn discipline(&mut self, link: usize) -> Option<&mut Discipline> {

@@ -28,6 +28,7 @@ mod shared;
 pub mod srpt;
 pub mod tcp;
 pub mod trace;
+pub mod transport;
 mod workload;
 
 pub use attained::Attained;

@@ -23,7 +23,7 @@ pub struct SimPacket {
     pub sent: u64,
     /// When it arrived at the queue it is in, in nanoseconds.
     pub queued: u64,
-    /// The TCP segment. In a datagram only `len` and `ecn` are meaningful.
+    /// The TCP segment. In a datagram only `len` and `ecn` are meaningful, in a packet of QUIC `seq`, too, which counts packets.
     pub segment: Segment,
     /// Bytes that its transfer has still to send after this packet; `u32::MAX` if unknown.
     pub remaining: u32,
@@ -87,6 +87,8 @@ pub enum Proto {
     Tcp,
     /// A datagram.
     Udp,
+    /// A packet of a connection over datagrams, whose contents are encrypted: QUIC.
+    Quic,
 }
 
 impl SimPacket {
@@ -119,7 +121,7 @@ impl SimPacket {
         let has = |(flag, bit): (Flags, u8)| if self.segment.flags.has(flag) { bit } else { 0 };
         match self.transport {
             Proto::Tcp => Signal::Tcp { flags: bits.into_iter().map(has).sum(), pure_ack: self.is_pure_ack() },
-            Proto::Udp => Signal::Unknown,
+            Proto::Udp | Proto::Quic => Signal::Unknown,
         }
     }
     /// Bytes of application data.

@@ -27,6 +27,7 @@
 //! ```
 
 pub mod actions;
+pub mod conform;
 pub mod congestion;
 mod control;
 mod experience;
@@ -35,6 +36,7 @@ mod model;
 mod names;
 mod outcome;
 pub mod queue;
+mod registry;
 mod report;
 mod resolve;
 mod run;
@@ -43,6 +45,7 @@ pub mod sweep;
 mod targets;
 mod trace;
 mod traced;
+pub mod transport;
 mod until;
 
 pub use file::Measure;

@@ -12,13 +12,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::rc::Rc;
 
-use tidegate_core::{Backlog, Instant, Rate, Span};
+use tidegate_core::{Backlog, Instant};
 
 use crate::ids::{FlowId, LinkId};
 use crate::link::Stage;
 use crate::packet::SimPacket;
 use crate::shaper::{Identity, Population};
-use crate::tcp::Endpoint;
+use crate::transport::{Contents, SenderState};
 use crate::workload::FlowSpec;
 
 /// The largest number of packet events, and of states, that are kept.
@@ -88,18 +88,8 @@ pub struct ConnectionState {
     pub connection: u64,
     /// The end: 0 for the one that opened the connection.
     pub side: u8,
-    /// The congestion window in bytes, including the inflation during recovery.
-    pub cwnd: u64,
-    /// The slow-start threshold, in bytes; `u64::MAX` before the first loss.
-    pub ssthresh: u64,
-    /// The smoothed round-trip time.
-    pub srtt: Option<Span>,
-    /// The retransmission timeout.
-    pub rto: Span,
-    /// Estimated bytes in the network: pipe of RFC 6675, section 4.
-    pub pipe: u64,
-    /// The pacing rate, if the congestion control paces.
-    pub pacing: Option<Rate>,
+    /// The sender.
+    pub sender: SenderState,
 }
 
 /// The state of a queue, recorded after an event that changed it.
@@ -130,6 +120,8 @@ pub struct Trace {
     pub links: Vec<String>,
     /// Names of flows, by number.
     pub flows: Vec<String>,
+    /// The packets of a transport inside of a packet, by its number in the trace. Those of TCP have none.
+    pub contents: HashMap<u32, Vec<Contents>>,
     identities: Vec<Identity>,
 }
 
@@ -183,34 +175,46 @@ impl Tracer {
         room
     }
 
+    /// The number of a packet in the trace, by flow, sending time and sequence number.
+    fn number(&mut self, flow: u64, sent: u64, seq: u32) -> u32 {
+        let next = self.numbers.len() as u32 + 1;
+        *self.numbers.entry((flow, sent, seq)).or_insert(next)
+    }
+
+    /// Records what is in a packet that is sent now, if its transport tells it.
+    pub fn contents(
+        &mut self,
+        (flow, now, seq): (u64, Instant, u32),
+        group: u32,
+        contents: impl FnOnce() -> Vec<Contents>,
+    ) {
+        if !self.selection.has_time(now) || !self.selection.has_flow(group) || !self.has_room(now) {
+            return;
+        }
+        let contents = contents();
+        if !contents.is_empty() {
+            let number = self.number(flow, now.as_nanos(), seq);
+            self.trace.contents.insert(number, contents);
+        }
+    }
+
     /// Records an event of `packet`.
     pub fn packet(&mut self, time: Instant, what: Occurrence, packet: &SimPacket) {
         if !self.selection.has_time(time) || !self.selection.has_flow(packet.group) || !self.has_room(time) {
             return;
         }
-        let next = self.numbers.len() as u32 + 1;
-        let number = *self.numbers.entry((packet.flow, packet.sent, packet.segment.seq)).or_insert(next);
+        let number = self.number(packet.flow, packet.sent, packet.segment.seq);
         self.trace.packets.push(PacketEvent { time, what, number, packet: *packet });
     }
 
     /// Records the state of one end of a connection if it has changed.
-    pub fn connection(&mut self, time: Instant, flow: u32, connection: u64, side: usize, end: &Endpoint) {
+    pub fn connection(&mut self, time: Instant, flow: u32, connection: u64, side: usize, sender: Option<SenderState>) {
         // An end that has sent nothing has no interesting state.
-        if !self.selection.has_time(time) || !self.selection.has_flow(flow) || !end.has_sent() {
+        let Some(sender) = sender else { return };
+        if !self.selection.has_time(time) || !self.selection.has_flow(flow) {
             return;
         }
-        let state = ConnectionState {
-            time,
-            flow: FlowId(flow),
-            connection,
-            side: side as u8,
-            cwnd: end.cwnd(),
-            ssthresh: end.ssthresh(),
-            srtt: end.rtt().srtt(),
-            rto: end.rto(),
-            pipe: end.pipe(),
-            pacing: end.pacing(),
-        };
+        let state = ConnectionState { time, flow: FlowId(flow), connection, side: side as u8, sender };
         let last = self.last_of_end.get(&(connection, state.side));
         if last.is_some_and(|last| ConnectionState { time, ..*last } == state) || !self.has_room(time) {
             return;

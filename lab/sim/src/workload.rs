@@ -11,6 +11,7 @@ use tidegate_core::{Bytes, Dscp, Ecn, Instant, Rate, Span};
 use crate::distribution::Distribution;
 use crate::ids::{FlowId, NodeId};
 use crate::tcp;
+use crate::transport::Protocol;
 pub use models::{Arrivals, Call, Media, Phase, Video, Web};
 pub(crate) use properties::Needs;
 
@@ -24,6 +25,20 @@ pub enum Transport {
         /// The ECN field of datagrams: ECT(0) or ECT(1) as by a transport that reacts to marks.
         ecn: Ecn,
     },
+    /// A reliable transport from outside of this crate.
+    Other {
+        /// The transport with its settings.
+        protocol: &'static dyn Protocol,
+        /// Which ECN field its packets carry. Default: what the transport itself does.
+        ecn: Option<tcp::EcnUse>,
+    },
+}
+
+impl Transport {
+    /// Whether it has connections, with acknowledgements and congestion control.
+    pub fn has_connections(&self) -> bool {
+        !matches!(self, Self::Udp { .. })
+    }
 }
 
 /// The direction of a transfer.

@@ -62,6 +62,7 @@ const PYTHON: &[&str] = &[
     "tidegate-laws",
     "tidegate-metrics",
     "tidegate-pace",
+    "tidegate-quic",
     "tidegate-replay",
     "tidegate-report",
     "tidegate-script",
@@ -94,6 +95,8 @@ const BOUNDARIES: &[Boundary] = &[
     Boundary { without: SYSTEM, never: WORLD, ..boundary("engine") },
     Boundary { without: SYSTEM, never: WORLD, ..boundary("script") },
     Boundary { without: SYSTEM, never: HOST, ..boundary("sim") },
+    // rand, without which quinn-proto cannot be built, reaches the entropy of the machine by libc.
+    Boundary { without: &["tidegate-live", "tidegate-sys", "rustix", "nix", "ring"], never: HOST, ..boundary("quic") },
     Boundary { without: SYSTEM, never: HOST, but: &["std::thread"], ..boundary("replay") },
     Boundary { without: SYSTEM, never: HOST, ..boundary("capture") },
     Boundary {

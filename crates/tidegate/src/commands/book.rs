@@ -9,8 +9,6 @@ use tidegate_book::{Book, Ink};
 use tidegate_config::schema::reference;
 use tidegate_config::shaper;
 use tidegate_display::middle;
-#[cfg(feature = "lab")]
-use tidegate_sim::scenario;
 
 use crate::output::width;
 use crate::{Failure, output};
@@ -70,7 +68,7 @@ fn book() -> Book {
     let book =
         Book::new().append("reference/shaper-file", keys(shaper::schema())).append("reference/command-line", options);
     #[cfg(feature = "lab")]
-    let book = book.append("reference/scenario-file", keys(scenario::schema()));
+    let book = book.append("reference/scenario-file", keys(super::schema::of_scenarios()));
     book
 }
 

@@ -9,6 +9,8 @@ pub mod check;
 #[cfg(feature = "lab")]
 pub mod compare;
 pub mod completions;
+#[cfg(feature = "lab")]
+pub mod conform;
 pub mod connect;
 pub mod container;
 #[cfg(feature = "lab")]

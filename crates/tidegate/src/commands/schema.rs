@@ -31,12 +31,25 @@ enum Subject {
     Scenario,
 }
 
+/// Makes the transports known that scenarios may name beside those of the simulator.
+#[cfg(feature = "lab")]
+pub(crate) fn register_transports() {
+    tidegate_quic::register(std::time::Instant::now());
+}
+
+/// The schema of scenario files, with everything that this command adds to them.
+#[cfg(feature = "lab")]
+pub(super) fn of_scenarios() -> serde_json::Value {
+    register_transports();
+    scenario::schema()
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let schema = match args.subject {
         Subject::Shaper => shaper::schema(),
         #[cfg(feature = "lab")]
-        Subject::Scenario => scenario::schema(),
+        Subject::Scenario => of_scenarios(),
     };
     let mut out = crate::output::stdout();
     if args.text {

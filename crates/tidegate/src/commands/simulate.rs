@@ -1,6 +1,7 @@
 //! `tidegate simulate`: runs a scenario file with several seeds.
 
 pub(super) mod cache;
+mod qlog;
 pub(super) mod runs;
 mod shapers;
 mod traced;
@@ -46,6 +47,10 @@ pub struct Args {
     /// that of flow=NAME, link=FROM->TO, from=TIME, to=TIME, with commas between
     #[arg(long, value_name = "KEY=VALUE,...")]
     trace: Option<String>,
+    /// Run the first seed once more and write a qlog file (.sqlog) for each end of each connection into this folder, for viewers
+    /// of QUIC such as qvis; --trace chooses flows and times. TCP is written as if its segments were QUIC's packets
+    #[arg(long, value_name = "DIR")]
+    qlog: Option<PathBuf>,
     /// Write results.json, summary.csv, runs.csv, the differences of variants (differences.csv), the transfers of each run
     /// (transfers.csv and transfers.parquet) and its curves to this folder
     #[arg(long, value_name = "DIR")]
@@ -298,6 +303,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let Some(selection) = &traced {
         traced::write(&scenario, selection, seed, args.out.as_deref().unwrap_or(Path::new(".")))?;
+    }
+    if let Some(folder) = &args.qlog {
+        qlog::write(&scenario, &traced.unwrap_or_default(), seed, folder)?;
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
     args.files.write(|| found.page(text()), || found.table())?;

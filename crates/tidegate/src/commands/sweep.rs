@@ -95,14 +95,41 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             sweep.depend_on(&name, found.text());
         }
     }
-    let unwritable =
-        |error: std::io::Error| Failure::Usage(format!("cannot write into {}: {error}", args.out.display()));
-    std::fs::create_dir_all(&args.out).map_err(unwritable)?;
+    let found = make(&sweep, source.name(), beside, &args.out, args.jobs)?;
+    let (runs, files) = (sweep.runs(), sweep.batches());
+    if args.json {
+        let names: Result<Vec<String>, String> = (0..files).map(|n| Ok(sweep.batch(n)?.name)).collect();
+        let answer = json!({
+            "version": env!("CARGO_PKG_VERSION"), "runs": runs, "made_before": found, "folder": args.out.display().to_string(),
+            "files": names.map_err(Failure::Failed)?,
+        });
+        writeln!(crate::output::stdout(), "{answer:#}")?;
+        return Ok(());
+    }
+    let several = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let before = if found > 0 { format!(", {found} of them made before") } else { String::new() };
+    let text = format!("{} in {} in {}{before}", several(runs, "run"), several(files, "file"), args.out.display());
+    writeln!(crate::output::stdout(), "{text}")?;
+    Ok(())
+}
+
+/// Makes all runs of a sweep whose files are not in `folder` yet. Returns how many were there.
+///
+/// # Errors
+/// If runs failed, or were stopped, or if the folder cannot be written.
+pub(super) fn make(
+    sweep: &Sweep,
+    name: &str,
+    beside: Option<&Path>,
+    folder: &Path,
+    jobs: Option<u16>,
+) -> Result<usize, Failure> {
+    let unwritable = |error: std::io::Error| Failure::Usage(format!("cannot write into {}: {error}", folder.display()));
+    std::fs::create_dir_all(folder).map_err(unwritable)?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let jobs = args.jobs.map_or(processors, usize::from).min(sweep.batches());
-    let work = Work { sweep: &sweep, name: source.name(), beside, folder: &args.out, next: AtomicUsize::new(0) };
-    let done = work.all(jobs, &*stop_on_signals()?)?;
-    let Done { made, found, failed } = &done;
+    let jobs = jobs.map_or(processors, usize::from).min(sweep.batches());
+    let work = Work { sweep, name, beside, folder, next: AtomicUsize::new(0) };
+    let Done { made, found, failed } = &work.all(jobs, &*stop_on_signals()?)?;
     for text in failed.iter().take(SHOWN_FAILURES) {
         message!("{text}");
     }
@@ -112,7 +139,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "{} of {} runs failed{stopped}; the results of the others are in {}, and the same command makes these again",
             failed.len(),
             sweep.runs(),
-            args.out.display()
+            folder.display()
         )));
     }
     if made + found < sweep.runs() {
@@ -120,24 +147,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "stopped after {} of {} runs; the results are in {}, and the same command makes the others",
             made + found,
             sweep.runs(),
-            args.out.display()
+            folder.display()
         )));
     }
-    let (runs, files) = (sweep.runs(), sweep.batches());
-    if args.json {
-        let names: Result<Vec<String>, String> = (0..files).map(|n| Ok(sweep.batch(n)?.name)).collect();
-        let answer = json!({
-            "version": env!("CARGO_PKG_VERSION"), "runs": runs, "made_before": done.found, "folder": args.out.display().to_string(),
-            "files": names.map_err(Failure::Failed)?,
-        });
-        writeln!(crate::output::stdout(), "{answer:#}")?;
-        return Ok(());
-    }
-    let several = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let before = if done.found > 0 { format!(", {} of them made before", done.found) } else { String::new() };
-    let text = format!("{} in {} in {}{before}", several(runs, "run"), several(files, "file"), args.out.display());
-    writeln!(crate::output::stdout(), "{text}")?;
-    Ok(())
+    Ok(*found)
 }
 
 /// Loads a scenario, whose diagnostics go to standard error.

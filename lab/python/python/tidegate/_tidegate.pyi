@@ -496,6 +496,9 @@ def run_explain(
 def simulate(scenario: Checked, seed: int, runs: int | None, jobs: int, parts: bool) -> Results:
     """Simulates a scenario with the seeds `seed`, `seed + 1`, ..., each with all variants. `jobs` simulations run at a
     time. Without `runs` the scenario decides, by its number or by its rule."""
+def run_conform(control: str, quic: bool, seed: int, runs: int, only: list[str]) -> str:
+    """Examines a congestion control, a value of `tcp.congestion` in TOML, by the criteria of RFC 9743, over TCP or QUIC. Returns the
+    result as JSON. `only` names cases; an empty list means all."""
 def run_all(simulations: list[Simulation], times: list[int]) -> list[int]:
     """Runs several simulations at the same time, each until its own time in ns. Returns their simulated times in ns."""
 def run_script(text: str, name: str, folder: str, make: Callable[[], Any] | None = None) -> ScriptResult:

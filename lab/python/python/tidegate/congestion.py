@@ -37,12 +37,17 @@ so that the rate decides. A compiled function is called by its address, as that 
 
 from __future__ import annotations
 
+import json
 import math
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ._tidegate import Ack
+from ._tidegate import run_conform as _run_conform
 from .qdisc import python
+from .toml import _value
 
-__all__ = ["Reno", "python"]
+__all__ = ["Reno", "conform", "python"]
 
 
 class Reno:
@@ -98,3 +103,24 @@ class Reno:
     def exit_slow_start(self) -> None:
         """Ends slow start."""
         self.ssthresh = self.cwnd
+
+
+def conform(
+    control: str | Callable[..., Any] | dict[str, Any],
+    *,
+    quic: bool = False,
+    seed: int = 1,
+    runs: int = 3,
+    only: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Examines a congestion control by the criteria of RFC 9743: what ``tidegate conform --json`` prints, as a dictionary.
+
+    ``control`` is a word (``"cubic"``, ``"quinn-cubic"``), a class, a function, or what :func:`python` returns. ``only`` names
+    cases; default all, which takes minutes for a control in Python.
+
+    >>> result = tidegate.congestion.conform("cubic", only=["half-lost"], runs=1)
+    >>> result["cases"][0]["criteria"][0]["holds"]
+    True
+    """
+    text = control if isinstance(control, str) else _value(control)
+    return json.loads(_run_conform(text, quic, seed, runs, list(only)))

@@ -93,7 +93,7 @@ impl Simulation {
                 talker.number = number.wrapping_add(1);
                 match self.flows[flow as usize].transport {
                     Transport::Udp { .. } => self.datagram(flow, side, number, size),
-                    Transport::Tcp(_) => self.emit(flow, size),
+                    Transport::Tcp(_) | Transport::Other { .. } => self.emit(flow, size),
                 }
             }
         }

@@ -8,9 +8,10 @@ use tidegate_core::{Colour, Ecn, Instant};
 use super::{Connection, EventKind, KIND_SHIFT, Role, Simulation, book_completion, target};
 use crate::applications::Application;
 use crate::link::NEVER;
-use crate::packet::{Advice, Proto, SimPacket, TCP_HEADER};
-use crate::tcp::{Algorithm, Endpoint, Flags, Segment, State};
+use crate::packet::{Advice, Proto, SimPacket};
+use crate::tcp::{Algorithm, Config, Endpoint, Flags, Segment};
 use crate::trace::Occurrence;
+use crate::transport::AnyEnd;
 use crate::workload::{Transport, Workload};
 
 impl Simulation {
@@ -73,10 +74,10 @@ impl Simulation {
         loop {
             let Some(connection) = &mut self.connections[slot as usize] else { return };
             let end = &mut connection.ends[side];
-            let Some(segment) = end.poll(now) else { break };
+            let Some((segment, size)) = end.poll(now) else { break };
             let remaining = end.unsent().map_or(u32::MAX, |bytes| u32::try_from(bytes).unwrap_or(u32::MAX - 1));
+            let proto = end.proto();
             let (flow, group) = (connection.number << 1 | side as u64, connection.group);
-            let size = TCP_HEADER + segment.option_bytes() + segment.len;
             if measuring && segment.len > 0 {
                 let metrics = &mut self.metrics[group as usize];
                 metrics.sent[side].count(size);
@@ -84,13 +85,16 @@ impl Simulation {
                     metrics.retransmitted.count(size);
                 }
             }
-            self.send(flow, group, slot, side, segment, size, remaining, Proto::Tcp);
+            if let Some(tracer) = &self.tracer {
+                tracer.borrow_mut().contents((flow, now, segment.seq), group, || end.contents());
+            }
+            self.send(flow, group, slot, side, segment, size, remaining, proto);
         }
         let Some(connection) = &mut self.connections[slot as usize] else { return };
         let end = &mut connection.ends[side];
         end.settle(now);
         if let Some(tracer) = &self.tracer {
-            tracer.borrow_mut().connection(now, connection.group, connection.number, side, end);
+            tracer.borrow_mut().connection(now, connection.group, connection.number, side, end.sent());
         }
         if let Some(deadline) = end.deadline() {
             // If the deadline moves to a later time, the earlier event looks again.
@@ -152,7 +156,7 @@ impl Simulation {
         connection.armed[side] = NEVER;
         let now = Instant::from_nanos(self.now);
         connection.ends[side].on_timer(now);
-        let timeouts = connection.ends[side].counters().timeouts;
+        let timeouts = connection.ends[side].timeouts();
         let fresh = timeouts - connection.timeouts[side];
         connection.timeouts[side] = timeouts;
         let group = connection.group as usize;
@@ -164,18 +168,21 @@ impl Simulation {
 
     pub(super) fn open(&mut self, flow: u32, role: Role) -> u32 {
         let spec = &self.flows[flow as usize];
-        let config = match &spec.transport {
-            Transport::Tcp(config) => Arc::clone(config),
-            Transport::Udp { .. } => Arc::default(),
+        // Connections draw from streams of their own, so that one more changes none of the others.
+        let random = || Stream::named(self.seed, &format!("congestion {} {}", spec.name, self.next_number));
+        let tcp = |config: &Arc<Config>| {
+            let mut ends = [Endpoint::connect(Arc::clone(config)), Endpoint::listen(Arc::clone(config))];
+            if matches!(config.algorithm, Algorithm::Bbr) {
+                let mut random = random();
+                ends.iter_mut().for_each(|end| end.set_seed(random.next_u64()));
+            }
+            ends.map(AnyEnd::Tcp)
         };
-        let mut client = Endpoint::connect(Arc::clone(&config));
-        let mut server = Endpoint::listen(Arc::clone(&config));
-        if matches!(config.algorithm, Algorithm::Bbr) {
-            // Connections draw from streams of their own, so that one more changes none of the others.
-            let mut random = Stream::named(self.seed, &format!("congestion {} {}", spec.name, self.next_number));
-            client.set_seed(random.next_u64());
-            server.set_seed(random.next_u64());
-        }
+        let [mut client, server] = match &spec.transport {
+            Transport::Tcp(config) => tcp(config),
+            Transport::Udp { .. } => tcp(&Arc::default()),
+            Transport::Other { protocol, ecn } => protocol.connect(random().next_u64(), *ecn).map(AnyEnd::Other),
+        };
         match &role {
             Role::Upload { size: None } => client.write_endlessly(),
             Role::Upload { size: Some(size) } => {
@@ -226,9 +233,9 @@ impl Simulation {
         let group = connection.group as usize;
         let finished = connection.act(side);
         let answered = finished.is_some() && matches!(connection.role, Role::Requests(_));
-        let failed = connection.ends.iter().any(|end| end.state() == State::Closed)
+        let failed = connection.ends.iter().any(AnyEnd::has_failed)
             && !(connection.completed || connection.ends[side].peer_closed());
-        let over = failed || connection.ends.iter().all(Endpoint::is_over);
+        let over = failed || connection.ends.iter().all(AnyEnd::is_over);
         // A transfer that began during the warm-up is not counted as opened either.
         if let Some(Finished { size, began, crossings, data }) = finished
             && measuring
@@ -270,7 +277,7 @@ impl Simulation {
                 series.add(Instant::from_nanos(self.now), new);
             }
         }
-        if side == 0 && !connection.connected && connection.ends[0].established_at().is_some() {
+        if side == 0 && !connection.connected && connection.ends[0].is_established() {
             connection.connected = true;
             if measuring {
                 let pool = self.paths[group].pool as usize;

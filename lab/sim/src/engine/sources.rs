@@ -93,7 +93,7 @@ impl Simulation {
                 wait = next;
                 match (size, &spec.transport) {
                     (None, _) => {}
-                    (Some(size), Transport::Tcp(_)) => {
+                    (Some(size), Transport::Tcp(_) | Transport::Other { .. }) => {
                         self.open(flow, Role::Upload { size: Some(size.max(1)) });
                     }
                     (Some(size), Transport::Udp { .. }) => self.emit(flow, size.min(65_535) as u32),
@@ -128,7 +128,7 @@ impl Simulation {
                 self.sources[index].datagrams = number.wrapping_add(1);
                 self.datagram(flow, 0, number, size);
             }
-            Transport::Tcp(_) => {
+            Transport::Tcp(_) | Transport::Other { .. } => {
                 let slot = self.sources[index].slot.unwrap_or_else(|| self.open_own(flow, Role::Stream));
                 if let Some(connection) = &mut self.connections[slot as usize] {
                     connection.ends[0].write(u64::from(size));

@@ -164,7 +164,7 @@ impl<S: Deref<Target = Scenario>> Run<S> {
             })
         };
         let flow = |(number, (_, metrics)): (usize, (&crate::FlowSpec, &crate::metrics::FlowMetrics))| {
-            let connection = self.sim.endpoints(FlowId(number as u32)).map(|ends| ends[0]);
+            let sender = self.sim.sender(FlowId(number as u32));
             json!({
                 "name": self.scenario.flow_name(number),
                 "goodput_bytes": metrics.goodput_total(),
@@ -173,8 +173,8 @@ impl<S: Deref<Target = Scenario>> Run<S> {
                 "marked_packets": metrics.marked,
                 "retransmitted_packets": metrics.retransmitted.packets,
                 "timeouts": metrics.timeouts,
-                "cwnd_bytes": connection.map(|end| end.cwnd()),
-                "srtt_ns": connection.and_then(|end| end.rtt().srtt()).map(|srtt| srtt.as_nanos()),
+                "cwnd_bytes": sender.map(|sender| sender.cwnd),
+                "srtt_ns": sender.and_then(|sender| sender.srtt).map(|srtt| srtt.as_nanos()),
             })
         };
         json!({

@@ -147,7 +147,7 @@ impl Population {
             hosts: hosts(address(flow.from), address(flow.to)),
             protocol: Some(match flow.transport {
                 Transport::Tcp(_) => 6,
-                Transport::Udp { .. } => 17,
+                Transport::Udp { .. } | Transport::Other { .. } => 17,
             }),
             source_port: Some(port),
             destination_port: Some(flow.port),
@@ -170,7 +170,7 @@ impl Population {
             };
             fields[0].cgroup = flow.control_group.as_ref().and_then(|path| group_number(path, names));
         }
-        let of_connections = matches!(flow.transport, Transport::Tcp(_)) && flow.workload.many_connections();
+        let of_connections = flow.transport.has_connections() && flow.workload.many_connections();
         Identity { from: flow.from.index(), fields, many: of_connections && flow.source_port.is_none() }
     }
 }

@@ -141,7 +141,7 @@ pub enum CongestionSignal {
 /// limits the data in the network by [`CongestionControl::cwnd`]. A mark-based control such as Prague reads
 /// [`EcnCounts`]. Nothing in this trait is specific to TCP: a QUIC stack in virtual time calls the same methods, with
 /// packet numbers mapped to bytes sent.
-pub trait CongestionControl {
+pub trait CongestionControl: Send {
     /// Processes an acknowledgement of new data.
     fn on_ack(&mut self, ack: &Ack);
     /// Processes the delivery rate sample of an acknowledgement. Called before [`CongestionControl::on_ack`]. Built-in
@@ -212,8 +212,24 @@ impl fmt::Debug for Algorithm {
             Self::Dctcp => "Dctcp",
             Self::Prague => "Prague",
             Self::Bbr => "Bbr",
-            Self::Custom(_) => "Custom",
+            // Different controls have different constructors.
+            Self::Custom(make) => return write!(f, "Custom({make:p})"),
         })
+    }
+}
+
+impl Algorithm {
+    /// Creates a control for a transport outside of this crate, in slow start. `seed` is for controls that draw random
+    /// numbers.
+    pub fn control(self, mss: u64, initial: u64, seed: u64) -> Box<dyn CongestionControl> {
+        match Controller::new(self, mss, initial, seed) {
+            Controller::Reno(control) => Box::new(control),
+            Controller::Cubic(control) => control,
+            Controller::Dctcp(control) => control,
+            Controller::Prague(control) => control,
+            Controller::Bbr(control) => control,
+            Controller::Custom(control) => control,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::tcp::Flags;
 pub(super) fn bytes(packet: &SimPacket, fields: &Fields) -> Vec<u8> {
     let transport = match packet.transport {
         Proto::Tcp => tcp(packet, fields),
-        Proto::Udp => udp(packet, fields),
+        Proto::Udp | Proto::Quic => udp(packet, fields),
     };
     // The length after the IP header. Sizes of simulated packets are those of IPv4 packets.
     let length = packet.size.saturating_sub(IPV4_HEADER);
@@ -47,7 +47,7 @@ pub(super) fn bytes(packet: &SimPacket, fields: &Fields) -> Vec<u8> {
 fn protocol(packet: &SimPacket) -> u8 {
     match packet.transport {
         Proto::Tcp => 6,
-        Proto::Udp => 17,
+        Proto::Udp | Proto::Quic => 17,
     }
 }
 
@@ -58,7 +58,7 @@ fn ports(fields: &Fields) -> Vec<u8> {
 
 fn udp(packet: &SimPacket, fields: &Fields) -> Vec<u8> {
     let mut out = ports(fields);
-    out.extend((packet.segment.len + 8).min(65_535).to_be_bytes()[2..].iter());
+    out.extend(packet.size.saturating_sub(IPV4_HEADER).min(65_535).to_be_bytes()[2..].iter());
     out.extend([0, 0]);
     out
 }

@@ -8,7 +8,7 @@ use crate::packet::TCP_HEADER;
 /// The transports over which a workload can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Needs {
-    Tcp,
+    Connections,
     Datagrams,
     Either,
 }
@@ -22,7 +22,7 @@ impl Workload {
             | Self::Mice { .. }
             | Self::Requests { .. }
             | Self::Web(_)
-            | Self::Video(_) => Needs::Tcp,
+            | Self::Video(_) => Needs::Connections,
             Self::Call(_) | Self::Media(_) => Needs::Datagrams,
             Self::Packets { directions } if directions[1].is_some() => Needs::Datagrams,
             Self::Constant { .. }
@@ -37,7 +37,7 @@ impl Workload {
     /// Whether the workload uses datagrams unless TCP is requested, as packet patterns do.
     pub(crate) fn usually_datagrams(&self) -> bool {
         match self.needs() {
-            Needs::Tcp => false,
+            Needs::Connections => false,
             Needs::Datagrams => true,
             Needs::Either => !matches!(self, Self::Trace(_)),
         }
@@ -112,6 +112,7 @@ impl FlowSpec {
     pub(crate) fn largest_packet(&self) -> u32 {
         let of_transport = match &self.transport {
             Transport::Tcp(config) => return u32::from(config.mss) + TCP_HEADER,
+            Transport::Other { protocol, .. } => return protocol.largest_packet(),
             Transport::Udp { .. } => 1500,
         };
         match &*self.workload {
@@ -136,14 +137,18 @@ impl FlowSpec {
     /// Whether the flow can replace `before` in a running network, which requires that it needs no path that `before`
     /// does not have.
     pub(crate) fn replaces(&self, before: &Self) -> bool {
-        before.workload.both_ways() || !self.workload.both_ways() || matches!(before.transport, Transport::Tcp(_))
+        before.workload.both_ways() || !self.workload.both_ways() || before.transport.has_connections()
     }
 
     /// Checks the specification; the error is a short text.
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         match (self.workload.needs(), &self.transport) {
-            (Needs::Tcp, Transport::Udp { .. }) => return Err("this workload needs TCP"),
-            (Needs::Datagrams, Transport::Tcp(_)) => return Err("this workload needs datagrams"),
+            (Needs::Connections, Transport::Udp { .. }) => {
+                return Err("this workload needs TCP or another transport with connections");
+            }
+            (Needs::Datagrams, Transport::Tcp(_) | Transport::Other { .. }) => {
+                return Err("this workload needs datagrams");
+            }
             _ => {}
         }
         match &*self.workload {

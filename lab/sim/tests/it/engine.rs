@@ -383,7 +383,7 @@ fn sources_send_as_configured() {
     for ((id, transport), (spec, expected, tolerance)) in ids.into_iter().zip(&flows) {
         let sent = match transport {
             tidegate_sim::Transport::Udp { .. } => sim.flow(id).sent_total().bytes,
-            tidegate_sim::Transport::Tcp(_) => sim.flow(id).goodput_total(),
+            _ => sim.flow(id).goodput_total(),
         };
         let rate = sent as f64 * 8.0 / 1000.0;
         assert!((rate / expected - 1.0).abs() <= tolerance + 1e-5, "{}: {rate}", spec.name);

@@ -4,6 +4,7 @@ mod accecn;
 mod applications;
 mod coexistence;
 mod conditions;
+mod conform;
 mod congestion;
 mod digests;
 mod engine;

@@ -58,13 +58,13 @@ fn a_trace_has_what_was_selected() {
     }
     assert!(trace.connections.iter().all(|state| within(state.time) && state.side == 0));
     // The window of the one sender covers what is in the network, and moves.
-    let windows: Vec<u64> = trace.connections.iter().map(|state| state.cwnd).collect();
+    let windows: Vec<u64> = trace.connections.iter().map(|state| state.sender.cwnd).collect();
     assert!(windows.iter().max() > windows.iter().min());
-    assert!(trace.connections.iter().all(|state| state.srtt.is_some_and(|srtt| srtt > Span::from_millis(40))));
+    assert!(trace.connections.iter().all(|state| state.sender.srtt.is_some_and(|srtt| srtt > Span::from_millis(40))));
     // More than the window only after it was reduced.
     let largest = windows.iter().max().expect("a state");
-    assert!(trace.connections.iter().all(|state| state.pipe <= 2 * largest));
-    assert!(trace.connections.iter().any(|state| state.pipe > 10_000));
+    assert!(trace.connections.iter().all(|state| state.sender.pipe <= 2 * largest));
+    assert!(trace.connections.iter().any(|state| state.sender.pipe > 10_000));
     // PIE has a probability, and a queue that it holds at a few packets.
     assert!(trace.queues.iter().all(|state| within(state.time) && state.probability.is_some()));
     assert!(trace.queues.iter().any(|state| state.probability > Some(0.0) && state.backlog.packets > 2));

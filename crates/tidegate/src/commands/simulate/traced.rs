@@ -150,12 +150,12 @@ fn rows(trace: &Trace) -> Vec<Row<'_>> {
         let own = [
             Some(state.connection),
             Some(state.side.into()),
-            Some(state.cwnd),
-            Some(state.ssthresh).filter(|ssthresh| *ssthresh < u64::MAX),
-            state.srtt.map(|srtt| srtt.as_nanos()),
-            Some(state.rto.as_nanos()),
-            Some(state.pipe),
-            state.pacing.map(|rate| rate.as_bps()),
+            Some(state.sender.cwnd),
+            Some(state.sender.ssthresh).filter(|ssthresh| *ssthresh < u64::MAX),
+            state.sender.srtt.map(|srtt| srtt.as_nanos()),
+            state.sender.rto.map(|rto| rto.as_nanos()),
+            Some(state.sender.pipe),
+            state.sender.pacing.map(|rate| rate.as_bps()),
         ];
         numbers[4..12].copy_from_slice(&own);
         let flow = flow(state.flow.index());

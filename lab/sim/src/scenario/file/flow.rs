@@ -6,6 +6,7 @@ use tidegate_core::{Dscp, Span};
 
 use super::tcp::{EcnWord, TcpSection};
 use super::workload::WorkloadSection;
+use crate::scenario::transport::FlowTransport;
 
 tidegate_config::record! {
     /// A flow, or several of the same kind.
@@ -20,11 +21,11 @@ tidegate_config::record! {
         pub count: Spanned<u32> = 1,
         /// The transport. Default: datagrams for packets at a rate (`constant`, `poisson`, `on-off`) unless `tcp` is
         /// given, and TCP for everything else.
-        pub transport: Option<TransportWord>,
+        pub transport: Option<FlowTransport>,
         /// TCP's settings. Default: SACK with Reno's window, and the default of every key.
         pub tcp: Option<Spanned<TcpSection>>,
         /// Whether datagrams are sent as ECN-capable: `true` for ECT(0), `"l4s"` for ECT(1). For TCP, what `tcp.ecn` is by
-        /// default. Default no.
+        /// default. Default no; for QUIC ECT(0), as quinn sends it, and `"l4s"` with Prague.
         pub ecn: Option<Spanned<EcnWord>>,
         /// The traffic that the flow sends.
         pub workload: Spanned<WorkloadSection>,

@@ -16,7 +16,7 @@ use crate::engine::Simulation;
 use crate::packet::SimPacket;
 use crate::scenario::model::{Scenario, Variant};
 use crate::scenario::queue::LinkQueue;
-use crate::workload::{Transport, Workload};
+use crate::workload::Workload;
 
 /// A warm-up of fewer round trips ends during the slow start of most flows.
 const ROUND_TRIPS: u64 = 10;
@@ -81,7 +81,7 @@ impl Advice<'_> {
     fn queues(&mut self, variant: Option<&Variant>, wires: &[usize]) {
         let crossing = self.crossing();
         let back: BTreeSet<usize> = (0..self.scenario.flows.len())
-            .filter(|&number| matches!(self.scenario.flows[number].transport, Transport::Tcp(_)))
+            .filter(|&number| self.scenario.flows[number].transport.has_connections())
             .flat_map(|number| {
                 self.sim.path(number, 1 - self.scenario.flows[number].workload.data_side()).collect::<Vec<_>>()
             })
@@ -129,7 +129,7 @@ impl Advice<'_> {
         }
         let mut crossing: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
         for (number, spec) in self.scenario.flows.iter().enumerate() {
-            let both = matches!(spec.transport, Transport::Tcp(_)) || spec.workload.both_ways();
+            let both = spec.transport.has_connections() || spec.workload.both_ways();
             for side in 0..=usize::from(both) {
                 for link in self.sim.path(number, side) {
                     crossing.entry(link).or_default().push((number, side));
@@ -282,7 +282,7 @@ impl Advice<'_> {
                     self.warn(6, section.place, message, "not measured", help);
                 } else if let round_trip = self.sim.round_trip(number)
                     && !warm_up.is_zero()
-                    && matches!(spec.transport, Transport::Tcp(_))
+                    && spec.transport.has_connections()
                     && round_trip.saturating_mul(ROUND_TRIPS) > warm_up
                 {
                     let message = format!("the warm-up has fewer than {ROUND_TRIPS} round trips of {name}");

@@ -6,6 +6,7 @@ use tidegate_core::Ecn;
 
 use super::Resolver;
 use crate::scenario::file::{FlowSection, RecoveryWord, TcpSection, TransportWord};
+use crate::scenario::transport::FlowTransport;
 use crate::tcp::{Algorithm, Config, EcnUse, Recovery, RtoBounds};
 use crate::workload::{Needs, Transport, Workload};
 
@@ -17,28 +18,30 @@ impl Resolver<'_> {
             _ if workload.usually_datagrams() && flow.tcp.is_none() => TransportWord::Udp,
             _ => TransportWord::Tcp,
         };
+        let transport = flow.transport.unwrap_or(FlowTransport::Own(usual));
         let place = flow.workload.place;
-        match (flow.transport.unwrap_or(usual), needs) {
-            (TransportWord::Udp, Needs::Tcp) => {
+        match (transport, needs) {
+            (FlowTransport::Own(TransportWord::Udp), Needs::Connections) => {
                 let help = "leave transport out, or use a workload of packets: constant, poisson, on-off, packets, phases, trace";
                 self.error(place, "this workload needs TCP", "not over datagrams", help);
                 return None;
             }
-            (TransportWord::Tcp, Needs::Datagrams) => {
+            (FlowTransport::Own(TransportWord::Tcp) | FlowTransport::Other(_), Needs::Datagrams) => {
                 let help = "leave transport out, or use a workload of one direction";
-                self.error(place, "this workload needs datagrams", "not over TCP", help);
+                self.error(place, "this workload needs datagrams", "not over a connection", help);
                 return None;
             }
             _ => {}
         }
-        match flow.transport.unwrap_or(usual) {
-            TransportWord::Udp => {
-                if let Some(tcp) = &flow.tcp {
-                    self.error(tcp.place, "settings of TCP for datagrams", "transport is udp", "take one of them out");
-                }
-                self.code_point(flow).map(|ecn| Transport::Udp { ecn })
+        if let (Some(tcp), FlowTransport::Other(_) | FlowTransport::Own(TransportWord::Udp)) = (&flow.tcp, transport) {
+            self.error(tcp.place, "settings of TCP for another transport", "not over TCP", "take one of them out");
+        }
+        match transport {
+            FlowTransport::Other(protocol) => {
+                Some(Transport::Other { protocol, ecn: flow.ecn.map(|word| word.value.0) })
             }
-            TransportWord::Tcp => {
+            FlowTransport::Own(TransportWord::Udp) => self.code_point(flow).map(|ecn| Transport::Udp { ecn }),
+            FlowTransport::Own(TransportWord::Tcp) => {
                 let ecn = flow.ecn.map(|word| word.value.0);
                 let Some(tcp) = &flow.tcp else {
                     let ecn = ecn.unwrap_or_default();

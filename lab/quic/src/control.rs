@@ -1,0 +1,393 @@
+//! [`Shared`]: the sender's side of a connection as its congestion control sees it. quinn calls a [`Controller`], and the end
+//! of the connection adds what quinn does not pass on: which packet was sent, the counts of marks, and a pacing rate.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quinn_proto::RttEstimator;
+use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use tidegate_core::{Bytes, Instant, Rate, Span};
+use tidegate_sim::tcp::{
+    Ack, CongestionControl, CongestionSignal, DeliverySample, EcnCounts, EcnFeedback, LossRecovery, LostSegment,
+};
+
+use crate::Clock;
+
+/// A packet in flight. Those of the handshake are not counted: quinn forgets them with their keys, and tells nobody.
+#[derive(Clone, Copy)]
+struct Sent {
+    at: Instant,
+    /// Its first byte, where all bytes that were sent are counted.
+    start: u64,
+    size: u64,
+    state: Fate,
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    app_limited: bool,
+    lost_before: u64,
+    tx_in_flight: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    InFlight,
+    Acknowledged,
+    Lost,
+}
+
+/// A control of the simulator, and what it needs to know of the connection.
+pub(crate) struct Own {
+    control: Box<dyn CongestionControl>,
+    clock: Clock,
+    /// Whether the control reads the counts of marks itself, as Prague does.
+    reads_counts: bool,
+    window: VecDeque<Sent>,
+    in_flight: u64,
+    sent: u64,
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent_at: Instant,
+    lost: u64,
+    /// Delivery rates are lower bounds until as much is delivered.
+    app_limited_until: u64,
+    /// The newest packet of the acknowledgements that are being processed, and the bytes of all of them.
+    newest: Option<Sent>,
+    newly_acked: u64,
+    srtt: Option<Span>,
+    min_rtt: Span,
+    /// Congestion that is signalled of packets sent until then belongs to the response that was made.
+    recovery_start: Option<Instant>,
+    in_recovery: bool,
+    pub counts: EcnCounts,
+    /// When pacing allows the next datagram.
+    pace_at: Instant,
+    /// Whether it is too early for that.
+    pub held: bool,
+}
+
+impl Own {
+    pub fn new(control: Box<dyn CongestionControl>, reads_counts: bool, clock: Clock) -> Self {
+        Self {
+            control,
+            clock,
+            reads_counts,
+            window: VecDeque::new(),
+            in_flight: 0,
+            sent: 0,
+            delivered: 0,
+            delivered_at: Instant::ZERO,
+            first_sent_at: Instant::ZERO,
+            lost: 0,
+            app_limited_until: 0,
+            newest: None,
+            newly_acked: 0,
+            srtt: None,
+            min_rtt: Span::MAX,
+            recovery_start: None,
+            in_recovery: false,
+            counts: EcnCounts::default(),
+            pace_at: Instant::ZERO,
+            held: false,
+        }
+    }
+
+    /// Handles the end of the handshake. With `marks` both ends use ECN.
+    pub fn on_established(&mut self, now: Instant, rtt: Span, marks: bool) {
+        if marks {
+            self.control.on_ecn_feedback(EcnFeedback::Accurate);
+        }
+        self.control.on_established(now, Some(rtt));
+    }
+    /// When the next datagram may be sent.
+    pub fn paced_until(&self) -> Instant {
+        self.pace_at
+    }
+    pub fn pacing(&self) -> Option<Rate> {
+        self.control.pacing()
+    }
+    pub fn ssthresh(&self) -> u64 {
+        self.control.ssthresh()
+    }
+    pub fn cwnd(&self) -> u64 {
+        self.control.cwnd()
+    }
+
+    /// Records a packet with frames that are acknowledged. `app_limited`: the application had no more data.
+    pub fn on_sent(&mut self, now: Instant, size: u64, app_limited: bool) {
+        if app_limited {
+            self.app_limited_until = (self.delivered + self.in_flight + size).max(1);
+        }
+        if self.in_flight == 0 {
+            (self.first_sent_at, self.delivered_at) = (now, now);
+            if self.sent > 0 {
+                self.control.on_restart(now, self.app_limited_until > 0);
+            }
+        }
+        self.in_flight += size;
+        self.window.push_back(Sent {
+            at: now,
+            start: self.sent,
+            size,
+            state: Fate::InFlight,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent_at: self.first_sent_at,
+            app_limited: self.app_limited_until > 0,
+            lost_before: self.lost,
+            tx_in_flight: self.in_flight,
+        });
+        self.sent += size;
+        if let Some(rate) = self.control.pacing()
+            && let Some(gap) = rate.time_for_ceil(Bytes::new(size))
+        {
+            self.pace_at = self.pace_at.max(now) + gap;
+        }
+    }
+
+    /// quinn tells of an acknowledged packet when it was sent and how large it is.
+    fn on_acked(&mut self, now: Instant, sent: Instant, size: u64) {
+        let first = self.window.partition_point(|other| other.at < sent);
+        let mut together = (first..self.window.len()).take_while(|at| self.window[*at].at == sent);
+        let found = together.find(|at| {
+            let other = &self.window[*at];
+            other.size == size && other.state == Fate::InFlight
+        });
+        // Packets of the handshake are not in the list.
+        let Some(found) = found else { return };
+        self.window[found].state = Fate::Acknowledged;
+        let packet = self.window[found];
+        self.in_flight -= packet.size;
+        self.delivered += packet.size;
+        self.newly_acked += packet.size;
+        self.delivered_at = now;
+        if self.newest.is_none_or(|newest| packet.start >= newest.start) {
+            self.newest = Some(packet);
+            self.first_sent_at = packet.at;
+        }
+        self.forget();
+    }
+
+    /// Drops packets from the list whose fate is known.
+    fn forget(&mut self) {
+        while self.window.front().is_some_and(|front| front.state != Fate::InFlight) {
+            self.window.pop_front();
+        }
+    }
+
+    fn on_end_acks(&mut self, now: Instant, app_limited: bool) {
+        let Some(newest) = self.newest.take() else { return };
+        let acked = std::mem::take(&mut self.newly_acked);
+        let rtt = now.since(newest.at);
+        self.min_rtt = self.min_rtt.min(rtt);
+        if self.in_recovery && self.recovery_start.is_some_and(|start| newest.at > start) {
+            self.in_recovery = false;
+            self.control.on_recovery_end();
+        }
+        if self.delivered > self.app_limited_until {
+            self.app_limited_until = 0;
+        }
+        let interval = newest.at.since(newest.first_sent_at).max(self.delivered_at.since(newest.delivered_at));
+        let delivered = self.delivered - newest.delivered;
+        // An interval shorter than a round trip is caused by a burst of acknowledgements.
+        let valid = !interval.is_zero() && interval >= self.min_rtt;
+        let rate = || {
+            let bits = u128::from(Bytes::new(delivered).bits()) * 1_000_000_000 / u128::from(interval.as_nanos());
+            Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
+        };
+        self.control.on_sample(
+            now,
+            &DeliverySample {
+                rate: valid.then(rate),
+                delivered,
+                prior_delivered: newest.delivered,
+                interval,
+                rtt: Some(rtt),
+                in_flight: self.in_flight,
+                app_limited: newest.app_limited,
+                retransmitted: false,
+                newly_acked: acked,
+                lost: self.lost - newest.lost_before,
+                tx_in_flight: newest.tx_in_flight,
+            },
+        );
+        if self.control.limits_samples() {
+            self.app_limited_until = (self.delivered + self.in_flight).max(1);
+        }
+        self.control.on_ack(&Ack {
+            now,
+            acked,
+            flight_size: self.in_flight + acked,
+            cwnd_limited: !app_limited,
+            rtt: Some(rtt),
+            srtt: self.srtt,
+            delivered: self.delivered,
+            recovery: if self.in_recovery { LossRecovery::Fast } else { LossRecovery::None },
+            una: self.window.front().map_or(self.sent, |front| front.start),
+            nxt: self.sent,
+            ecn: self.counts,
+        });
+    }
+
+    /// Responds to lost packets, or without `lost` bytes to marks. `sent` is when the newest of them was sent.
+    fn on_congestion(&mut self, now: Instant, sent: Instant, persistent: bool, lost: u64) {
+        let flight = self.in_flight;
+        let mut rest = lost;
+        for number in 0..self.window.len() {
+            let packet = &mut self.window[number];
+            if rest == 0 || packet.at > sent {
+                break;
+            }
+            if packet.state != Fate::InFlight {
+                continue;
+            }
+            packet.state = Fate::Lost;
+            let packet = *packet;
+            rest = rest.saturating_sub(packet.size);
+            self.in_flight -= packet.size;
+            self.lost += packet.size;
+            let lost = self.lost - packet.lost_before;
+            let Sent { start, size, tx_in_flight, app_limited, .. } = packet;
+            self.control.on_lost(now, &LostSegment { start, size, tx_in_flight, lost, app_limited });
+        }
+        self.forget();
+        if persistent {
+            (self.recovery_start, self.in_recovery) = (None, false);
+            self.control.on_timeout(now, flight, true);
+        } else if self.recovery_start.is_none_or(|start| sent > start) && !(lost == 0 && self.reads_counts) {
+            let signal = if lost == 0 { CongestionSignal::Ecn } else { CongestionSignal::Loss };
+            // A reduction for marks is none for a loss: growth goes on afterwards (RFC 3168, section 6.1.2).
+            (self.recovery_start, self.in_recovery) = (Some(now), lost > 0);
+            self.control.on_congestion(now, flight.min(self.control.cwnd()), signal);
+        }
+    }
+}
+
+/// The control of a connection.
+pub(crate) enum Inner {
+    Quinn(Box<dyn Controller>),
+    Own(Box<Own>),
+}
+
+/// The sender's side of a connection, which its end and quinn's controller hold.
+pub(crate) struct Sender {
+    pub inner: Inner,
+    /// Bytes in flight, as quinn counts them.
+    pub in_flight: u64,
+    initial_window: u64,
+}
+
+#[derive(Clone)]
+pub(crate) struct Shared(Arc<Mutex<Sender>>);
+
+impl Shared {
+    pub fn new(inner: Inner) -> Self {
+        let initial_window = match &inner {
+            Inner::Quinn(control) => control.initial_window(),
+            Inner::Own(own) => own.cwnd(),
+        };
+        Self(Arc::new(Mutex::new(Sender { inner, in_flight: 0, initial_window })))
+    }
+    pub fn lock(&self) -> MutexGuard<'_, Sender> {
+        // One thread runs a simulation.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ControllerFactory for Shared {
+    fn build(self: Arc<Self>, _: std::time::Instant, _: u16) -> Box<dyn Controller> {
+        Box::new(Self::clone(&self))
+    }
+}
+
+impl Controller for Shared {
+    fn on_sent(&mut self, now: std::time::Instant, bytes: u64, last_packet_number: u64) {
+        if let Inner::Quinn(control) = &mut self.lock().inner {
+            control.on_sent(now, bytes, last_packet_number);
+        }
+    }
+    fn on_ack(
+        &mut self,
+        now: std::time::Instant,
+        sent: std::time::Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        match &mut self.lock().inner {
+            Inner::Quinn(control) => control.on_ack(now, sent, bytes, app_limited, rtt),
+            Inner::Own(own) => {
+                own.srtt = Some(span(rtt.get()));
+                let (now, sent) = (own.clock.back(now), own.clock.back(sent));
+                own.on_acked(now, sent, bytes);
+            }
+        }
+    }
+    fn on_end_acks(&mut self, now: std::time::Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
+        let mut sender = self.lock();
+        sender.in_flight = in_flight;
+        match &mut sender.inner {
+            Inner::Quinn(control) => control.on_end_acks(now, in_flight, app_limited, largest),
+            Inner::Own(own) => own.on_end_acks(own.clock.back(now), app_limited),
+        }
+    }
+    fn on_congestion_event(
+        &mut self,
+        now: std::time::Instant,
+        sent: std::time::Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
+        let mut sender = self.lock();
+        sender.in_flight = sender.in_flight.saturating_sub(lost_bytes);
+        match &mut sender.inner {
+            Inner::Quinn(control) => control.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes),
+            Inner::Own(own) => {
+                let (now, sent) = (own.clock.back(now), own.clock.back(sent));
+                own.on_congestion(now, sent, is_persistent_congestion, lost_bytes);
+            }
+        }
+    }
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        if let Inner::Quinn(control) = &mut self.lock().inner {
+            control.on_mtu_update(new_mtu);
+        }
+    }
+    /// quinn has no pacing rate of its controls. While pacing holds a datagram back there is no window, which acknowledgements
+    /// do not need.
+    fn window(&self) -> u64 {
+        match &self.lock().inner {
+            Inner::Quinn(control) => control.window(),
+            Inner::Own(own) if own.held => 0,
+            Inner::Own(own) => own.cwnd(),
+        }
+    }
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        match &self.lock().inner {
+            Inner::Quinn(control) => return control.metrics(),
+            Inner::Own(own) => {
+                metrics.congestion_window = own.cwnd();
+                metrics.ssthresh = Some(own.ssthresh()).filter(|ssthresh| *ssthresh < u64::MAX);
+                metrics.pacing_rate = own.pacing().map(Rate::as_bps);
+            }
+        }
+        metrics
+    }
+    /// The path of a connection never changes here, so that there is one state.
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+    fn initial_window(&self) -> u64 {
+        self.lock().initial_window
+    }
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+pub(crate) fn span(duration: Duration) -> Span {
+    Span::from_nanos(duration.as_nanos() as u64)
+}

@@ -1,0 +1,266 @@
+//! Reads the packets of a datagram (RFC 9000, sections 17 and 19): which frames they have, for what is measured and logged.
+//!
+//! Packets have no protection here, so that their contents can be read from outside.
+
+use crate::session::TAG;
+
+/// Bytes of the connection identifiers of both ends.
+pub(crate) const CID: usize = 8;
+
+/// The type of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PacketType {
+    Initial,
+    Handshake,
+    OneRtt,
+    /// Retry, 0-RTT, version negotiation: none of which these ends send.
+    Other,
+}
+
+impl PacketType {
+    /// Its name in qlog, and its packet number space; none if these ends do not send it.
+    pub fn space(self) -> Option<(&'static str, usize)> {
+        match self {
+            Self::Initial => Some(("initial", 0)),
+            Self::Handshake => Some(("handshake", 1)),
+            Self::OneRtt => Some(("1RTT", 2)),
+            Self::Other => None,
+        }
+    }
+}
+
+/// The counts of an ACK frame (section 19.3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct EcnCounts {
+    pub ect0: u64,
+    pub ect1: u64,
+    pub ce: u64,
+}
+
+/// A frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Frame {
+    /// Acknowledged packets, as ranges from the newest to the oldest with both ends included.
+    Ack {
+        ranges: Vec<(u64, u64)>,
+        delay: u64,
+        ecn: Option<EcnCounts>,
+    },
+    Stream {
+        id: u64,
+        offset: u64,
+        length: u64,
+        fin: bool,
+    },
+    Crypto {
+        offset: u64,
+        length: u64,
+    },
+    Padding {
+        length: u64,
+    },
+    ConnectionClose,
+    /// Any other frame, by its name in qlog.
+    Named(&'static str),
+}
+
+impl Frame {
+    /// Whether the peer acknowledges it (section 13.2).
+    fn is_ack_eliciting(&self) -> bool {
+        !matches!(self, Self::Ack { .. } | Self::Padding { .. } | Self::ConnectionClose)
+    }
+}
+
+/// A packet of a datagram.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Packet {
+    pub kind: PacketType,
+    /// The low bytes of the packet number, and how many there are.
+    pub number: (u64, u32),
+    /// Its bytes, the tag included.
+    pub length: usize,
+    pub frames: Vec<Frame>,
+}
+
+impl Packet {
+    pub fn is_ack_eliciting(&self) -> bool {
+        self.frames.iter().any(Frame::is_ack_eliciting)
+    }
+}
+
+/// Reads bytes from the front; `None` beyond the end.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+    fn byte(&mut self) -> Option<u8> {
+        Some(self.take(1)?[0])
+    }
+    fn number(&mut self, bytes: usize) -> Option<u64> {
+        Some(self.take(bytes)?.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+    /// A variable-length integer (section 16).
+    fn varint(&mut self) -> Option<u64> {
+        let bytes = 1 << (self.0.first()? >> 6);
+        let number = self.number(bytes)?;
+        Some(number & (u64::MAX >> (66 - 8 * bytes)))
+    }
+    fn skip(&mut self, varints: usize) -> Option<()> {
+        (0..varints).try_for_each(|_| self.varint().map(drop))
+    }
+}
+
+/// The packets of a datagram. A packet that cannot be read ends the list.
+pub(crate) fn packets(datagram: &[u8]) -> Vec<Packet> {
+    let (mut reader, mut packets) = (Reader(datagram), Vec::new());
+    while !reader.0.is_empty() {
+        let Some(packet) = packet(&mut reader) else { break };
+        packets.push(packet);
+    }
+    packets
+}
+
+fn packet(reader: &mut Reader<'_>) -> Option<Packet> {
+    let before = reader.0.len();
+    let first = reader.byte()?;
+    let number_bytes = usize::from(first & 3) + 1;
+    let (kind, length) = if first & 0x80 == 0 {
+        reader.take(CID)?;
+        (PacketType::OneRtt, reader.0.len())
+    } else {
+        let kind = match first >> 4 & 3 {
+            0 => PacketType::Initial,
+            2 => PacketType::Handshake,
+            _ => PacketType::Other,
+        };
+        reader.take(4)?;
+        for _ in 0..2 {
+            let cid = reader.byte()?;
+            reader.take(usize::from(cid))?;
+        }
+        if kind == PacketType::Initial {
+            let token = reader.varint()?;
+            reader.take(usize::try_from(token).ok()?)?;
+        }
+        (kind, usize::try_from(reader.varint()?).ok()?)
+    };
+    let mut payload = Reader(reader.take(length)?);
+    let number = payload.number(number_bytes)?;
+    payload.0 = payload.0.get(..payload.0.len().checked_sub(TAG)?)?;
+    let mut frames = Vec::new();
+    while !payload.0.is_empty() {
+        frames.push(frame(&mut payload)?);
+    }
+    Some(Packet { kind, number: (number, number_bytes as u32), length: before - reader.0.len(), frames })
+}
+
+fn frame(reader: &mut Reader<'_>) -> Option<Frame> {
+    let kind = reader.varint()?;
+    let named = |reader: &mut Reader<'_>, varints, name| reader.skip(varints).map(|()| Frame::Named(name));
+    match kind {
+        0x00 => {
+            let rest = reader.0.iter().take_while(|byte| **byte == 0).count();
+            reader.take(rest)?;
+            Some(Frame::Padding { length: rest as u64 + 1 })
+        }
+        0x01 => Some(Frame::Named("ping")),
+        0x02 | 0x03 => ack(reader, kind == 0x03),
+        0x04 => named(reader, 3, "reset_stream"),
+        0x05 => named(reader, 2, "stop_sending"),
+        0x06 => {
+            let (offset, length) = (reader.varint()?, reader.varint()?);
+            reader.take(usize::try_from(length).ok()?)?;
+            Some(Frame::Crypto { offset, length })
+        }
+        0x08..=0x0f => {
+            let id = reader.varint()?;
+            let offset = if kind & 4 != 0 { reader.varint()? } else { 0 };
+            let length = if kind & 2 != 0 { reader.varint()? } else { reader.0.len() as u64 };
+            reader.take(usize::try_from(length).ok()?)?;
+            Some(Frame::Stream { id, offset, length, fin: kind & 1 != 0 })
+        }
+        0x10 => named(reader, 1, "max_data"),
+        0x11 => named(reader, 2, "max_stream_data"),
+        0x12 | 0x13 => named(reader, 1, "max_streams"),
+        0x14 => named(reader, 1, "data_blocked"),
+        0x15 => named(reader, 2, "stream_data_blocked"),
+        0x16 | 0x17 => named(reader, 1, "streams_blocked"),
+        0x18 => {
+            reader.skip(2)?;
+            let cid = reader.byte()?;
+            // The identifier and the token of a stateless reset.
+            reader.take(usize::from(cid) + 16)?;
+            Some(Frame::Named("new_connection_id"))
+        }
+        0x19 => named(reader, 1, "retire_connection_id"),
+        0x1a => reader.take(8).map(|_| Frame::Named("path_challenge")),
+        0x1b => reader.take(8).map(|_| Frame::Named("path_response")),
+        0x1c | 0x1d => {
+            reader.skip(if kind == 0x1c { 2 } else { 1 })?;
+            let reason = reader.varint()?;
+            reader.take(usize::try_from(reason).ok()?)?;
+            Some(Frame::ConnectionClose)
+        }
+        0x1e => Some(Frame::Named("handshake_done")),
+        _ => None,
+    }
+}
+
+fn ack(reader: &mut Reader<'_>, with_counts: bool) -> Option<Frame> {
+    let (largest, delay, more, first) = (reader.varint()?, reader.varint()?, reader.varint()?, reader.varint()?);
+    let mut low = largest.checked_sub(first)?;
+    let mut ranges = vec![(low, largest)];
+    for _ in 0..more {
+        let (gap, length) = (reader.varint()?, reader.varint()?);
+        let high = low.checked_sub(gap.checked_add(2)?)?;
+        low = high.checked_sub(length)?;
+        ranges.push((low, high));
+    }
+    let ecn = match with_counts {
+        true => Some(EcnCounts { ect0: reader.varint()?, ect1: reader.varint()?, ce: reader.varint()? }),
+        false => None,
+    };
+    Some(Frame::Ack { ranges, delay, ecn })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The examples of RFC 9000, appendix A.1.
+    #[test]
+    fn the_integers_of_the_rfc() {
+        let read = |bytes: &[u8]| Reader(bytes).varint();
+        assert_eq!(read(&[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c]), Some(151_288_809_941_952_652));
+        assert_eq!(read(&[0x9d, 0x7f, 0x3e, 0x7d]), Some(494_878_333));
+        assert_eq!(read(&[0x7b, 0xbd]), Some(15_293));
+        assert_eq!(read(&[0x25]), Some(37));
+        assert_eq!(read(&[0x40, 0x25]), Some(37));
+        assert_eq!(read(&[0x40]), None, "cut off");
+    }
+
+    #[test]
+    fn frames_of_a_packet() {
+        // 1-RTT with two bytes of number; an ACK of 5 and 2..=3 with counts, and data to the end of the packet.
+        let mut datagram = vec![0x41, 1, 2, 3, 4, 5, 6, 7, 8, 0x12, 0x34];
+        datagram.extend([0x03, 5, 9, 1, 0, 0, 1, 7, 0, 2]);
+        datagram.extend([0x0c, 0, 0x44, 0x00, 9, 9, 9]);
+        datagram.extend([0; TAG]);
+        let [packet] = packets(&datagram).try_into().expect("one packet");
+        assert_eq!((packet.kind, packet.number, packet.length), (PacketType::OneRtt, (0x1234, 2), datagram.len()));
+        let counts = EcnCounts { ect0: 7, ect1: 0, ce: 2 };
+        assert_eq!(
+            packet.frames,
+            [
+                Frame::Ack { ranges: vec![(5, 5), (2, 3)], delay: 9, ecn: Some(counts) },
+                Frame::Stream { id: 0, offset: 0x400, length: 3, fin: false },
+            ]
+        );
+        assert!(packet.is_ack_eliciting());
+        assert_eq!(packets(&datagram[..20]), [], "cut off");
+    }
+}
