@@ -100,6 +100,26 @@ impl Book {
         let alike = || chapters.iter().find(|chapter| chapter.topic().replace('_', "-") == topic.replace('_', "-"));
         exact.or_else(named).or_else(alike).cloned()
     }
+    /// Returns the section of a chapter whose heading has this anchor, with those below it.
+    pub fn section(&self, topic: &str, anchor: &str) -> Option<String> {
+        let chapter = self.find(topic)?;
+        let (mut inside, mut fenced, mut text) = (0, false, String::new());
+        for line in chapter.text.split_inclusive('\n') {
+            fenced ^= line.trim_start().starts_with("```");
+            let level = if fenced { 0 } else { line.bytes().take_while(|c| *c == b'#').count() };
+            let heading = line.trim_start_matches('#').trim();
+            if level > 0 && (inside == 0 || level <= inside) {
+                inside = if inside == 0 && html::anchor(&heading.replace('`', "")) == anchor { level } else { 0 };
+                if inside == 0 && !text.is_empty() {
+                    break;
+                }
+            }
+            if inside > 0 {
+                text.push_str(line);
+            }
+        }
+        (!text.is_empty()).then_some(text)
+    }
     /// Returns the paths and contents of the HTML pages and of the search index. The pages need no network.
     pub fn pages(&self) -> Vec<(String, String)> {
         html::pages(&self.chapters(), &self.sections())

@@ -262,11 +262,27 @@ mod tests {
             ("uninstall", "service"),
             ("docker", "places"),
             ("ack first", "cookbook/rules"),
+            ("hotspot", "cookbook/limits"),
+            ("masquerade", "places"),
+            ("game console", "cookbook/rules"),
+            ("lower the rate while running", "changing"),
         ] {
             assert!(slugs(words).contains(&slug.to_owned()), "{words}: {:?}", slugs(words));
         }
         for (words, slug) in [("quota", "cookbook/rules"), ("limit", "cookbook/limits")] {
             assert_eq!(slugs(words)[0], slug, "{words}");
+        }
+    }
+
+    #[test]
+    fn a_section_is_had_by_the_anchor_of_its_heading() {
+        let book = Book::new();
+        let quotas = book.section("rules", "quotas").expect("a section");
+        assert!(quotas.starts_with("## Quotas") && !quotas.contains("\n## "), "{quotas}");
+        assert_eq!(book.section("rules", "nothing"), None);
+        // Comments in files are no headings.
+        for Section { slug, anchor, .. } in book.sections() {
+            assert!(anchor.is_empty() || book.section(&slug, &anchor).is_some(), "{slug}#{anchor}");
         }
     }
 

@@ -274,7 +274,7 @@ impl Scalar for Prefix {
         };
         let address: IpAddr = address.parse().map_err(|_| Wrong {
             message: format!("`{text}` is not an address or a prefix"),
-            help: "write for example \"10.0.0.0/8\", \"192.0.2.1\" or \"2001:db8::/32\"; names are not looked up"
+            help: "write for example \"10.0.0.0/8\", \"192.0.2.1\" or \"2001:db8::/32\"; for a device by its name write `host-name`, for a site `dns-name`"
                 .into(),
         })?;
         let most = if address.is_ipv4() { 32 } else { 128 };

@@ -108,6 +108,20 @@ pub fn last_words(path: &Path) -> io::Result<Vec<Word>> {
     Ok(String::from_utf8_lossy(&bytes).lines().filter_map(word).collect())
 }
 
+/// The last end of a daemon that its guardian has noted at `path`: the number of the process, and when that was; `None` where the last
+/// daemon that wrote there ended in an orderly way.
+pub fn unexpected_end(path: &Path) -> Option<(u32, u64)> {
+    let words = last_words(path).ok()?;
+    let last = words.iter().rposition(|word| word.speaker == Speaker::Daemon)?;
+    let ended = words[last..].iter().find(|word| {
+        let of_last = word.text.split_once("process ").is_some_and(|(_, rest)| {
+            rest.split(' ').next().and_then(|number| number.parse().ok()) == Some(words[last].process)
+        });
+        word.speaker == Speaker::Guardian && of_last && word.text.contains("has ended unexpectedly")
+    });
+    ended.map(|word| (words[last].process, word.nanos))
+}
+
 /// `O_NOFOLLOW` and `O_NONBLOCK` of Linux: this crate depends on no library of system calls.
 const NOFOLLOW: i32 = if cfg!(any(target_arch = "arm", target_arch = "aarch64")) { 0o100_000 } else { 0o400_000 };
 const NONBLOCK: i32 = 0o4_000;
@@ -148,6 +162,10 @@ mod tests {
         let link = path.with_extension("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(last_words(&link).is_err());
+        // Its guardian has noted the end of the last one; one that wrote after that has not ended.
+        assert_eq!(unexpected_end(&path), Some((7, 20)));
+        fs::write(&path, format!("{long}{lines}40 daemon 9 shaping eth0 has begun\n")).unwrap();
+        assert_eq!(unexpected_end(&path), None);
         fs::remove_file(link).unwrap();
         fs::remove_file(path).unwrap();
     }

@@ -8,11 +8,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use tidegate_config::shaper::{self, Config};
-use tidegate_control::calls;
+use tidegate_control::calls::{self, NoteKind};
 use tidegate_control::protocol::Message;
+use tidegate_control::words;
 use tidegate_engine::ClassStatus;
 use tidegate_live::privileges;
-use tidegate_live::shaping::{Options, StartError, Successor};
+use tidegate_live::shaping::{Options, StartError, Successor, are_there};
+use tidegate_units::Span;
 
 use crate::caller::Caller;
 use crate::config_store::{ConfigStore, Followers};
@@ -171,6 +173,12 @@ impl Daemon {
         let Settings { limit, options, reload, leave, control, web, hook, reverse_lookup, history, sockets } = settings;
         let several = files.len() > 1;
         let mut quotas = quotas_of(&files, &options, &history);
+        let words = options.guardian.as_ref().and_then(|guardian| guardian.log.clone());
+        let died = words.as_deref().and_then(words::unexpected_end);
+        // What is missing is told before anything is attached: to end again would drop what waits in other queues.
+        for config in files.iter().flat_map(|file| &file.configs).filter(|_| options.interfaces.is_empty()) {
+            are_there(&config.interface.names)?;
+        }
         // Before anything is attached; the socket itself comes later, since a predecessor has it until the data paths run.
         check_socket(&control, first_interface(&files, &options))?;
         let (mut directions, mut paths) = (Vec::new(), Vec::new());
@@ -200,8 +208,7 @@ impl Daemon {
         let mut telemetry = Telemetry::new(web, hook, reverse_lookup);
         let handle = server.as_ref().map(|(server, _)| server.handle().clone());
         let notifier = Notifier::new(handle, print, Arc::clone(telemetry.observer.shared()));
-        let words = options.guardian.as_ref().and_then(|guardian| guardian.log.as_deref());
-        if let Some(path) = words {
+        if let Some(path) = &words {
             notifier.set_words(path);
             notifier.last_word(&format!("shaping {interface} has begun"));
         }
@@ -212,6 +219,13 @@ impl Daemon {
         if let Some(path) = history.path(named_after, direction) {
             telemetry.keep_history(&path, &notifier);
         }
+        if let Some((process, nanos)) = died {
+            let ago = Span::from_nanos(tidegate_live::timing::now().as_nanos().saturating_sub(nanos));
+            let ago = tidegate_display::wait(ago.as_nanos());
+            notifier.log(&format!("process {process}, which shaped before, had ended unexpectedly {ago} ago; packets passed unshaped since"));
+        }
+        let files: Vec<String> = paths.iter().map(|(path, _)| path.display().to_string()).collect();
+        telemetry.observer.shared().notes().add(NoteKind::Change, &format!("started with {}", files.join(" and ")));
         let supervisor = Supervisor::start(&directions, options).map_err(DaemonError::Serve)?;
         for (at, direction) in directions.iter().enumerate() {
             notifier.attach(at, direction)?;

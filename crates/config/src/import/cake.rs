@@ -7,6 +7,31 @@ use tidegate_core::{Bytes, Rate};
 use super::quantity::{rate, size};
 use super::{Import, ImportError, Input, interface, is_interface, quoted};
 use crate::Source;
+use crate::suggest::nearest;
+
+/// Options that are often mistyped: those without which a file is another one.
+const OPTIONS: [&str; 20] = [
+    "bandwidth",
+    "unlimited",
+    "besteffort",
+    "diffserv3",
+    "diffserv4",
+    "diffserv8",
+    "overhead",
+    "mpu",
+    "rtt",
+    "memlimit",
+    "dual-srchost",
+    "dual-dsthost",
+    "srchost",
+    "dsthost",
+    "triple-isolate",
+    "ack-filter",
+    "ingress",
+    "nat",
+    "wash",
+    "flowblind",
+];
 
 /// A CAKE that is being imported.
 pub(super) struct Cake {
@@ -73,7 +98,7 @@ impl Cake {
     /// Takes the options of a line; what has no counterpart is left.
     ///
     /// # Errors
-    /// For a value that cannot be read.
+    /// For a value that cannot be read, and a word that is nearly that of an option.
     pub fn options<'w>(
         &mut self,
         mut words: impl Iterator<Item = &'w str>,
@@ -113,7 +138,13 @@ impl Cake {
                     input.leave(line, text);
                 }
                 "refcnt" | "parent" | "dev" => {}
-                _ => input.leave(line, format!("{}: not an option of CAKE that is known here", quoted(word))),
+                _ => match nearest(word, OPTIONS) {
+                    Some(meant) => {
+                        let message = format!("CAKE has no option {}", quoted(word));
+                        return Err(input.error(line, message, format!("did you mean `{meant}`?")));
+                    }
+                    None => input.leave(line, format!("{}: not an option of CAKE that is known here", quoted(word))),
+                },
             }
         }
         Ok(())
@@ -155,12 +186,12 @@ impl Cake {
             "ptm" => self.framing = "ptm",
             "noatm" => self.framing = "none",
             "ether-vlan" => self.overhead += 4,
-            "nat" => leave("hosts are told apart by the addresses that packets have where they are shaped"),
             "wash" => leave("code points are not cleared; a class of `[[class]]` has `dscp` for that"),
             "ingress" => leave("dropped packets do not count against the rate; lower the rate by a few percent"),
             "autorate-ingress" => leave("the rate is fixed; `follow` of `[shaper]` lets it follow the line"),
             "no-split-gso" => leave("superpackets are always segmented where they are too long for the rate"),
-            "nonat" | "nowash" | "egress" | "split-gso" | "root" | "raw" | "conservative" => self.whole(word),
+            // Here hosts are told apart by their inner addresses anyway: before translation, and after it is undone.
+            "nat" | "nonat" | "nowash" | "egress" | "split-gso" | "root" | "raw" | "conservative" => self.whole(word),
             _ => return false,
         }
         true

@@ -245,7 +245,8 @@ crate::record! {
         pub flows: Option<Spanned<u32>>,
         /// The class to which a flow moves when its share falls too low. Default: it stays.
         pub displace: Option<DisplaceSection>,
-        /// The most that all packets of the rule together send, borrowed capacity included: a device or an application.
+        /// The most that all packets of the rule together send, borrowed capacity included: a device or an application. A rule for both
+        /// directions has it in each.
         /// Default: no bound.
         pub at_most: Option<Spanned<Rate>>,
     }

@@ -31,11 +31,11 @@ pub enum RivalBy {
 /// From this part of the limit on the packets of a class may wait for other classes, in percent.
 const BUSY: u64 = 90;
 /// A class with a smaller part of the line is not why others wait, in percent.
-const LEAST: u64 = 5;
+const LEAST: u64 = 20;
 
 impl Rival {
     /// Returns the class that has most of what `waiting` waits for. `None` where nothing of it is queued, a ceiling holds it, the line
-    /// has room, or no other class takes 5 % of it.
+    /// has room, or no other class takes a fifth of it.
     ///
     /// All the rate of a class that is served first counts, and of another what it borrows. Only where neither exists, the promised
     /// rate of another class does.
@@ -139,7 +139,7 @@ mod tests {
         let promised = vec![web(3_000), class("house", 1, [5_000, 0], 0)];
         assert_eq!(said(promised).as_deref(), Some("house has 63 %, as promised"));
         // A class that is alone waits for itself.
-        assert_eq!(said(vec![web(8_000), class("calls", 0, [100, 0], 0)]), None);
+        assert_eq!(said(vec![web(7_000), class("calls", 0, [1_000, 0], 0)]), None);
     }
 
     #[test]

@@ -153,12 +153,15 @@ impl Watched {
             }
             if thread.quiet >= PATIENCE {
                 let millis = |checks: u32| CHECK.as_millis() * u128::from(checks);
-                let why = format!("the data path is stalled: its loop has not run for {} ms", millis(thread.quiet));
+                let why = format!("the data path is stalled: a turn of its loop has taken {} ms", millis(thread.quiet));
                 let now = self.handle.scheduled(nth);
                 return Some(match now.zip(thread.before).map(|(now, before)| now.since(before)) {
                     Some(Scheduled { ran, waited }) => {
                         let seen = millis(thread.quiet - 1);
-                        format!("{why}; in the last {seen} ms it ran for {ran} and waited for a processor for {waited}")
+                        let [ran, waited] = [ran, waited].map(|time| tidegate_display::wait(time.as_nanos()));
+                        format!(
+                            "{why}; in the last {seen} ms its thread ran for {ran} and waited for a processor for {waited}"
+                        )
                     }
                     None => why,
                 });

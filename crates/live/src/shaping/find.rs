@@ -45,6 +45,14 @@ pub(super) fn find(interface: &str) -> Result<u32, StartError> {
     Err(StartError::UnknownInterface { name: interface.into(), known })
 }
 
+/// Checks that interfaces of these names exist.
+///
+/// # Errors
+/// [`StartError::UnknownInterface`] for the first that does not.
+pub fn are_there(names: &[String]) -> Result<(), StartError> {
+    names.iter().try_for_each(|name| find(name).map(drop))
+}
+
 /// Warnings about qdiscs of others at a link that shape or delay what leaves, with their remedy.
 pub(super) fn slower(rtnl: &mut Rtnl, link: &Link) -> Vec<String> {
     // A kernel that does not answer is no reason not to shape.

@@ -18,7 +18,7 @@ use crate::{Failure, output};
 /// At a terminal a chapter is shown by $PAGER, or by `less` where that is not set; elsewhere its Markdown is written.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The chapter, for example `concepts` or `fq_codel`; without one, the contents
+    /// The chapter, for example `concepts` or `fq_codel`, or a section of it, `rules#quotas`; without one, the contents
     chapter: Option<String>,
     /// Write the book as HTML pages, which open without a network, into this folder
     #[arg(long, value_name = "DIR", conflicts_with = "chapter")]
@@ -93,15 +93,18 @@ fn search(text: &str) -> Result<(), Failure> {
     let mut out = output::stdout();
     for Found { section, line } in found.iter().take(FOUND) {
         let topic = section.slug.rsplit_once('/').map_or(&*section.slug, |(_, name)| name);
-        let line: String = line.chars().take(74).collect();
+        let line = middle(line, 74);
         // The heading of a manual begins with its name.
         let heading = section.heading.strip_prefix(&format!("{topic}: ")).unwrap_or(&section.heading);
-        writeln!(out, "{topic}: {heading}\n    {line}")?;
+        let anchor = if section.anchor.is_empty() { String::new() } else { format!("#{}", section.anchor) };
+        writeln!(out, "{topic}{anchor}: {heading}\n    {line}")?;
     }
     if found.len() > FOUND {
         writeln!(out, "and {} more sections; further words narrow it", found.len() - FOUND)?;
     }
-    message!("`tidegate book NAME` prints a chapter, here for example {}", found[0].section.slug);
+    let first = &found[0].section;
+    let name = if first.anchor.is_empty() { first.slug.clone() } else { format!("{}#{}", first.slug, first.anchor) };
+    message!("`tidegate book NAME` prints a chapter or a section, here for example {name}");
     Ok(())
 }
 
@@ -141,8 +144,11 @@ fn names(out: &mut impl Write, names: &mut Vec<String>) -> std::io::Result<()> {
 
 /// Prints a chapter; `None` when there is no chapter of that name.
 fn show(topic: &str) -> Option<Result<(), Failure>> {
-    let chapter = book().find(topic)?;
-    let text = without_pictures(&chapter.text);
+    let text = match topic.split_once('#') {
+        Some((topic, anchor)) => book().section(topic, anchor)?,
+        None => book().find(topic)?.text.into_owned(),
+    };
+    let text = without_pictures(&text);
     Some(match width() {
         Some(width) => page(&tidegate_book::render(&text, width, ink())).map_err(Failure::from),
         None => output::stdout().write_all(text.as_bytes()).map_err(Failure::from),

@@ -219,7 +219,7 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config, told: &mut HashS
             let classes = discipline.classes();
             let classes =
                 if classes.is_empty() { "no classes".into() } else { format!("classes {}", classes.join(", ")) };
-            writeln!(out, "discipline {}, {classes}", discipline.kind())?;
+            writeln!(out, "discipline {}, {classes}{}", discipline.kind(), on_line(discipline))?;
             match &**discipline {
                 Discipline::Cbq(cbq) => write!(out, "\n{}", link_sharing::table(cbq).text(width()))?,
                 Discipline::Htb(tree) => {
@@ -242,6 +242,18 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config, told: &mut HashS
         writeln!(out, "metrics and a web page at http://{}/, for {who}", metrics.listen)?;
     }
     Ok(())
+}
+
+/// The rate of a discipline that has one, and what it counts for a packet on the line.
+fn on_line(discipline: &Discipline) -> String {
+    let (wire, line) = discipline.wire();
+    let rate = discipline.line().map_or_else(String::new, |rate| format!(", at {}", output::rate(rate)));
+    let of = line.map_or_else(String::new, |line| format!(" of a line of {}", output::rate(line)));
+    let bytes = match wire.overhead {
+        0 => String::new(),
+        overhead => format!(", {overhead} B on top of each packet"),
+    };
+    format!("{rate}{of}{bytes}")
 }
 
 fn default_name(config: &Config) -> String {
@@ -308,7 +320,12 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
     writeln!(out, "promised to classes: {rates} = {promised} of {total}: it fits, {left} left over")?;
     for class in shaper.classes.iter().filter(|class| class.is_rest) {
         let (name, rate) = (&class.name, output::exact_rate(class.rate));
-        writeln!(out, "`{name}` has no rate of its own: its {rate} are what the others leave of the total")?;
+        let less =
+            if class.at_most.class.is_some() { "; write a lower `rate` to promise it less than that" } else { "" };
+        writeln!(
+            out,
+            "`{name}` has no rate of its own: it is promised {rate}, what the others leave of the total{less}"
+        )?;
     }
     for (class, sum) in shaper.classes.iter().zip(&sums.classes) {
         for promise in &sum.rules {

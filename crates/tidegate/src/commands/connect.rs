@@ -32,6 +32,11 @@ impl Connect {
         }
     }
 
+    /// Whether several daemons run of which none was chosen.
+    pub fn are_several(&self) -> bool {
+        matches!(self.place().find(), Err(PlaceError::Several(_)))
+    }
+
     /// The interface that was named.
     pub fn interface(&self) -> Option<&str> {
         self.interface.as_deref()

@@ -101,15 +101,18 @@ fn kept(args: &Args, since: u64) -> Result<Vec<Note>, Failure> {
     let asked = args.connect.open().and_then(|mut client| Ok(client.notes(&Notes { since_s: Some(since) })?));
     let error = match asked {
         Ok(notes) => return Ok(notes),
+        // Which one is meant is not known, so that it cannot be looked up in files either.
+        Err(error @ Failure::Failed(_)) if args.connect.are_several() => return Err(error),
         Err(error) => error,
     };
     let folder = args.history.clone().or_else(history_file::state_directory);
     let files = folder.map_or_else(Vec::new, |folder| history_file::files(&folder, args.connect.interface()));
-    let (mut notes, mut read) = (Vec::new(), Vec::new());
+    let (mut notes, mut read): (Vec<(String, Vec<Note>)>, Vec<String>) = Default::default();
     for path in files {
         match history_file::read_notes(&path, since) {
             Ok(of_one) => {
-                notes.extend(of_one);
+                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                notes.push((name, of_one));
                 read.push(path.display().to_string());
             }
             Err(wrong) => message!("tidegate: {}: {wrong}", path.display()),
@@ -123,6 +126,15 @@ fn kept(args: &Args, since: u64) -> Result<Vec<Note>, Failure> {
         });
     }
     message!("tidegate: {error}\ntidegate: what follows is read from the history in {}", read.join(" and "));
+    // Of several interfaces each note says which it is about.
+    let is_one = notes.len() == 1;
+    let named = notes.into_iter().flat_map(|(name, of_one)| {
+        of_one.into_iter().map(move |note| match is_one {
+            true => note,
+            false => Note { text: format!("{name}: {}", note.text), ..note },
+        })
+    });
+    let mut notes: Vec<Note> = named.collect();
     notes.sort_by_key(|note| note.time_s);
     Ok(notes)
 }
