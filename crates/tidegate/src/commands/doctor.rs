@@ -1,13 +1,15 @@
 //! `tidegate doctor`: what on this machine would prevent shaping, and how to fix it.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tidegate_config::shaper::{self, Config, Direction};
+use tidegate_config::shaper::{self, Config, DataPath, Direction};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_control::{ClientError, Place};
 use tidegate_live::doctor::{self, Examination, Finding, Severity, Subject};
 use tidegate_live::probe::Version;
+use tidegate_live::rtnl::sysctl;
 use tidegate_live::shaping::{Options, Shaping, known_owners};
 
 use crate::Failure;
@@ -56,6 +58,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for config in configs.iter().filter(|config| !config.rules.is_empty()) {
         examination.findings.push(owners(config));
     }
+    examination.findings.extend(signals(&configs));
     examination.findings.extend(running(interfaces.first().map(String::as_str)));
     if args.attempt {
         if interfaces.is_empty() {
@@ -140,6 +143,45 @@ fn owners(config: &Config) -> Finding {
         Err(error) => (Severity::Prevents, error.to_string(), "create what is missing, or change the rule"),
     };
     Finding { about: "owners", severity, found, remedy: remedy.into() }
+}
+
+/// What a rate that follows the line will go by: passing traffic, and probes to peers.
+fn signals(configs: &[Config]) -> Option<Finding> {
+    let follows: Vec<_> = configs.iter().filter_map(|config| Some((config, config.follow()?))).collect();
+    if follows.is_empty() {
+        return None;
+    }
+    let is_seen = follows.iter().all(|(config, _)| config.interface.data_path == DataPath::UserSpace);
+    let peers: BTreeSet<_> = follows.iter().flat_map(|(_, follow)| &follow.peers).collect();
+    let own = rustix::process::getegid().as_raw();
+    let may_probe = sysctl::read("ipv4/ping_group_range").is_ok_and(|range| may_ping(&range, own));
+    let passing = match (configs.len(), is_seen) {
+        (2, true) => "round trips of passing TCP and QUIC",
+        (_, true) => "no passing traffic, since round trips show only where both directions are shaped by one file",
+        (_, false) => "no passing traffic, which the kernel does not show to this process",
+    };
+    let (probes, remedy) = match (peers.len(), may_probe) {
+        (0, _) => ("no probes, since no `peers` are named".to_owned(), ""),
+        (n, true) => (format!("probes to {n} peers, where nothing passes that shows a round trip"), ""),
+        (n, false) => (
+            format!("no probes to the {n} peers, since the group {own} may not send them"),
+            "sysctl -w net.ipv4.ping_group_range=\"0 2147483647\"",
+        ),
+    };
+    let has_passing = configs.len() == 2 && is_seen;
+    let severity = if has_passing && (may_probe || peers.is_empty()) { Severity::Note } else { Severity::Weakens };
+    // Without any the rate is the base, always.
+    let remedy =
+        if has_passing || !remedy.is_empty() { remedy } else { "shape both directions by one file, or name `peers`" };
+    let found = format!("the rate follows the line by {passing}; {probes}");
+    Some(Finding { about: "signals", severity, found, remedy: remedy.into() })
+}
+
+/// Whether a group is in a range as the kernel writes it: `0\t2147483647`.
+fn may_ping(range: &str, group: u32) -> bool {
+    let mut ends = range.split_whitespace().map(|end| end.parse::<u32>());
+    let (Some(Ok(first)), Some(Ok(last))) = (ends.next(), ends.next()) else { return false };
+    (first..=last).contains(&group)
 }
 
 /// Reports the shaper of an interface whose process was killed, while its guardian keeps its rules.
@@ -258,4 +300,36 @@ pub fn text(examination: &Examination, all: bool) -> Result<(), Failure> {
     };
     writeln!(out, "{verdict}; {fine} checks passed")?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Option<(Severity, String)> {
+        let configs = check::load_all(&Source::new("shaper.toml", text)).expect("a valid file");
+        signals(&configs).map(|finding| (finding.severity, finding.found))
+    }
+
+    #[test]
+    fn a_rate_that_follows_needs_a_signal() {
+        let class = |way: &str| format!("[[{way}.class]]\nname = \"all\"\nrate = \"5mbit\"\ndefault = true\n");
+        let up = format!(
+            "version = 1\n[up.shaper]\nrate = \"5mbit\"\nfollow = {{ from = \"1mbit\", to = \"20mbit\" }}\n{}",
+            class("up")
+        );
+        let (severity, text) = found(&format!("{up}{}", class("down"))).expect("a finding");
+        assert!(severity == Severity::Note && text.contains("passing TCP and QUIC; no probes"), "{text}");
+        let one = up.replace("up.", "").replace("[shaper]", "[shaper]");
+        let (severity, text) = found(&one).expect("a finding");
+        assert!(severity == Severity::Weakens && text.contains("both directions are shaped by one file"), "{text}");
+        assert!(found(&format!("version = 1\n{}", class("x").replace("x.", ""))).is_none());
+    }
+
+    #[test]
+    fn the_range_of_groups_is_read_as_the_kernel_writes_it() {
+        assert!(may_ping("0\t2147483647\n", 1_000) && may_ping("1000 1000", 1_000));
+        // The default: nobody.
+        assert!(!may_ping("1\t0\n", 0) && !may_ping("", 0));
+    }
 }
