@@ -188,10 +188,14 @@ impl Books {
                 return;
             }
             // Counts of flows are read once a second.
-            assert!(
-                Instant::now() < deadline,
-                "{name}: {lost:?} are missing; counted are {counted} of the flow, {machine} of the machine; {toll:?}"
-            );
+            assert!(Instant::now() < deadline, "{}", {
+                let report = stage.flows.report(VIDEO_UP);
+                let late = lost.iter().filter(|one| !report.lost.iter().any(|range| range.contains(one))).count();
+                format!(
+                    "{name}: {lost:?} are missing, of which {late} came late; counted are {counted} of the flow, {machine} of \
+                     the machine; {toll:?}"
+                )
+            });
             thread::sleep(Duration::from_millis(200));
         }
     }
