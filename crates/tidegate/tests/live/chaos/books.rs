@@ -34,8 +34,8 @@ struct Counts {
     pid: u64,
     /// Drops of the kernel, by direction.
     kernel: BTreeMap<String, u64>,
-    /// Packets that the shaper has let pass, by direction.
-    passed: BTreeMap<String, u64>,
+    /// Packets of calls that the shaper has queued, by direction.
+    calls: BTreeMap<String, u64>,
     /// Drops of the machine itself, what leaves and what arrives.
     machine: [u64; 2],
 }
@@ -51,9 +51,9 @@ impl Counts {
         }
         for direction in status["directions"].as_array().unwrap() {
             let name = direction["name"].as_str().unwrap().to_owned();
-            let passed =
-                direction["classes"].as_array().unwrap().iter().map(|class| class["sent_packets"].as_u64().unwrap());
-            counts.passed.insert(name.clone(), passed.sum());
+            // A class that every file has.
+            let calls = direction["classes"].as_array().unwrap().iter().find(|class| class["name"] == "calls").unwrap();
+            counts.calls.insert(name.clone(), calls["enqueued_packets"].as_u64().unwrap());
             counts.kernel.insert(name, direction["kernel_dropped_packets"].as_u64().unwrap());
         }
         let [here, there] = [&stage.pair.sender.namespace, &stage.pair.receiver.namespace];
@@ -64,7 +64,7 @@ impl Counts {
     /// Whether another data path has begun in the same process, which found the one before to be stalled: on a busy machine a
     /// build for tests may be. It counts from zero, and what the other one had counted is gone.
     fn has_restarted(&self, now: &Self, way: &str) -> bool {
-        self.pid == now.pid && now.passed.get(way) < self.passed.get(way)
+        self.pid == now.pid && now.calls.get(way) < self.calls.get(way)
     }
     /// How many more packets the kernel has dropped. Another process, or data path, has begun again at zero.
     fn kernel_drops(&self, now: &Self, way: &str) -> u64 {
@@ -188,10 +188,14 @@ impl Books {
                 return;
             }
             // Counts of flows are read once a second.
-            assert!(
-                Instant::now() < deadline,
-                "{name}: {lost:?} are missing; counted are {counted} of the flow, {machine} of the machine; {toll:?}"
-            );
+            assert!(Instant::now() < deadline, "{}", {
+                let report = stage.flows.report(VIDEO_UP);
+                let late = lost.iter().filter(|one| !report.lost.iter().any(|range| range.contains(one))).count();
+                format!(
+                    "{name}: {lost:?} are missing, of which {late} came late; counted are {counted} of the flow, {machine} of \
+                     the machine; {toll:?}"
+                )
+            });
             thread::sleep(Duration::from_millis(200));
         }
     }
