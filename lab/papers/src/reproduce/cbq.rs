@@ -9,6 +9,7 @@ mod driver;
 mod goals;
 mod issues;
 mod linkshare;
+mod live;
 mod overload;
 mod performance;
 mod queues;
@@ -69,6 +70,10 @@ fn paper() -> Paper {
 /// Runs the groups that are wanted.
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     let mut items = Vec::new();
+    // Namespaces can only be created while the process is single-threaded.
+    if options.wants("live") {
+        items.extend(live::run(options));
+    }
     type Group = fn(&Options, &Paper) -> Result<Vec<Item>, Failure>;
     let groups: [(&str, Group); 6] = [
         ("s2", queues::left_over),

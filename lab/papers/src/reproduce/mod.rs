@@ -136,7 +136,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     Experiment {
         name: "cbq",
         page: include_str!("../../cbq/README.md"),
-        on_this_machine: &["s6.2"],
+        on_this_machine: &["s6.2", "live"],
         runs: 1,
         recorded: include_str!("../../cbq/verdicts.csv"),
         recorded_short: "",

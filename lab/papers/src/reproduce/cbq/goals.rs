@@ -176,6 +176,10 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
         }
         let respected = |text: &'static str| Bound::near(75.0, 0.04, paper(text));
         waits(test, &no_borrow, &large, items);
+        let deep = Rig::new(kernel(mtu), two(wide, udp, false)).with_driver(at_500_hz(Driver::MODIFIED)).run();
+        let what = format!("the same with a window of 64 KB: test {test}");
+        let waiting = deep.median_backlog(1, 2) / TURN;
+        items.push(Item::measured(format!("s5.2.{test}.waits.window"), what, "ratio", waiting));
         items.push(
             Item::measured(id("no-borrow"), describe("no borrow"), "%", share(&no_borrow))
                 .paper(75.0)
@@ -237,11 +241,12 @@ fn tcp_and_udp(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure> 
     Ok(())
 }
 
+/// The bytes that TCP's class sends in its turn in figure 10.
+const TURN: f64 = 3.0 * 1_500.0;
+
 /// Figure 10: where TCP's packets wait, with and without borrowing.
 fn waits(test: &str, no_borrow: &Outcome, borrow: &Outcome, items: &mut Vec<Item>) {
     let id = |how: &str| format!("s5.2.{test}.waits.{how}");
-    // The bytes that the class sends in its turn in the figure.
-    const TURN: f64 = 3.0 * 1_500.0;
     let what =
         format!("the median of TCP's bytes in the queue of its class over three packets: test {test}, no borrow");
     let basis =

@@ -403,6 +403,22 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
         );
     }
 
+    // The same for the class of 25 % without ALTQ's bound on maxburst, which is 4 there instead of 16.
+    let spread = |params: Params| {
+        let part = |size: u64| {
+            let class = Class { packet_size: Some(Bytes::new(9_180)), ..percent(25) };
+            let load = Load::Udp { rate: Rate::from_mbit(3), packet: size };
+            let rig = Rig { bursts: Bursts::Unlimited, ..Rig::new(params, vec![Leaf::new(1, class, load)]) };
+            rig.with_driver(at_500_hz(Driver::MODIFIED)).run().kbit(1, 2) / 500.0
+        };
+        let parts = [128, 540, 1_500].map(part);
+        parts.into_iter().fold(0.0, f64::max) - parts.into_iter().fold(1.0, f64::min)
+    };
+    let what =
+        "class of 25 % without a bound on maxburst: the range of the parts of its rate, expected over actual finish";
+    let over = spread(kernel(9_180)) / spread(actual(9_180));
+    items.push(Item::measured("s6.3.old.25.bursts", what, "ratio", over));
+
     // A larger minburst, while packets are bigger than configured.
     for share in [75, 25] {
         let with = |min_burst| {

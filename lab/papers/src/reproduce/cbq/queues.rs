@@ -136,6 +136,17 @@ fn seconds_of(mut curve: Curve, from: f64, until: f64) -> Curve {
 fn red(plain: &Outcome, items: &mut Vec<Item>) {
     let with = |thresholds| Rig { red: Some(thresholds), ..three(FIVE) }.run();
     let early = with(ALTQ);
+    let high = with(Thresholds::Packets { min: 15, max: 45 });
+    for (id, share) in PARTS {
+        let what =
+            format!("share of the class of {share} % with RED at three times these thresholds over that without");
+        items.push(Item::measured(
+            format!("s5.4.red.high.{id}"),
+            what,
+            "ratio",
+            high.share(id, 5) / plain.share(id, 5),
+        ));
+    }
     let low = with(Thresholds::Bytes { min: Bytes::new(500), max: Bytes::new(1_500) });
     for (id, share) in PARTS {
         let part = |outcome: &Outcome| outcome.share(id, 5);

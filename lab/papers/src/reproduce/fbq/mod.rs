@@ -3,6 +3,7 @@
 //! Source: M. Bechler, H. Ritter, G. Schäfer and J. Schiller, "Traffic shaping in end systems attached to
 //! QoS-supporting networks", 2001, section 7.
 
+mod agreement;
 mod live;
 
 pub use live::busy_time;
@@ -111,6 +112,9 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     }
     if options.wants("shares") {
         items.extend(shares::run());
+    }
+    if options.wants("agreement") {
+        items.extend(agreement::run(options));
     }
     Ok(items)
 }

@@ -130,6 +130,7 @@ pub fn recorded(options: &Options) -> Result<Vec<Item>, Failure> {
         System::Peer(Peer::Fifo),
         System::Peer(Peer::FqCodel),
         System::Peer(Peer::Mered),
+        System::Peer(Peer::MeredAsPublished),
         TWO,
         SIX,
         System::Continuous,

@@ -4,10 +4,9 @@
 use std::collections::VecDeque;
 
 use tidegate_core::marker::{Conditioner, Outcome};
-use tidegate_core::meter::Meter;
+use tidegate_core::meter::{AnyMeter, Meter};
 use tidegate_core::qdisc::{Backlog, Deadline, DropReason, Outlet, Queued};
 use tidegate_core::ras::{Coupling, Ear, Params};
-use tidegate_core::trtcm::TrTcm;
 use tidegate_core::{Credit, Instant, Packet, Qdisc, Rate, Span};
 
 /// The rule by which T1 releases the head of the queue.
@@ -29,7 +28,7 @@ pub struct Shaper<P> {
     params: Params,
     schedule: Schedule,
     metered_first: bool,
-    conditioner: Conditioner<TrTcm>,
+    conditioner: Conditioner<AnyMeter>,
     queue: VecDeque<P>,
     backlog: Backlog,
     ear: Ear,
@@ -42,7 +41,7 @@ pub struct Shaper<P> {
 }
 
 impl<P: Packet> Shaper<P> {
-    pub fn new(params: Params, schedule: Schedule, metered_first: bool, conditioner: Conditioner<TrTcm>) -> Self {
+    pub fn new(params: Params, schedule: Schedule, metered_first: bool, conditioner: Conditioner<AnyMeter>) -> Self {
         Self {
             params,
             schedule,

@@ -3,13 +3,16 @@
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::marker::{Actions, Conditioner, Marker, Point};
-use tidegate_core::meter::Mode;
+use tidegate_core::meter::{AnyMeter, Mode};
 use tidegate_core::random::Stream;
 use tidegate_core::ras::{self, Coupling, Curve, Ras};
 use tidegate_core::red::{AboveMax, EarlyDrop, Profile, Thresholds};
+use tidegate_core::rfc4115::{self, Rfc4115};
 use tidegate_core::rio::{self, Rio};
+use tidegate_core::srtcm::{self, SrTcm};
 use tidegate_core::trtcm::{self, TrTcm};
-use tidegate_core::{Bytes, Colour, Instant, Rate, Span};
+use tidegate_core::tswtcm::{self, TswTcm};
+use tidegate_core::{Bytes, Colour, Instant, ParamError, Rate, Span};
 use tidegate_sim::tcp::{self, RtoBounds, Vintage};
 use tidegate_sim::{FlowSpec, Line, LinkId, Network, Workload};
 
@@ -40,6 +43,43 @@ pub enum Gaps {
     Random,
 }
 
+/// The meter of every customer router. The RFC simulates trTCM alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Metering {
+    /// RFC 2697, which has one rate; the shaper before it is the single rate one.
+    SrTcm,
+    /// RFC 2698.
+    TrTcm,
+    /// RFC 4115, with an excess rate of PIR - CIR.
+    Rfc4115,
+    /// RFC 2859, which colours by chance from an estimated rate; a green shaper cannot ask it.
+    TswTcm,
+}
+
+impl Metering {
+    /// The window of TSWTCM's estimate: about a round trip, as its RFC advises.
+    const WINDOW: Span = Span::from_millis(100);
+
+    fn build(self, setup: &Setup, customer: u64, cir: Rate, pir: Rate) -> Result<AnyMeter, ParamError> {
+        let mode = Mode::Blind;
+        let (cbs, pbs) = (Bytes::new(setup.cbs_kb * setup.kb), Bytes::new(2 * setup.cbs_kb * setup.kb));
+        let start = Instant::ZERO;
+        Ok(match self {
+            Self::SrTcm => AnyMeter::SrTcm(SrTcm::new(srtcm::Params { cir, cbs, ebs: pbs, mode }, start)?),
+            Self::TrTcm => AnyMeter::TrTcm(TrTcm::new(trtcm::Params { cir, cbs, pir, pbs, mode }, start)?),
+            Self::Rfc4115 => {
+                let eir = pir.saturating_sub(cir);
+                AnyMeter::Rfc4115(Rfc4115::new(rfc4115::Params { cir, cbs, eir, ebs: pbs, mode }, start)?)
+            }
+            Self::TswTcm => {
+                let params = tswtcm::Params { ctr: cir, ptr: pir, window: Self::WINDOW, mode };
+                let name = format!("rfc2963.meter.{customer}");
+                AnyMeter::TswTcm(TswTcm::new(params, start, setup.seed, &name)?)
+            }
+        })
+    }
+}
+
 /// The parameters of a run: CBS and the shaper, which the RFC's tables vary, and those that the RFC leaves open.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -53,10 +93,14 @@ pub struct Setup {
     pub sources: Sources,
     /// Whether C6 to C10 shape at all.
     pub shaped: bool,
-    /// The shaper of C6 to C10: trRAS or G-trRAS.
+    /// The shaper of C6 to C10: trRAS or G-trRAS, or srRAS or G-srRAS before a meter with one rate.
     pub shaper: Coupling,
+    /// The meter of all routers.
+    pub meter: Metering,
     /// CIR_th, PIR_th, MIR_th and the size of the buffer, in thousandths of a maximum window.
     pub thresholds: [u64; 4],
+    /// CIR_th in tenths of CBS instead, with PIR_th in tenths of PBS and MIR_th twice that.
+    pub by_burst: Option<u64>,
     /// The reading of the shaper's schedules T1 and T2.
     pub schedule: Schedule,
     /// Whether the meter of a shaped router precedes its shaper.
@@ -101,7 +145,9 @@ impl Setup {
             sources: Sources::Tcp { stations: 10 },
             shaped: true,
             shaper,
+            meter: Metering::TrTcm,
             thresholds: [1_000, 2_000, 4_000, 10_000],
+            by_burst: None,
             schedule: Schedule::Paid,
             metered_first: false,
             averaging: Span::from_millis(500),
@@ -119,6 +165,17 @@ impl Setup {
             end: Span::from_secs(102),
             warm_up: Span::from_secs(2),
         }
+    }
+}
+
+impl Setup {
+    /// The thresholds of the shaper and its buffer. The buffer is larger than the last threshold, so that nothing is lost there.
+    pub fn in_bytes(&self) -> [Bytes; 4] {
+        let windows = self.thresholds.map(|milli| Bytes::new(WINDOW * milli / 1_000));
+        let Some(tenths) = self.by_burst else { return windows };
+        let cir_th = Bytes::new(self.cbs_kb * self.kb * tenths / 10);
+        let mir_th = cir_th.saturating_mul(4);
+        [cir_th, cir_th.saturating_mul(2), mir_th, windows[3].max(mir_th.saturating_mul(2))]
     }
 }
 
@@ -246,19 +303,21 @@ pub fn run(setup: &Setup) -> Result<Outcome, Failure> {
 }
 
 /// Installs the marker on the uplink of `customer`, for C6 to C10 with the shaper before it.
-fn condition(net: &mut Network, uplink: LinkId, setup: &Setup, customer: u64) -> Result<(), tidegate_core::ParamError> {
+fn condition(net: &mut Network, uplink: LinkId, setup: &Setup, customer: u64) -> Result<(), ParamError> {
     let cir_mbit = CIRS[(customer as usize - 1) % 5];
     let (cir, pir) = (Rate::from_mbit(cir_mbit), Rate::from_mbit(2 * cir_mbit));
-    let cbs = Bytes::new(setup.cbs_kb * setup.kb);
-    let meter = trtcm::Params { cir, cbs, pir, pbs: Bytes::new(2 * setup.cbs_kb * setup.kb), mode: Mode::Blind };
-    let conditioner = Conditioner::new(TrTcm::new(meter, Instant::ZERO)?, Actions::default());
-    let [cir_th, pir_th, mir_th, buffer] = setup.thresholds.map(|milli| Bytes::new(WINDOW * milli / 1_000));
+    let conditioner = Conditioner::new(setup.meter.build(setup, customer, cir, pir)?, Actions::default());
+    let [cir_th, pir_th, mir_th, buffer] = setup.in_bytes();
     if customer <= 5 || !setup.shaped {
         net.queue(uplink, Marker::new(Fifo::new(Limit::bytes(buffer)), conditioner, setup.metered_at));
         return Ok(());
     }
+    let curve = match setup.meter {
+        Metering::SrTcm => Curve::Single { cir, mir: LINE_RATE, cir_th, mir_th },
+        _ => Curve::Two { cir, pir, mir: LINE_RATE, cir_th, pir_th, mir_th },
+    };
     let params = ras::Params {
-        curve: Curve::Two { cir, pir, mir: LINE_RATE, cir_th, pir_th, mir_th },
+        curve,
         buffer,
         line_rate: LINE_RATE,
         averaging: setup.averaging,
