@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
-use tidegate_config::{Diagnostics, Source};
+use tidegate_config::{Diagnostics, Source, record};
+use tidegate_sim::scenario::congestion::{self, Kind};
 use tidegate_sim::scenario::{Outcome, Scenario};
+use tidegate_sim::tcp::{CongestionControl, Reno};
 
 /// One line of 20 Mbit/s and 20 ms between two hosts, with `queue` and `flows`.
 fn line(queue: &str, flows: &str) -> String {
@@ -205,4 +207,62 @@ fn what_cannot_be_is_refused_with_its_remedy() {
     assert!(refused("transport = { kind = \"quic\", datagram = \"1100B\" }", BULK).contains("1200 B to 65527 B"));
     assert!(refused("transport = \"quic\"\ntcp.mss = \"1000B\"", BULK).contains("not over TCP"));
     assert!(refused(QUIC, "{ kind = \"call\" }").contains("needs datagrams"));
+}
+
+record! {
+    /// Reno that begins with more.
+    struct Bold as "bold control" {
+        /// Times the usual initial window. Default 2.
+        times: u64 = 2,
+    }
+}
+
+record! {
+    /// Reno, without settings.
+    struct Plain as "plain control" {}
+}
+
+record! {
+    /// Reno that begins with four packets, without settings.
+    struct Timid as "timid control" {}
+}
+
+impl Kind for Bold {
+    const KIND: &'static str = "bold";
+    fn make(&self, mss: u64, initial: u64) -> Box<dyn CongestionControl> {
+        Box::new(Reno::new(mss, self.times * initial))
+    }
+}
+
+impl Kind for Plain {
+    const KIND: &'static str = "plain";
+    fn make(&self, mss: u64, initial: u64) -> Box<dyn CongestionControl> {
+        Box::new(Reno::new(mss, initial))
+    }
+}
+
+impl Kind for Timid {
+    const KIND: &'static str = "timid";
+    fn make(&self, mss: u64, _initial: u64) -> Box<dyn CongestionControl> {
+        Box::new(Reno::new(mss, 4 * mss))
+    }
+}
+
+#[test]
+fn controls_of_one_process_are_told_apart() {
+    congestion::register::<Bold>();
+    congestion::register::<Plain>();
+    congestion::register::<Timid>();
+    let time = |control: &str| {
+        let transport = format!("transport = {{ kind = \"quic\", congestion = {{ {control} }} }}");
+        value(
+            &run(&line(FIFO, &flow("x", &transport, "{ kind = \"bulk\", bytes = \"100kB\" }")), 1),
+            "flow x",
+            "slowdown mean",
+        )
+    };
+    let controls = ["kind = \"timid\"", "kind = \"plain\"", "kind = \"bold\"", "kind = \"bold\", times = 4"];
+    let times = controls.map(time);
+    assert!(times.is_sorted_by(|slower, faster| slower > faster), "{times:?}");
+    assert_eq!(controls.map(time), times, "the same controls once more");
 }

@@ -212,8 +212,9 @@ impl fmt::Debug for Algorithm {
             Self::Dctcp => "Dctcp",
             Self::Prague => "Prague",
             Self::Bbr => "Bbr",
-            // Different controls have different constructors.
-            Self::Custom(make) => return write!(f, "Custom({make:p})"),
+            // Registries tell settings apart by this text: it names the constructor itself, not the place that refers to it, and
+            // with its functions, because constructors without settings all have one address.
+            Self::Custom(make) => return write!(f, "Custom({:?})", std::ptr::from_ref(*make)),
         })
     }
 }
