@@ -82,8 +82,7 @@ fn few(options: &Options) -> Result<Vec<Item>, Failure> {
             let what = format!("goodput at CBS 3 KB, shaped over unshaped, CIR {cir} Mbit/s, {how}");
             let item = Item::sampled(format!("assumption.{id}.cir{cir}"), what, "ratio", sample);
             items.push(match bound {
-                // With larger CIRs thresholds by CBS do not bring the gain of ten either.
-                Some(bound) if matches!(cir, 2..=6) => item.bound(bound).because("assumption.by-burst", 0.7, 1.0),
+                Some(bound) if matches!(cir, 4 | 6) => item.bound(bound).because("assumption.by-burst", 0.7, 1.0),
                 Some(bound) => item.bound(bound),
                 None => item,
             });

@@ -101,8 +101,7 @@ fn bound(cell: &Cell<'_>) -> Bound {
 fn cause(cell: &Cell<'_>) -> Option<(&'static str, f64, f64)> {
     Some(match (cell.table, cell.customer, cell.what) {
         ("a2", 1, _) if cell.cbs_kb == 3 => ("sensitivity.delay.50ms.a2.c1", 0.0, 0.25),
-        ("a3", 7..=10, "yellow") => ("thresholds.a3", 0.25, 0.0),
-        ("a4", 6, _) if cell.cbs_kb >= 75 => ("thresholds.a4", 0.0, 0.2),
+        ("a3", 8..=10, "yellow") => ("sensitivity.averaging.20ms.a3", 0.25, 0.0),
         _ => return None,
     })
 }
@@ -256,9 +255,7 @@ fn claim_items(options: &Options, runs: &BTreeMap<(bool, u64), Runs>) -> Vec<Ite
             let text = format!("goodput at CBS 100 KB and more, shaped over unshaped: {text}, CIR {cir} Mbit/s");
             let sample = Sample::of((0..at(green, 25).0.len()).map(mean));
             let item = Item::sampled(format!("claim.{name}.large.cir{cir}"), text, "ratio", sample).paper(at_large);
-            let item = item.bound(ratio(at_large, "the cells at CBS 100 KB and more of A.4 and A.7"));
-            // The shaper costs more where its thresholds grow with CBS.
-            items.push(if green { item } else { item.because("thresholds.a4", at_large, 1.2 * at_large) });
+            items.push(item.bound(ratio(at_large, "the cells at CBS 100 KB and more of A.4 and A.7")));
         }
     }
     if options.wants("claim.gtrras") {
