@@ -179,11 +179,15 @@ pub(super) struct Difference {
     p_holm: Option<f64>,
     comparisons: Option<usize>,
     decided: Option<bool>,
-    /// How many more runs would decide it; null if it is decided or cannot be said.
+    /// How many more runs would decide it or show that it is at most 2 %; null if either is decided, or it cannot be said.
     more_runs: Option<u64>,
     /// Corrected for `comparisons_measure`, the pairs of variants in this measure alone.
     p_holm_measure: f64,
     comparisons_measure: usize,
+    /// The probability of samples this equal if the means differ by 2 % (TOST), corrected for `comparisons`.
+    p_equal_holm: Option<f64>,
+    /// Whether the variants are equal within 2 %.
+    equal_within_2: Option<bool>,
 }
 
 impl From<Contrast> for Difference {
@@ -197,6 +201,8 @@ impl From<Contrast> for Difference {
             p: found.difference.p,
             decided: found.is_decided(),
             more_runs: found.more_runs(),
+            p_equal_holm: found.stated_equality.map(|stated| stated.p),
+            equal_within_2: found.is_equal(),
             subject: found.subject,
             measure: found.measure,
             unit: found.unit,
