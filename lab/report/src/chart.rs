@@ -166,8 +166,8 @@ impl Chart {
         }
     }
 
-    /// Checks that rows of several measures, subjects or variants are not drawn as one, and that rows of a
-    /// distribution are not taken for values.
+    /// Checks that rows of several measures, subjects, variants or points of a sweep are not drawn as one, and that rows of a distribution
+    /// are not taken for values.
     fn check_mixed(&self, table: &Table, rows: &Rows) -> Result<(), String> {
         let is_spread = !matches!(self.kind, ChartKind::Heat | ChartKind::Scatter | ChartKind::Lines);
         if let Some(kinds) = table.column("kind").filter(|_| is_spread)
@@ -177,10 +177,13 @@ impl Chart {
                         `tidegate simulate FILE --figure distribution=FILE.svg` draws them, or choose others with --only kind=value"
                 .into());
         }
-        // Points of a measure are what they are, whatever they belong to.
-        let names: &[&str] = if self.kind == ChartKind::Scatter { &["measure"] } else { &IDENTITY };
-        for name in names {
-            let Some(column) = table.column(name).filter(|_| !self.uses(name)) else { continue };
+        // Points of a measure are what they are, whatever they belong to. Otherwise the axes of a sweep count too: an interval over them
+        // would be one of nothing.
+        let tells_apart = |(name, column): &(&str, &Column)| match self.kind {
+            ChartKind::Scatter => *name == "measure",
+            _ => IDENTITY.contains(name) || (matches!(column, Column::Text(_)) && !LABELS.contains(name)),
+        };
+        for (name, column) in table.columns().filter(tells_apart).filter(|(name, _)| !self.uses(name)) {
             let mut texts = distinct(column, rows);
             if texts.len() > 1 {
                 let many = if texts.len() > 12 { ", ..." } else { "" };
@@ -206,20 +209,6 @@ impl Chart {
         let is_it = |text: &str| text == name || text == end(name);
         let chosen = self.only.iter().any(|(column, _)| is_it(column));
         chosen || axes.iter().any(|axis| is_it(axis)) || self.by.iter().any(|name| is_it(name))
-    }
-
-    /// Says over which other columns of texts a mean is taken, such as the axes of a sweep; empty if over seeds alone.
-    fn pooled(&self, table: &Table, rows: &Rows) -> String {
-        let is_other = |name: &str| !IDENTITY.contains(&name) && !LABELS.contains(&name) && !self.uses(name);
-        let pooled: Vec<String> = table
-            .columns()
-            .filter(|(name, column)| is_other(name) && matches!(column, Column::Text(_)))
-            .filter_map(|(name, column)| {
-                let texts = distinct(column, rows);
-                (texts.len() > 1).then(|| format!("{name} ({})", texts.join(", ")))
-            })
-            .collect();
-        if pooled.is_empty() { String::new() } else { format!(" They are over all of {}.", pooled.join(" and ")) }
     }
 
     /// The unit of the values: that of all rows, if there is a column `unit`.
@@ -352,9 +341,7 @@ impl Chart {
         if curves.iter().all(|curve| curve.points.is_empty()) {
             return Err(format!("no row has numbers in `{}` and `{values}`", self.x));
         }
-        let note = counts.said().map(|of| {
-            format!("Lines: means of {of}; bands: their 95 % intervals (Student's t).{}", self.pooled(table, &rows))
-        });
+        let note = counts.said().map(|of| format!("Lines: means of {of}; bands: their 95 % intervals (Student's t)."));
         let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
         let note = [note, means].into_iter().flatten().reduce(|note, means| format!("{note} {means}"));
         let plot = if distribution {
@@ -432,7 +419,7 @@ impl Chart {
         if counts.most == 0 {
             return Err("no row is left to draw".into());
         }
-        let note = counts.said().map(|of| format!("Cells: means of {of}.{}", self.pooled(table, &rows)));
+        let note = counts.said().map(|of| format!("Cells: means of {of}."));
         let note = note.unwrap_or_default();
         let heat = Heat { xs, ys, means, unit: self.unit(table, &rows), log: self.log, note };
         Ok(heat.drawing(self, look))
@@ -529,8 +516,18 @@ mod tests {
             };
             swept = swept.with(name, column.clone());
         }
-        let note = named.plot(&swept).expect("a plot").note.expect("a note");
-        assert!(note.ends_with("They are over all of link.1.rtt (20ms, 5ms)."), "{note}");
+        // Several points of a sweep are refused, whatever the kind, until one is chosen or each is drawn.
+        for kind in [ChartKind::Lines, ChartKind::Box, ChartKind::Violin, ChartKind::Strip, ChartKind::Ecdf] {
+            let x = if kind == ChartKind::Lines { "rate" } else { "value" };
+            let mut pooled = Chart { kind, x: x.into(), ..named.clone() };
+            if kind != ChartKind::Lines {
+                pooled.by.push("rate".into());
+            }
+            let said = pooled.drawing(&swept, &Look::column()).expect_err("two round trips as one");
+            assert!(said.contains("several texts in `link.1.rtt`, which would be drawn as one: 20ms, 5ms"), "{said}");
+            pooled.only.push(("rtt".into(), "5ms".into()));
+            assert!(pooled.chosen(&swept, "value").is_ok(), "{kind:?}");
+        }
         let mut ecdf = chart(ChartKind::Ecdf);
         ecdf.x = "value".into();
         let said = ecdf.plot(&table()).expect_err("two flows as one");

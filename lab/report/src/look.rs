@@ -284,6 +284,11 @@ impl Look {
         Ok(chosen)
     }
 
+    /// Whether a plot has a curve for each row that is wanted.
+    pub(crate) fn has_rows(&self, plot: &Plot) -> bool {
+        Self::chosen(&plot.curves, &self.rows, |curve| &curve.name, "curve").is_ok()
+    }
+
     /// The part of a plot that is to be drawn, in the form wanted.
     ///
     /// # Errors
