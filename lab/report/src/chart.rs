@@ -102,6 +102,16 @@ const IDENTITY: [&str; 5] = ["kind", "measure", "subject", "variant", "part"];
 /// The columns of texts that do not tell rows of a table apart.
 const LABELS: [&str; 5] = ["unit", "x_unit", "digest", "scenario", "file"];
 
+/// The axis of a sweep in words: `link.a->b.delay` is the `delay of link a->b`.
+fn of_path(name: &str) -> String {
+    match name.split('.').collect::<Vec<_>>().as_slice() {
+        [section, of, rest @ ..] if !rest.is_empty() => {
+            format!("{} of {section} {of}", rest.join(" ").replace('-', " "))
+        }
+        _ => name.to_owned(),
+    }
+}
+
 /// The different texts of a column in these rows, in alphabetical order.
 fn distinct(column: &Column, rows: &Rows) -> Vec<String> {
     let texts: BTreeSet<String> = rows.iter().filter_map(|(row, _)| column.text(*row)).collect();
@@ -238,7 +248,7 @@ impl Chart {
     fn label(&self, axis: usize, name: &str) -> String {
         match self.labels[axis].as_str() {
             "" if name == "value" => self.measure().unwrap_or(name).to_owned(),
-            "" => name.to_owned(),
+            "" => of_path(name),
             given => given.to_owned(),
         }
     }
@@ -273,7 +283,9 @@ impl Chart {
 
     fn title(&self) -> String {
         match self.kind {
-            ChartKind::Heat => format!("{} by {} and {}", self.value, self.x, self.y),
+            ChartKind::Heat => {
+                format!("{} by {} and {}", self.value, self.label(0, &self.x), self.label(1, &self.y))
+            }
             ChartKind::Scatter | ChartKind::Lines => {
                 format!("{} by {}", self.label(1, &self.y), self.label(0, &self.x))
             }
@@ -429,7 +441,7 @@ impl Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drawing::Shape;
+    use crate::drawing::{Ink, Shape};
     use crate::model::Scale;
 
     /// Two flows over two rates and two round trips, with two seeds.
@@ -487,7 +499,22 @@ mod tests {
         assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()));
         let texts = texts(&drawing);
         // The mean of the two seeds of `flow b` in the first cell: (2 + 4) / 2.
-        assert!(texts.contains(&"3") && texts.contains(&"Cells: means of 2 values."), "{texts:?}");
+        assert!(texts.contains(&"3.000"), "{texts:?}");
+        assert!(texts.join(" ").contains("Shades: value. Cells: means of 2 values."), "{texts:?}");
+        // The unit of the axes is in their titles, and the cell of the least value has an edge.
+        assert!(["4", "10", "rate, Mbit/s", "rtt, ms"].iter().all(|text| texts.contains(text)), "{texts:?}");
+        let edges =
+            drawing.shapes.iter().filter(|shape| matches!(shape, Shape::Lines { ink, .. } if *ink == Ink::Muted));
+        assert_eq!(edges.count(), 4);
+        // A ratio names what is divided by what, and its values have equally many decimals.
+        heat.over = vec![("subject".into(), "flow a".into())];
+        heat.log = true;
+        let drawing = heat.drawing(&table(), &Look::column()).expect("a figure");
+        let texts = self::texts(&drawing).join(" ");
+        assert!(texts.contains("Shades: value, flow b / flow a (logarithmic).") && texts.contains("2.000"), "{texts}");
+        assert_eq!(drawing.misplaced(), Vec::<String>::new());
+        assert_eq!(of_path("link.isp->gate.delay"), "delay of link isp->gate");
+        assert_eq!(of_path("flow.bulk.tcp.congestion"), "tcp congestion of flow bulk");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::drawing::{Anchor, Drawing, Ink, OPACITY, Shape, corners, push};
+use crate::drawing::{Anchor, Drawing, OPACITY, Shape, corners, push};
 
 impl Drawing {
     /// Formats the drawing as a `pgfpicture`, which a document inserts by `\input` after `\usepackage{pgf}`.
@@ -103,18 +103,6 @@ impl Drawing {
         }
         if closed {
             pgf.push_str("\\pgfpathclose");
-        }
-    }
-}
-
-impl Shape {
-    fn ink(&self) -> Ink {
-        match self {
-            Self::Rectangle { ink, .. }
-            | Self::Lines { ink, .. }
-            | Self::Area { ink, .. }
-            | Self::Marks { ink, .. }
-            | Self::Text { ink, .. } => *ink,
         }
     }
 }
