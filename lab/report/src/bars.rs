@@ -230,7 +230,7 @@ pub(crate) fn blocks(group: &Group, left: f64, look: &Look) -> Vec<Vec<usize>> {
 }
 
 /// The subject of a group without the point of a sweep.
-fn subject_of(name: &str) -> &str {
+pub(crate) fn subject_of(name: &str) -> &str {
     name.split_once(" at ").map_or(name, |(subject, _)| subject)
 }
 

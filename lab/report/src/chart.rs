@@ -4,6 +4,7 @@
 mod bins;
 mod counts;
 mod heat;
+mod mixed;
 mod series;
 pub(crate) mod units;
 
@@ -13,7 +14,7 @@ use self::bins::Bins;
 use self::counts::Counts;
 use self::heat::Heat;
 use self::units::{number, number_in, of_results, scaled_axis};
-use crate::columns::{Column, Table, end};
+use crate::columns::{Column, Table};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::drawing::Drawing;
 use crate::look::{Form, Look};
@@ -174,51 +175,6 @@ impl Chart {
             }
             false => Ok(ratios),
         }
-    }
-
-    /// Checks that rows of several measures, subjects, variants or points of a sweep are not drawn as one, and that rows of a distribution
-    /// are not taken for values.
-    fn check_mixed(&self, table: &Table, rows: &Rows) -> Result<(), String> {
-        let is_spread = !matches!(self.kind, ChartKind::Heat | ChartKind::Scatter | ChartKind::Lines);
-        if let Some(kinds) = table.column("kind").filter(|_| is_spread)
-            && rows.iter().any(|(row, _)| kinds.text(*row).as_deref() == Some("distribution"))
-        {
-            return Err("rows of the kind `distribution` are points of one, and no values whose distribution could be drawn: \
-                        `tidegate simulate FILE --figure distribution=FILE.svg` draws them, or choose others with --only kind=value"
-                .into());
-        }
-        // Points of a measure are what they are, whatever they belong to. Otherwise the axes of a sweep count too: an interval over them
-        // would be one of nothing.
-        let tells_apart = |(name, column): &(&str, &Column)| match self.kind {
-            ChartKind::Scatter => *name == "measure",
-            _ => IDENTITY.contains(name) || (matches!(column, Column::Text(_)) && !LABELS.contains(name)),
-        };
-        for (name, column) in table.columns().filter(tells_apart).filter(|(name, _)| !self.uses(name)) {
-            let mut texts = distinct(column, rows);
-            if texts.len() > 1 {
-                let many = if texts.len() > 12 { ", ..." } else { "" };
-                texts.truncate(12);
-                let or = if self.kind == ChartKind::Heat { "" } else { ", or draw each with --by" };
-                return Err(format!(
-                    "the rows have several texts in `{name}`, which would be drawn as one: {}{many}; choose one with \
-                     --only {name}=TEXT{or}",
-                    texts.join(", ")
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a column chooses, places or names rows.
-    fn uses(&self, name: &str) -> bool {
-        let axes: &[&String] = match self.kind {
-            ChartKind::Heat => &[&self.x, &self.y, &self.value],
-            _ => &[&self.x, &self.y],
-        };
-        // An axis of a sweep may be named by the end of its path.
-        let is_it = |text: &str| text == name || text == end(name);
-        let chosen = self.only.iter().any(|(column, _)| is_it(column));
-        chosen || axes.iter().any(|axis| is_it(axis)) || self.by.iter().any(|name| is_it(name))
     }
 
     /// The unit of the values: that of all rows, if there is a column `unit`.
@@ -543,6 +499,10 @@ mod tests {
             };
             swept = swept.with(name, column.clone());
         }
+        // Keys that changed together are one axis.
+        let rates = table().columns().find(|(name, _)| *name == "rate").expect("a column").1.clone();
+        let together = swept.clone().with("link.1.queue.rate", rates);
+        assert!(Chart { only: vec![("rtt".into(), "5ms".into())], ..named.clone() }.plot(&together).is_ok());
         // Several points of a sweep are refused, whatever the kind, until one is chosen or each is drawn.
         for kind in [ChartKind::Lines, ChartKind::Box, ChartKind::Violin, ChartKind::Strip, ChartKind::Ecdf] {
             let x = if kind == ChartKind::Lines { "rate" } else { "value" };

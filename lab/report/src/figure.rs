@@ -55,14 +55,15 @@ impl Report {
         Pens::named(names.iter().copied())
     }
 
-    /// The first figure of the report, which is the comparison or else the first plot.
+    /// The first figure of the report, which is the comparison or else the first plot. Of a comparison it shows what is stated: what the
+    /// look chooses, or else the primary quantities.
     ///
     /// # Errors
     /// If there is neither, or the look wants what is not there.
     pub fn first_figure(&self, look: &Look) -> Result<Drawing, String> {
         let pens = self.pens();
         if let Some(comparison) = self.comparisons().next() {
-            let drawing = look.comparison(comparison)?.figure(&pens, look);
+            let drawing = look.stated(comparison, &self.primary)?.0.figure(&pens, look);
             return drawing?.ok_or_else(|| "there is a single run, and this form shows several".into());
         }
         let plot = self.plots().next().ok_or("the report has no figure")?;

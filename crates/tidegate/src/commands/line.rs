@@ -78,7 +78,8 @@ pub fn source(
         return Err(Failure::Usage(text.into()));
     }
     if varies.contains(&true) && place == Place::Kernel {
-        let text = "in the kernel nothing passes this process by which a rate could follow the line: leave --data-path out";
+        let text =
+            "in the kernel nothing passes this process by which a rate could follow the line: leave --data-path out";
         return Err(Failure::Usage(text.into()));
     }
     let line = Line {

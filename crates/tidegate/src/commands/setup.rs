@@ -317,7 +317,9 @@ type Line = ([Option<LineRate>; 2], Option<(Peer, Option<Trust>)>);
 /// The rates up and down: as given, as measured, as answered. Those of a line that `varies` are ranges.
 fn rates(args: &Args, interface: &str, (kind, varies): (&str, bool), dialogue: &Dialogue) -> Result<Line, Failure> {
     if varies {
-        message!("  the rate of a mobile line varies: write what it carries at its worst and at its best, such as 1mbit-20mbit");
+        message!(
+            "  the rate of a mobile line varies: write what it carries at its worst and at its best, such as 1mbit-20mbit"
+        );
     }
     let given = [args.up, args.down];
     let is_given = given.iter().any(Option::is_some);
@@ -380,7 +382,9 @@ fn directions(rates: &mut [Option<LineRate>; 2]) -> [(Direction, &mut Option<Lin
 fn ask_rate(word: &str, measured: Option<LineRate>, dialogue: &Dialogue) -> Result<Option<LineRate>, Failure> {
     let default = measured.map_or(String::new(), |rate| rate.to_string());
     loop {
-        let question = format!("the rate of the line {word}, such as 20mbit, or 1mbit-20mbit where it varies; - to leave that direction alone");
+        let question = format!(
+            "the rate of the line {word}, such as 20mbit, or 1mbit-20mbit where it varies; - to leave that direction alone"
+        );
         let answer = dialogue.ask(&question, Some(default.as_str()).filter(|text| !text.is_empty()))?;
         match line_rate(&answer) {
             _ if answer == "-" => return Ok(None),
@@ -400,7 +404,8 @@ fn is_number(answer: &str) -> bool {
 fn line_rate(text: &str) -> Result<LineRate, String> {
     match text.split_once('-') {
         Some((from, to)) if !from.trim().is_empty() => {
-            let [from, to] = [provider_rate(from), provider_rate(to)].map(|rate| rate.map_err(|error| error.to_string()));
+            let [from, to] =
+                [provider_rate(from), provider_rate(to)].map(|rate| rate.map_err(|error| error.to_string()));
             format!("{}-{}", from?, to?).parse()
         }
         _ => provider_rate(text).map(LineRate::Constant).map_err(|error| error.to_string()),
@@ -450,7 +455,9 @@ fn report(measured: &Measured, (kind, varies): (&str, bool), overhead: Option<i1
         from: on_line(Rate::from_bps(low.as_bps() / 4)).max(Rate::from_kbit(100)),
         to: on_line(Rate::from_bps(high.as_bps().saturating_mul(2))).max(Rate::from_kbit(200)),
     };
-    message!("  a few seconds say little about a line that varies: {found}, a quarter of the lower and twice the higher of these");
+    message!(
+        "  a few seconds say little about a line that varies: {found}, a quarter of the lower and twice the higher of these"
+    );
     found
 }
 

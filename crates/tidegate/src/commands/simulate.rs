@@ -245,6 +245,9 @@ struct Report<'a> {
     /// How the number of runs and the warm-up were chosen, where a rule has chosen them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    /// The transfers that were not completed, which completion times leave out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unfinished: Option<String>,
     items: Vec<Item>,
     /// The steady state of a single run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -314,7 +317,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         qlog::write(&scenario, &traced.unwrap_or_default(), seed, folder)?;
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
-    args.files.write(|| found.page(text()), || found.table())?;
+    let page = || tidegate_report::Report { primary: scenario.primary.clone(), ..found.page(text()) };
+    args.files.write(page, || found.table())?;
     print(args, &report, outcomes, (&stated, is_part), &scenario.primary)?;
     conclude(args, &scenario, &made, elapsed);
     stopped.map_or(Ok(()), Err)
@@ -510,6 +514,7 @@ impl<'a> Report<'a> {
             primary,
             runs: outcomes.iter().map(run).collect(),
             notes: found.notes.clone(),
+            unfinished: found.unfinished(),
             steady: found.steady().into_iter().filter_map(SteadyItem::of).collect(),
             items: found.quantities().into_iter().map(Item::from).collect(),
             differences: differences(stated),
@@ -553,6 +558,9 @@ fn table(out: &mut impl Write, report: &Report<'_>, part: Option<&Comparison>) -
     writeln!(out, "{} run{plural} from seed {first}; digest {}", report.runs.len(), report.digest)?;
     for note in &report.notes {
         writeln!(out, "{}", wrapped(note, width()))?;
+    }
+    if let Some(unfinished) = &report.unfinished {
+        writeln!(out, "{}", wrapped(unfinished, width()))?;
     }
     Ok(())
 }
