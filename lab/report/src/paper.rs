@@ -1,5 +1,6 @@
 //! A comparison as a table of a paper: LaTeX with booktabs, or Markdown.
 
+use crate::bars::subject_of;
 use crate::comparison::{Comparison, Estimate, Group, Measure, Row};
 use crate::tikz::latex;
 use tidegate_display::{digits, interval, unit_of_all};
@@ -82,11 +83,12 @@ impl Rows {
 }
 
 /// The comparison with a column for each measure of each subject, named by both, if the subjects have different measures: a row for each
-/// subject would be empty where it has not the measures of others.
+/// subject would be empty where it has not the measures of others. The points of a sweep would be too many columns.
 fn by_quantity(comparison: &Comparison) -> Option<Comparison> {
     let groups = &comparison.groups;
     let first = groups.first()?;
-    if groups.iter().any(|group| group.name.is_empty()) || groups.iter().all(|group| group.measures == first.measures) {
+    let is_plain = |group: &Group| !group.name.is_empty() && subject_of(&group.name) == group.name;
+    if !groups.iter().all(is_plain) || groups.iter().all(|group| group.measures == first.measures) {
         return None;
     }
     let mut wide = Group::default();

@@ -144,9 +144,11 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
     assert!(said.contains("delay p99 of flow bulk_1: ") && !said.contains("Of each subject this is"), "{said}");
     let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache|--look|measure=goodput"));
     assert!(!said.contains("delay p99") && !said.contains("all 2 differences"), "{said}");
-    for (quantity, why) in
-        [("goodput", "`goodput` is no quantity"), ("MOS of flow bulk_1", "primary: no measure of flow")]
-    {
+    for (quantity, why) in [
+        ("goodput", "`goodput` is no quantity"),
+        ("MOS of flow bulk_1", "primary: no measure of flow"),
+        ("goodput of flow bulk_", "no subject is meant by `flow bulk_`; did you mean `flow bulk_1`?"),
+    ] {
         fs::write(folder.0.join("p.toml"), primary.replace("goodput of flow bulk_1", quantity)).expect("written");
         let said = tidegate(&folder, "simulate|p.toml|--no-cache");
         assert!(said.status.code() == Some(2) && text(&said).contains(why), "{quantity}: {}", text(&said));
@@ -187,6 +189,15 @@ fn primary_quantities_are_stated_wherever_results_are_compared() {
     let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
     let claims = manifest["claims"].as_array().expect("claims");
     assert!(claims.len() == 1 && claims[0]["measure"] == "delay p99", "{claims:?}");
+    // So are its table, its figure, and that of `simulate`.
+    let readme = fs::read_to_string(folder.0.join("a/README.md")).expect("a README");
+    assert!(readme.contains("| of | variant | delay p99 (") && !readme.contains("queueing p50"), "{readme}");
+    words("simulate|p.toml|--no-cache|--figure|f.svg");
+    for figure in ["a/expected/comparison.svg", "f.svg"] {
+        let svg = fs::read_to_string(folder.0.join(figure)).expect("a figure");
+        assert!(svg.contains("delay p99") && !svg.contains("queueing") && !svg.contains("goodput"), "{figure}: {svg}");
+    }
+    assert!(words("artifact|--reproduce|a").ends_with("reproduced"));
 }
 
 /// A value that some of the runs lack says of how many it is, and the footer does not call it equal in all.
