@@ -73,7 +73,7 @@ impl Look {
 /// If it means none or several, with those that there are.
 fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str, String> {
     let lower = text.to_lowercase();
-    if let Some(name) = names.iter().find(|name| name.to_lowercase() == lower) {
+    if let Some(name) = names.iter().copied().find(|name| name.to_lowercase() == lower) {
         return Ok(name);
     }
     let has_all = |name: &str| {
@@ -82,7 +82,7 @@ fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str, St
     };
     let meant: Vec<&str> = names.iter().copied().filter(|name| has_all(name)).collect();
     match meant.as_slice() {
-        [name] => Ok(name),
+        &[name] => Ok(name),
         [] => {
             let near = names.iter().find(|name| name.to_lowercase().contains(&lower));
             let near = near.map_or(String::new(), |name| format!("; did you mean `{name}`?"));

@@ -139,6 +139,7 @@ pub(crate) fn latex(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drawing::Ink;
     use crate::palette::Pen;
 
     #[test]
