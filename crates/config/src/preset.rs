@@ -172,7 +172,9 @@ impl Line {
         };
         let rate = match rate {
             LineRate::Constant(rate) => rate,
-            LineRate::Varies { from, to } => return Some(self.following(direction, rate.base(), from, to, hosts, tins)),
+            LineRate::Varies { from, to } => {
+                return Some(self.following(direction, rate.base(), from, to, hosts, tins));
+            }
         };
         // Never down to zero.
         let part = Rate::from_bps((u128::from(rate.as_bps()) * u128::from(percent) / 100).max(1) as u64);

@@ -502,7 +502,8 @@ mod tests {
         // Keys that changed together are one axis.
         let rates = table().columns().find(|(name, _)| *name == "rate").expect("a column").1.clone();
         let together = swept.clone().with("link.1.queue.limit", rates);
-        assert!(Chart { only: vec![("rtt".into(), "5ms".into())], ..named.clone() }.plot(&together).is_ok());
+        let chosen = Chart { only: vec![("rtt".into(), "5ms".into())], ..named.clone() };
+        assert_eq!(chosen.plot(&together).map(|plot| plot.curves.len()), Ok(2));
         // Several points of a sweep are refused, whatever the kind, until one is chosen or each is drawn.
         for kind in [ChartKind::Lines, ChartKind::Box, ChartKind::Violin, ChartKind::Strip, ChartKind::Ecdf] {
             let x = if kind == ChartKind::Lines { "rate" } else { "value" };
@@ -519,15 +520,15 @@ mod tests {
         ecdf.x = "value".into();
         let said = ecdf.plot(&table()).expect_err("two flows as one");
         assert!(said.contains("flow a, flow b; choose one with --only subject=TEXT"), "{said}");
-        let table = || table().without(&["subject"]);
+        let (whole, table) = (table().without(&["subject"]), || table().without(&["subject", "rate", "rtt"]));
         let plot = ecdf.plot(&table()).expect("a plot");
         assert_eq!(plot.curves[0].points.last(), Some(&(16.0, 1.0)));
         ecdf.kind = ChartKind::Ccdf;
         let plot = ecdf.plot(&table()).expect("a plot");
         assert_eq!((plot.curves[0].points[15].1, plot.y.scale), (0.0, Scale::Log));
-        for (kind, by) in [(ChartKind::Ccdf, "rate"), (ChartKind::Violin, "rate"), (ChartKind::Strip, "rtt")] {
-            let chart = Chart { kind, x: "value".into(), by: vec![by.into()], ..Chart::default() };
-            let drawing = chart.drawing(&table(), &Look::column()).expect("a figure");
+        for kind in [ChartKind::Ccdf, ChartKind::Violin, ChartKind::Strip] {
+            let chart = Chart { kind, x: "value".into(), by: vec!["rate".into(), "rtt".into()], ..Chart::default() };
+            let drawing = chart.drawing(&whole, &Look::column()).expect("a figure");
             assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()), "{kind:?}");
         }
     }

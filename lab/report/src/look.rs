@@ -394,6 +394,13 @@ impl Look {
                 _ => lines.push(word.to_owned()),
             }
         }
+        // A last word does not stand alone.
+        if let [.., before, last] = lines.as_mut_slice()
+            && !last.contains(' ')
+            && let Some((rest, word)) = before.rsplit_once(' ')
+        {
+            (*last, *before) = (format!("{word} {last}"), rest.to_owned());
+        }
         lines
     }
 }

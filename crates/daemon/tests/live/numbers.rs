@@ -5,9 +5,9 @@ use tidegate_control::calls::{DirectionObservation, FlowObservation, FlowSort, F
 
 use crate::running::{Running, udp};
 use crate::testbed::{Testbed, until};
-use tidegate_testbed::{Ended, Pair, Senders, Sink};
 use tidegate_testbed::openmetrics::{Family, parse};
 use tidegate_testbed::steady::Measurements;
+use tidegate_testbed::{Ended, Pair, Senders, Sink};
 
 /// Headers of IPv4 and UDP.
 const HEADERS: u64 = 28;

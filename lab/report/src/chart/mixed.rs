@@ -23,7 +23,10 @@ impl Chart {
             ChartKind::Scatter => *name == "measure",
             _ => IDENTITY.contains(name) || (matches!(column, Column::Text(_)) && !LABELS.contains(name)),
         };
-        for (name, column) in table.columns().filter(tells_apart).filter(|(name, _)| !self.uses(name)) {
+        let mut found: Vec<(&str, &Column)> =
+            table.columns().filter(tells_apart).filter(|(name, _)| !self.uses(name)).collect();
+        found.sort_by_key(|(name, _)| !IDENTITY.contains(name));
+        for (name, column) in found {
             let mut texts = distinct(column, rows);
             if texts.len() > 1 && (IDENTITY.contains(&name) || !self.follows(table, column, rows)) {
                 let many = if texts.len() > 12 { ", ..." } else { "" };
