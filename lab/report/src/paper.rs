@@ -82,13 +82,17 @@ impl Rows {
     }
 }
 
+/// The most columns of a table whose columns are quantities: more are too wide for a page.
+const WIDEST: usize = 6;
+
 /// The comparison with a column for each measure of each subject, named by both, if the subjects have different measures: a row for each
 /// subject would be empty where it has not the measures of others. The points of a sweep would be too many columns.
 fn by_quantity(comparison: &Comparison) -> Option<Comparison> {
     let groups = &comparison.groups;
     let first = groups.first()?;
+    let columns: usize = groups.iter().map(|group| group.measures.len()).sum();
     let is_plain = |group: &Group| !group.name.is_empty() && subject_of(&group.name) == group.name;
-    if !groups.iter().all(is_plain) || groups.iter().all(|group| group.measures == first.measures) {
+    if columns > WIDEST || !groups.iter().all(is_plain) || groups.iter().all(|group| group.measures == first.measures) {
         return None;
     }
     let mut wide = Group::default();
@@ -155,8 +159,8 @@ fn aligned(column: &[&Number]) -> Vec<String> {
 
 impl Comparison {
     /// Formats all values as a `tabular` for LaTeX with the package booktabs. Each column has one unit, each number as many digits as its
-    /// 95 % interval justifies, and the points of a column are below each other. Subjects with different measures have columns, not
-    /// rows.
+    /// 95 % interval justifies, and the points of a column are below each other. A few quantities of different subjects have
+    /// columns, not rows.
     pub fn latex(&self) -> String {
         let Rows { heads, grouped, rows } = Rows::new(self);
         let names = if grouped { "ll" } else { "l" };
