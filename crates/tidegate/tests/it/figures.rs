@@ -245,12 +245,12 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
     assert!(svg.contains(">4<") && svg.contains(">20<") && svg.contains("rate of link a-&gt;b, Mbit/s<"), "{svg}");
     fs::write(folder.0.join("points.csv"), "# of a paper\nthe paper,4000000,3.5\n").expect("written");
     let lines =
-        "figure|t|--kind|lines|--x|link.a->b.rate|--by|variant|--only|measure=goodput|--times|1e-6|--out|lines.svg";
+        "figure|t|--kind|lines|--x|link.a->b.rate|--by|variant|--only|measure=goodput|--only|delay=5ms|--times|1e-6|--out|lines.svg";
     let said = tidegate(&folder, &format!("{lines}|--beside|points.csv"));
     assert!(said.status.success(), "{}", text(&said));
     assert!(fs::read_to_string(folder.0.join("lines.svg")).expect("a figure").contains(">the paper<"));
-    let said =
-        tidegate(&folder, "figure|t|--kind|box|--by|variant|--only|measure=goodput|--log|--out|box.svg|--look|column");
+    let boxes = "figure|t|--kind|box|--by|variant|--only|measure=goodput|--log|--out|box.svg|--look|column";
+    let said = tidegate(&folder, &format!("{boxes}|--only|rate=4mbit|--only|delay=5ms"));
     assert!(said.status.success(), "{}", text(&said));
     assert!(fs::read_to_string(folder.0.join("box.svg")).expect("a figure").contains("Logarithmic axes."));
     fs::write(folder.0.join("points.csv"), "the paper,4000000\n").expect("written");
@@ -264,6 +264,7 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
         ("figure|nowhere|--kind|ecdf|--out|x.svg".into(), "nowhere"),
         (format!("{lines}|--beside|points.csv"), "line 1: CURVE,X,Y"),
         ("figure|t|--kind|box|--log-x|--out|x.svg".into(), "--log-x is of points and lines"),
+        (boxes.into(), "several texts in `link.a->b.rate`, which would be drawn as one: 4mbit, 8mbit"),
     ] {
         let said = tidegate(&folder, &arguments);
         assert_eq!(said.status.code(), Some(2), "{arguments}: {}", text(&said));
