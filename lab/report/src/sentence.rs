@@ -7,12 +7,12 @@ use crate::verdict::Verdict;
 /// The variants that have a measure, with the best first.
 type Ranked<'a> = [(&'a str, &'a Estimate)];
 
-/// A share in percent, with two digits.
-fn percent(share: f64) -> String {
+/// How large a share may be, in percent with two digits.
+fn up_to(share: f64) -> String {
     match share {
-        share if share > 1.0 => "more than 100 %".to_owned(),
-        share if share < 0.1 => format!("{:.1} %", share * 100.0),
-        share => format!("{:.0} %", share * 100.0),
+        share if share > 1.0 => "above 100 %".to_owned(),
+        share if share < 0.1 => format!("up to {:.1} %", share * 100.0),
+        share => format!("up to {:.0} %", share * 100.0),
     }
 }
 
@@ -34,10 +34,10 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
     let differences = if verdict.open.len() > 1 { "differences" } else { "the difference" };
     let (best, value) = ranked[0];
     format!(
-        "undecided, {} runs tell {best} ({}) apart from no other{by}; {differences} may be up to {}{}",
+        "undecided, {} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
         verdict.runs,
         measure.value(value.mean),
-        percent(verdict.reach),
+        up_to(verdict.reach),
         more(ranked, verdict).map_or(String::new(), |more| format!("; {more}"))
     )
 }
