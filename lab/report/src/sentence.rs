@@ -131,7 +131,7 @@ mod tests {
         wide.groups[0].rows[0].cells[1] = estimate(20e6, 20e6);
         let said = &wide.sentences()[1];
         assert!(
-            said.starts_with("delay p99 of flow call: undecided, 10 runs tell pie (12 ms) apart from no other; differences may be up to"),
+            said.starts_with("delay p99 of flow call: undecided, 10 runs tell pie (12 ms) apart from no other; differences may be above 100 %"),
             "{said}"
         );
         assert!(wide.summary_of_variants()[0].starts_with("goodput"));

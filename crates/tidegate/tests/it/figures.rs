@@ -244,8 +244,7 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
     let svg = fs::read_to_string(folder.0.join("heat.svg")).expect("a figure");
     assert!(svg.contains(">4<") && svg.contains(">20<") && svg.contains("rate of link a-&gt;b, Mbit/s<"), "{svg}");
     fs::write(folder.0.join("points.csv"), "# of a paper\nthe paper,4000000,3.5\n").expect("written");
-    let lines =
-        "figure|t|--kind|lines|--x|link.a->b.rate|--by|variant|--only|measure=goodput|--only|delay=5ms|--times|1e-6|--out|lines.svg";
+    let lines = "figure|t|--kind|lines|--x|link.a->b.rate|--by|variant|--only|measure=goodput|--only|delay=5ms|--times|1e-6|--out|lines.svg";
     let said = tidegate(&folder, &format!("{lines}|--beside|points.csv"));
     assert!(said.status.success(), "{}", text(&said));
     assert!(fs::read_to_string(folder.0.join("lines.svg")).expect("a figure").contains(">the paper<"));
