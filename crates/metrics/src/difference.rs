@@ -82,24 +82,42 @@ impl Difference {
     /// the true difference is often smaller than that which was measured.
     pub fn more_runs(&self, comparisons: usize) -> Option<u64> {
         let level = LEVEL / comparisons.max(1) as f64;
-        let n = self.runs as f64;
-        // The error falls with the root of the number of runs, and the degrees of freedom rise with it.
-        let finds = |runs: u64| {
-            let runs = runs as f64;
-            let freedom = (self.freedom * (runs - 1.0) / (n - 1.0)).max(1.0);
-            let error = self.error * (n / runs).sqrt();
-            power(self.mean.abs() / error, freedom, critical(level, freedom)) >= POWER
-        };
-        if self.runs < FEWEST_RUNS || self.mean == 0.0 || !finds(MOST_RUNS) {
+        if self.runs < FEWEST_RUNS || self.mean == 0.0 {
             return None;
         }
-        let (mut low, mut high) = (1, MOST_RUNS);
-        while low + 1 < high {
-            let middle = u64::midpoint(low, high);
-            if finds(middle) { high = middle } else { low = middle }
-        }
-        Some(high.saturating_sub(self.runs as u64).max(1))
+        let all = fewest(|runs| self.power(self.mean.abs(), runs, level) >= POWER)?;
+        Some(all.saturating_sub(self.runs as u64).max(1))
     }
+
+    /// The probability of a mean that is this far below zero if it is zero: the one-sided test.
+    pub(crate) fn below_zero(&self) -> f64 {
+        if self.mean < 0.0 { self.p / 2.0 } else { 1.0 - self.p / 2.0 }
+    }
+    /// The probability with which the one-sided test at `level` finds that this mean is below zero, with as many `runs`.
+    pub(crate) fn power_below_zero(&self, runs: u64, level: f64) -> f64 {
+        self.power(-self.mean, runs, 2.0 * level)
+    }
+    /// The probability that t exceeds its critical value of both tails at `level`, if the difference is `mean`, with as many `runs`.
+    fn power(&self, mean: f64, runs: u64, level: f64) -> f64 {
+        // The error falls with the root of the number of runs, and the degrees of freedom rise with it.
+        let (n, runs) = (self.runs as f64, runs as f64);
+        let freedom = (self.freedom * (runs - 1.0) / (n - 1.0)).max(1.0);
+        let error = self.error * (n / runs).sqrt();
+        power(mean / error, freedom, critical(level, freedom))
+    }
+}
+
+/// The fewest runs with which a plan succeeds; `None` if [`MOST_RUNS`] would not do.
+pub(crate) fn fewest(succeeds: impl Fn(u64) -> bool) -> Option<u64> {
+    if !succeeds(MOST_RUNS) {
+        return None;
+    }
+    let (mut low, mut high) = (1, MOST_RUNS);
+    while low + 1 < high {
+        let middle = u64::midpoint(low, high);
+        if succeeds(middle) { high = middle } else { low = middle }
+    }
+    Some(high)
 }
 
 /// Corrects the probabilities of several tests for their number by the procedure of Holm: if those of at most 0.05 are

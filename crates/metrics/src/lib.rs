@@ -9,6 +9,7 @@
 //! | [`Value`], [`Curve`] | a number, and points, with names and units, as reports and files show them |
 //! | [`Summary`] | the mean over runs, with its confidence interval |
 //! | [`Difference`] | whether two variants differ, by runs with the same seeds |
+//! | [`Equality`] | whether two variants are equal within 2 %, by the same runs |
 //! | [`Steady`] | the mean of one run in its steady state, with its confidence interval |
 //! | [`Digest`] | 128 bits that are equal for equal results |
 //!
@@ -19,6 +20,7 @@ mod curve;
 pub mod delays;
 mod difference;
 mod digest;
+mod equality;
 mod fairness;
 mod histogram;
 mod part;
@@ -33,6 +35,7 @@ pub use curve::{Curve, OTHER_CLASSES, OTHER_FLOWS, Points, SHOWN_PARTS};
 pub use delays::{Delays, FewDelays, RecentDelays};
 pub use difference::{Difference, FEWEST_RUNS, POWER, Test, bootstrap, holm};
 pub use digest::Digest;
+pub use equality::{Equality, MARGIN};
 pub use fairness::jain;
 pub use histogram::{Histogram, Quantiles};
 pub use part::{Part, PartSeries, largest};

@@ -5,6 +5,7 @@ use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
 use crate::look::{Form, Look};
 use crate::palette::Pens;
+use tidegate_display::{human_in, unit_of_all};
 
 /// The height of a row, given for type of 13 points.
 const ROW: f64 = 22.0;
@@ -229,7 +230,7 @@ pub(crate) fn blocks(group: &Group, left: f64, look: &Look) -> Vec<Vec<usize>> {
 }
 
 /// The subject of a group without the point of a sweep.
-fn subject_of(name: &str) -> &str {
+pub(crate) fn subject_of(name: &str) -> &str {
     name.split_once(" at ").map_or(name, |(subject, _)| subject)
 }
 
@@ -243,9 +244,11 @@ fn bar(
 ) {
     let (u, size) = (look.unit(), look.type_of(12.0));
     let most = cells.iter().map(|cell| cell.high()).fold(0.0_f64, f64::max);
-    let text = measure.value(estimate.mean);
+    // One scale has one unit.
+    let unit = unit_of_all(cells.iter().map(|cell| cell.mean), &measure.unit);
+    let text = human_in(estimate.mean, unit);
     // The space for numbers fits the widest of them with a mark behind it.
-    let numbers = cells.iter().map(|cell| room(&measure.value(cell.mean), size)).fold(0.0, f64::max);
+    let numbers = cells.iter().map(|cell| room(&human_in(cell.mean, unit), size)).fold(0.0, f64::max);
     let length = (column - numbers - 28.0 * u).max(20.0 * u);
     let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
     let middle = y - 4.0 * u;
@@ -338,6 +341,11 @@ mod tests {
         };
         let (bars, said) = drawn(&all);
         assert!((bars[1] / bars[7] - 2.0).abs() < 0.01 && !said, "{bars:?}");
+        // Values on one scale have one unit, also below and above a second.
+        let mut slow = all.clone();
+        slow.groups[0].rows[0].cells[1] = Some(Estimate::from(1.5e9));
+        let svg = slow.drawing(&Pens::default(), &Look::column()).svg();
+        assert!(svg.contains("0.013 s") && svg.contains("1.5 s") && !svg.contains(" ms"), "{svg}");
         all.groups[1].name = "flow bulk".into();
         let (bars, said) = drawn(&all);
         assert!(bars[1] / bars[7] < 1.2 && said, "{bars:?}");

@@ -1,7 +1,7 @@
 //! The spread of each variant's runs in a comparison, as boxes, violins or points. Each measure has its own scale.
 
 use crate::bars::blocks;
-use crate::comparison::{Comparison, Group, Row};
+use crate::comparison::{Comparison, Group, Measure, Row};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::fitted;
 use crate::frame::Frame;
@@ -13,7 +13,9 @@ use crate::ruler::Ruler;
 
 /// The height of a row and half the height of a box, given for type of 13 points.
 const ROW: f64 = 20.0;
-const HALF: f64 = 5.5;
+const HALF: f64 = 4.5;
+/// How far a box is above the middle of its row; its points are below.
+const APART: f64 = 2.5;
 /// The number of runs from which boxes with quartiles and violins are drawn.
 const ENOUGH: usize = 5;
 /// The number of points at which a density is computed.
@@ -32,6 +34,8 @@ impl Comparison {
         let (u, size, small) = (look.unit(), look.type_of(12.0), look.type_of(11.0));
         let title = format!("{}: {kind} of {runs} runs", self.title);
         let (mut drawing, left, mut y) = self.begin(&title, look);
+        // How many of the rows that are drawn have enough runs for what the form adds to their points, and how many have not.
+        let mut summed = [0_usize; 2];
         for group in self.groups.iter().filter(|group| group.runs() > 1) {
             y = self.heading(group, &mut drawing, y, look);
             for measures in blocks(group, left, look) {
@@ -45,29 +49,38 @@ impl Comparison {
                 }
                 for (n, at) in measures.iter().enumerate() {
                     let x = left + column * n as f64;
-                    let name = fitted(&group.measures[*at].name, small, column - 12.0 * u);
-                    drawing.text((x, y - 2.0 * u), Anchor::Start, small, Ink::Muted, name);
                     let frame = Frame { left: x, top, right: x + column - 30.0 * u, bottom, unit: u };
-                    group.column(&mut drawing, (*at, form, look.log), &frame, (pens, small));
+                    let name_with_unit = group.column(&mut drawing, (*at, form, look.log), &frame, (pens, small));
+                    let enough = group.rows.iter().filter_map(|row| row.cells.get(*at)?.as_ref());
+                    enough.for_each(|cell| summed[usize::from(cell.values.len() >= ENOUGH)] += 1);
+                    let name = fitted(&name_with_unit, small, column - 12.0 * u);
+                    drawing.text((x, y - 2.0 * u), Anchor::Start, small, Ink::Muted, name);
                 }
                 y = bottom + small + 18.0 * u;
             }
         }
         if look.on_paper {
-            let what = match form {
-                Form::Violin => {
-                    "Points: runs; outlines: their density (Gaussian kernel, Silverman's width); line: median."
-                }
-                Form::Strip => "Points: runs; line: median.",
-                _ => "Points: runs; boxes: quartiles and median; whiskers: least and greatest run.",
-            };
-            let what = if look.log { format!("{what} Logarithmic axes.") } else { what.to_owned() };
+            let what = caption(form, summed) + if look.log { " Logarithmic axes." } else { "" };
             let lines = Look::lines(&what, small, look.width - 24.0 * u);
             drawing.note(&lines, (12.0 * u, y - 8.0 * u), small);
             y += lines.len() as f64 * small * 1.3;
         }
         drawing.height = y;
         Some(drawing)
+    }
+}
+
+/// States what is drawn of rows, of which `[few, enough]` have fewer runs than a box or a violin needs, and as many.
+fn caption(form: Form, [few, enough]: [usize; 2]) -> String {
+    let (name, parts) = match form {
+        Form::Violin => ("violins", "outlines: their density (Gaussian kernel, Silverman's width); line: median"),
+        Form::Strip => ("medians", "line: median"),
+        _ => ("boxes", "boxes: quartiles and median; whiskers: least and greatest run"),
+    };
+    match (enough, few) {
+        (0, _) => format!("Points: runs; fewer than {ENOUGH} have no {name}."),
+        (_, 0) => format!("Points: runs; {parts}."),
+        _ => format!("Points: runs; {parts}, of at least {ENOUGH} runs."),
     }
 }
 
@@ -78,14 +91,16 @@ impl Group {
         cells.map(|estimate| estimate.values.len()).max().unwrap_or(0)
     }
 
-    /// Draws the runs of one measure. On a logarithmic axis all are above 0, as [`Comparison::check_axis`] checks.
+    /// Draws the runs of one measure, and returns its name with the unit of its axis. On a logarithmic axis all are above 0, as
+    /// [`Comparison::check_axis`] checks.
     fn column(
         &self,
         drawing: &mut Drawing,
         (at, form, log): (usize, Form, bool),
         frame: &Frame,
         (pens, size): (&Pens, f64),
-    ) {
+    ) -> String {
+        let Measure { name, unit, .. } = &self.measures[at];
         let u = frame.unit;
         let runs = |(n, row): (usize, &'_ Row)| {
             let cell = row.cells.get(at)?.as_ref()?;
@@ -94,7 +109,9 @@ impl Group {
         };
         let rows: Vec<(usize, Pen, Vec<f64>)> = self.rows.iter().enumerate().filter_map(runs).collect();
         let all = || rows.iter().flat_map(|(.., values)| values).copied();
-        let (Some(low), Some(high)) = (all().reduce(f64::min), all().reduce(f64::max)) else { return };
+        let (Some(low), Some(high)) = (all().reduce(f64::min), all().reduce(f64::max)) else {
+            return name.clone();
+        };
         // Equal values are drawn in the middle.
         let margin = if high > low { (high - low) * 0.06 } else { (high.abs() * 0.1).max(0.5) };
         // The axis of nonnegative values does not become negative.
@@ -104,14 +121,18 @@ impl Group {
             true => Ruler::new(&Axis::log("", ""), [least, high].into_iter(), false),
             false => Ruler::new(&Axis::new("", ""), [low, high + margin].into_iter(), false),
         };
-        ruler.label(&self.measures[at].unit);
+        let unit = ruler.label(unit);
         frame.grid(drawing, (&ruler, &Ruler::none()), size, (Some(14.0 * u), false));
         for (n, pen, mut values) in rows {
-            let middle = frame.top + ROW * u * (n as f64 + 0.5);
+            let centre = frame.top + ROW * u * (n as f64 + 0.5);
+            // The points are below a box or a violin, so that they do not cover its median.
+            let is_apart = form != Form::Strip && values.len() >= ENOUGH;
+            let (middle, points_at) =
+                if is_apart { (centre - APART * u, centre + 2.5 * APART * u) } else { (centre, centre) };
             let place = |value: f64| frame.x(&ruler, value);
             // In a strip neighbouring runs are at different heights, so that equal ones can be counted.
             let lift = |n: usize| if form == Form::Strip { ((n * 2) % 5) as f64 * 2.0 - 4.0 } else { 0.0 };
-            let points = values.iter().enumerate().map(|(n, value)| (place(*value), middle + lift(n) * u)).collect();
+            let points = values.iter().enumerate().map(|(n, value)| (place(*value), points_at + lift(n) * u)).collect();
             let five = quantiles(&mut values).filter(|_| values.len() >= ENOUGH);
             match (five, form) {
                 (Some(five), Form::Strip) => {
@@ -130,6 +151,7 @@ impl Group {
             }
             drawing.marks(points, 1.8 * u, Pen { dash: if form == Form::Strip { pen.dash } else { 0 }, ..pen });
         }
+        if unit.is_empty() { name.clone() } else { format!("{name}, {unit}") }
     }
 }
 
@@ -176,7 +198,7 @@ fn draw_violin(
     middle: f64,
     (pen, u): (Pen, f64),
 ) {
-    let half = 8.0 * u;
+    let half = 6.0 * u;
     let upper = density(sorted).into_iter().map(|(x, share)| (place(x), middle - share * half));
     let mut outline: Vec<(f64, f64)> = upper.collect();
     let lower: Vec<(f64, f64)> = outline.iter().rev().map(|(x, y)| (*x, 2.0 * middle - y)).collect();
@@ -194,7 +216,7 @@ fn draw_violin(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::{Better, Estimate, Measure, Row};
+    use crate::comparison::{Better, Estimate, Row};
 
     fn comparison(runs: &[&[f64]]) -> Comparison {
         let row = |(n, values): (usize, &&[f64])| Row {
@@ -228,7 +250,7 @@ mod tests {
             })
             .collect();
         assert_eq!(marks.iter().map(|points| points.len()).collect::<Vec<_>>(), [5, 2]);
-        // Two runs have no box. The first box is from the second to the fourth run.
+        // The points are not on the box. Two runs have no box. The first box is from the second to the fourth run.
         let boxes: Vec<&Vec<(f64, f64)>> = drawing
             .shapes
             .iter()
@@ -238,6 +260,7 @@ mod tests {
             })
             .collect();
         assert_eq!(boxes.len(), 1);
+        assert!(marks[0].iter().all(|point| point.1 > boxes[0][2].1), "{marks:?} {boxes:?}");
         assert!((boxes[0][0].0 - marks[0][1].0).abs() < 1e-9 && (boxes[0][1].0 - marks[0][3].0).abs() < 1e-9);
         assert!((marks[1][0].0 - marks[0][2].0).abs() < 1e-9, "equal values are at the same place");
         for (x, y) in marks.into_iter().chain(boxes).flatten() {
@@ -290,7 +313,7 @@ mod tests {
                 let look = Look::parse(width).expect("a look");
                 let drawing = all.spread(&Pens::default(), Form::Box, &look).expect("runs");
                 let text = |shape: &Shape| match shape {
-                    Shape::Text { text, .. } if text.ends_with(" s") || text.ends_with("ms") => Some(text.clone()),
+                    Shape::Text { text, .. } if text.parse::<f64>().is_ok() => Some(text.clone()),
                     _ => None,
                 };
                 let labels: Vec<String> = drawing.shapes.iter().filter_map(text).collect();
@@ -314,6 +337,29 @@ mod tests {
         assert!((1.8..2.4).contains(&top.0) && top.1 == 1.0, "{top:?}");
         assert_eq!((density[0].0, density[STEPS].0), (1.0, 5.0), "nothing outside of the values");
         assert!(super::density(&[3.0; 6]).is_empty());
+    }
+
+    /// The caption names a box only where there is one.
+    #[test]
+    fn the_caption_is_of_what_is_drawn() {
+        let said = |runs: &[&[f64]], form: &str| {
+            let look = Look::parse(&format!("column,form={form}")).expect("a look");
+            let drawing = comparison(runs).figure(&Pens::default(), &look).expect("an axis").expect("runs");
+            let texts = drawing.shapes.into_iter().filter_map(|shape| match shape {
+                Shape::Text { text, .. } => Some(text),
+                _ => None,
+            });
+            texts.collect::<Vec<_>>().join(" ")
+        };
+        let (four, five): (&[f64], &[f64]) = (&[1.0, 2.0, 3.0, 4.0], &[1.0, 2.0, 3.0, 4.0, 5.0]);
+        for (form, name, part) in
+            [("box", "boxes", "whiskers"), ("violin", "violins", "outlines"), ("strip", "medians", "line")]
+        {
+            let few = said(&[four, four], form);
+            assert!(few.contains(&format!("fewer than 5 have no {name}.")) && !few.contains(part), "{few}");
+            assert!(said(&[five, five], form).contains(part), "{form}");
+            assert!(said(&[four, five], form).contains("of at least 5 runs."), "{form}");
+        }
     }
 
     #[test]

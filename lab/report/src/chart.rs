@@ -4,6 +4,7 @@
 mod bins;
 mod counts;
 mod heat;
+mod mixed;
 mod series;
 pub(crate) mod units;
 
@@ -13,7 +14,7 @@ use self::bins::Bins;
 use self::counts::Counts;
 use self::heat::Heat;
 use self::units::{number, number_in, of_results, scaled_axis};
-use crate::columns::{Column, Table, end};
+use crate::columns::{Column, Table};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::drawing::Drawing;
 use crate::look::{Form, Look};
@@ -102,6 +103,16 @@ const IDENTITY: [&str; 5] = ["kind", "measure", "subject", "variant", "part"];
 /// The columns of texts that do not tell rows of a table apart.
 const LABELS: [&str; 5] = ["unit", "x_unit", "digest", "scenario", "file"];
 
+/// The axis of a sweep in words: `link.a->b.delay` is the `delay of link a->b`.
+fn of_path(name: &str) -> String {
+    match name.split('.').collect::<Vec<_>>().as_slice() {
+        [section, of, rest @ ..] if !rest.is_empty() => {
+            format!("{} of {section} {of}", rest.join(" ").replace('-', " "))
+        }
+        _ => name.to_owned(),
+    }
+}
+
 /// The different texts of a column in these rows, in alphabetical order.
 fn distinct(column: &Column, rows: &Rows) -> Vec<String> {
     let texts: BTreeSet<String> = rows.iter().filter_map(|(row, _)| column.text(*row)).collect();
@@ -166,62 +177,6 @@ impl Chart {
         }
     }
 
-    /// Checks that rows of several measures, subjects or variants are not drawn as one, and that rows of a
-    /// distribution are not taken for values.
-    fn check_mixed(&self, table: &Table, rows: &Rows) -> Result<(), String> {
-        let is_spread = !matches!(self.kind, ChartKind::Heat | ChartKind::Scatter | ChartKind::Lines);
-        if let Some(kinds) = table.column("kind").filter(|_| is_spread)
-            && rows.iter().any(|(row, _)| kinds.text(*row).as_deref() == Some("distribution"))
-        {
-            return Err("rows of the kind `distribution` are points of one, and no values whose distribution could be drawn: \
-                        `tidegate simulate FILE --figure distribution=FILE.svg` draws them, or choose others with --only kind=value"
-                .into());
-        }
-        // Points of a measure are what they are, whatever they belong to.
-        let names: &[&str] = if self.kind == ChartKind::Scatter { &["measure"] } else { &IDENTITY };
-        for name in names {
-            let Some(column) = table.column(name).filter(|_| !self.uses(name)) else { continue };
-            let mut texts = distinct(column, rows);
-            if texts.len() > 1 {
-                let many = if texts.len() > 12 { ", ..." } else { "" };
-                texts.truncate(12);
-                let or = if self.kind == ChartKind::Heat { "" } else { ", or draw each with --by" };
-                return Err(format!(
-                    "the rows have several texts in `{name}`, which would be drawn as one: {}{many}; choose one with \
-                     --only {name}=TEXT{or}",
-                    texts.join(", ")
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a column chooses, places or names rows.
-    fn uses(&self, name: &str) -> bool {
-        let axes: &[&String] = match self.kind {
-            ChartKind::Heat => &[&self.x, &self.y, &self.value],
-            _ => &[&self.x, &self.y],
-        };
-        // An axis of a sweep may be named by the end of its path.
-        let is_it = |text: &str| text == name || text == end(name);
-        let chosen = self.only.iter().any(|(column, _)| is_it(column));
-        chosen || axes.iter().any(|axis| is_it(axis)) || self.by.iter().any(|name| is_it(name))
-    }
-
-    /// Says over which other columns of texts a mean is taken, such as the axes of a sweep; empty if over seeds alone.
-    fn pooled(&self, table: &Table, rows: &Rows) -> String {
-        let is_other = |name: &str| !IDENTITY.contains(&name) && !LABELS.contains(&name) && !self.uses(name);
-        let pooled: Vec<String> = table
-            .columns()
-            .filter(|(name, column)| is_other(name) && matches!(column, Column::Text(_)))
-            .filter_map(|(name, column)| {
-                let texts = distinct(column, rows);
-                (texts.len() > 1).then(|| format!("{name} ({})", texts.join(", ")))
-            })
-            .collect();
-        if pooled.is_empty() { String::new() } else { format!(" They are over all of {}.", pooled.join(" and ")) }
-    }
-
     /// The unit of the values: that of all rows, if there is a column `unit`.
     fn unit(&self, table: &Table, rows: &Rows) -> String {
         if !self.over.is_empty() || self.times.is_some() {
@@ -249,7 +204,7 @@ impl Chart {
     fn label(&self, axis: usize, name: &str) -> String {
         match self.labels[axis].as_str() {
             "" if name == "value" => self.measure().unwrap_or(name).to_owned(),
-            "" => name.to_owned(),
+            "" => of_path(name),
             given => given.to_owned(),
         }
     }
@@ -284,7 +239,9 @@ impl Chart {
 
     fn title(&self) -> String {
         match self.kind {
-            ChartKind::Heat => format!("{} by {} and {}", self.value, self.x, self.y),
+            ChartKind::Heat => {
+                format!("{} by {} and {}", self.value, self.label(0, &self.x), self.label(1, &self.y))
+            }
             ChartKind::Scatter | ChartKind::Lines => {
                 format!("{} by {}", self.label(1, &self.y), self.label(0, &self.x))
             }
@@ -352,9 +309,7 @@ impl Chart {
         if curves.iter().all(|curve| curve.points.is_empty()) {
             return Err(format!("no row has numbers in `{}` and `{values}`", self.x));
         }
-        let note = counts.said().map(|of| {
-            format!("Lines: means of {of}; bands: their 95 % intervals (Student's t).{}", self.pooled(table, &rows))
-        });
+        let note = counts.said().map(|of| format!("Lines: means of {of}; bands: their 95 % intervals (Student's t)."));
         let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
         let note = [note, means].into_iter().flatten().reduce(|note, means| format!("{note} {means}"));
         let plot = if distribution {
@@ -432,7 +387,7 @@ impl Chart {
         if counts.most == 0 {
             return Err("no row is left to draw".into());
         }
-        let note = counts.said().map(|of| format!("Cells: means of {of}.{}", self.pooled(table, &rows)));
+        let note = counts.said().map(|of| format!("Cells: means of {of}."));
         let note = note.unwrap_or_default();
         let heat = Heat { xs, ys, means, unit: self.unit(table, &rows), log: self.log, note };
         Ok(heat.drawing(self, look))
@@ -442,7 +397,7 @@ impl Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drawing::Shape;
+    use crate::drawing::{Ink, Shape};
     use crate::model::Scale;
 
     /// Two flows over two rates and two round trips, with two seeds.
@@ -500,7 +455,22 @@ mod tests {
         assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()));
         let texts = texts(&drawing);
         // The mean of the two seeds of `flow b` in the first cell: (2 + 4) / 2.
-        assert!(texts.contains(&"3") && texts.contains(&"Cells: means of 2 values."), "{texts:?}");
+        assert!(texts.contains(&"3.00") && texts.contains(&"12.00"), "{texts:?}");
+        assert!(texts.join(" ").contains("Shades: value. Cells: means of 2 values."), "{texts:?}");
+        // The unit of the axes is in their titles, and the cell of the least value has an edge.
+        assert!(["4", "10", "rate, Mbit/s", "rtt, ms"].iter().all(|text| texts.contains(text)), "{texts:?}");
+        let edges =
+            drawing.shapes.iter().filter(|shape| matches!(shape, Shape::Lines { ink, .. } if *ink == Ink::Muted));
+        assert_eq!(edges.count(), 4);
+        // A ratio names what is divided by what, and its values have equally many decimals.
+        heat.over = vec![("subject".into(), "flow a".into())];
+        heat.log = true;
+        let drawing = heat.drawing(&table(), &Look::column()).expect("a figure");
+        let texts = self::texts(&drawing).join(" ");
+        assert!(texts.contains("Shades: value, flow b / flow a (logarithmic).") && texts.contains("2.000"), "{texts}");
+        assert_eq!(drawing.misplaced(), Vec::<String>::new());
+        assert_eq!(of_path("link.isp->gate.delay"), "delay of link isp->gate");
+        assert_eq!(of_path("flow.bulk.tcp.congestion"), "tcp congestion of flow bulk");
     }
 
     #[test]
@@ -529,21 +499,36 @@ mod tests {
             };
             swept = swept.with(name, column.clone());
         }
-        let note = named.plot(&swept).expect("a plot").note.expect("a note");
-        assert!(note.ends_with("They are over all of link.1.rtt (20ms, 5ms)."), "{note}");
+        // Keys that changed together are one axis.
+        let rates = table().columns().find(|(name, _)| *name == "rate").expect("a column").1.clone();
+        let together = swept.clone().with("link.1.queue.limit", rates);
+        let chosen = Chart { only: vec![("rtt".into(), "5ms".into())], ..named.clone() };
+        assert_eq!(chosen.plot(&together).map(|plot| plot.curves.len()), Ok(2));
+        // Several points of a sweep are refused, whatever the kind, until one is chosen or each is drawn.
+        for kind in [ChartKind::Lines, ChartKind::Box, ChartKind::Violin, ChartKind::Strip, ChartKind::Ecdf] {
+            let x = if kind == ChartKind::Lines { "rate" } else { "value" };
+            let mut pooled = Chart { kind, x: x.into(), ..named.clone() };
+            if kind != ChartKind::Lines {
+                pooled.by.push("rate".into());
+            }
+            let said = pooled.drawing(&swept, &Look::column()).expect_err("two round trips as one");
+            assert!(said.contains("several texts in `link.1.rtt`, which would be drawn as one: 20ms, 5ms"), "{said}");
+            pooled.only.push(("rtt".into(), "5ms".into()));
+            assert!(pooled.chosen(&swept, "value").is_ok(), "{kind:?}");
+        }
         let mut ecdf = chart(ChartKind::Ecdf);
         ecdf.x = "value".into();
         let said = ecdf.plot(&table()).expect_err("two flows as one");
         assert!(said.contains("flow a, flow b; choose one with --only subject=TEXT"), "{said}");
-        let table = || table().without(&["subject"]);
+        let (whole, table) = (table().without(&["subject"]), || table().without(&["subject", "rate", "rtt"]));
         let plot = ecdf.plot(&table()).expect("a plot");
         assert_eq!(plot.curves[0].points.last(), Some(&(16.0, 1.0)));
         ecdf.kind = ChartKind::Ccdf;
         let plot = ecdf.plot(&table()).expect("a plot");
         assert_eq!((plot.curves[0].points[15].1, plot.y.scale), (0.0, Scale::Log));
-        for (kind, by) in [(ChartKind::Ccdf, "rate"), (ChartKind::Violin, "rate"), (ChartKind::Strip, "rtt")] {
-            let chart = Chart { kind, x: "value".into(), by: vec![by.into()], ..Chart::default() };
-            let drawing = chart.drawing(&table(), &Look::column()).expect("a figure");
+        for kind in [ChartKind::Ccdf, ChartKind::Violin, ChartKind::Strip] {
+            let chart = Chart { kind, x: "value".into(), by: vec!["rate".into(), "rtt".into()], ..Chart::default() };
+            let drawing = chart.drawing(&whole, &Look::column()).expect("a figure");
             assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()), "{kind:?}");
         }
     }

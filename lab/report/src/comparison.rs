@@ -1,9 +1,11 @@
 //! A comparison of several variants by their measures, in words, as a figure and as a table.
 
 use crate::columns::{self, Column};
-use crate::judgement::{Family, Verdict, would_tell};
+use crate::judgement::Family;
+use crate::verdict::Verdict;
 use tidegate_display::Table;
 use tidegate_display::{human, human_in, human_interval_in, unit_of_all};
+use tidegate_metrics::MARGIN;
 
 /// A comparison of variants, with a group for each subject.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -137,14 +139,6 @@ impl Measure {
     }
 }
 
-/// Relative differences up to this are not mentioned.
-const SMALL: f64 = 0.02;
-
-/// Whether two means differ by no more than 2 % of the greater one.
-pub(crate) fn is_small(a: f64, b: f64) -> bool {
-    (a - b).abs() <= SMALL * a.abs().max(b.abs())
-}
-
 /// An order of two variants in a measure that a comparison states.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stated {
@@ -235,70 +229,6 @@ impl Group {
         rows
     }
 
-    /// States which variant is the best by a measure, and by how much. Returns `None` if the measure has no answer.
-    fn sentence(&self, at: usize, family: &Family) -> Option<String> {
-        let measure = &self.measures[at];
-        let subject = if self.name.is_empty() { String::new() } else { format!(" of {}", self.name) };
-        let ranked = self.ranked(at);
-        let (best, worst) = (ranked.first()?, ranked.last()?);
-        if ranked.len() < 2 || measure.better == Better::Neither {
-            return None;
-        }
-        if !self.differs(at) {
-            return Some(format!("{}{subject}: no difference above 2 %, {}", measure.name, measure.value(best.1.mean)));
-        }
-        let ends = match measure.better {
-            Better::More => "the most",
-            _ => "the least",
-        };
-        let verdict = self.verdict(at, &ranked, family);
-        let of_best = measure.value(best.1.mean);
-        let (mut worst, names) = (worst, |places: &[usize]| {
-            let names: Vec<&str> = places.iter().map(|place| ranked[*place].0).collect();
-            names.join(", ")
-        });
-        let mut text = match &verdict {
-            Some(verdict) if verdict.is_open() => {
-                let (runs, by) = (verdict.runs, if verdict.alike.is_empty() { "" } else { " by more than 2 %" });
-                let mut text = format!(
-                    "{}{subject}: {runs} runs tell {} ({of_best}) apart from no other{by}",
-                    measure.name, best.0
-                );
-                if let Some((more, from)) = verdict.more {
-                    text += &format!("; {}", would_tell(more, runs, &format!(" from {}", ranked[from].0)));
-                }
-                return Some(text);
-            }
-            _ => format!("{}{subject}: {} has {ends}, {of_best}", measure.name, best.0),
-        };
-        if let Some(verdict) = verdict {
-            if !verdict.alike.is_empty() {
-                text += &format!(", with {} within 2 %", names(&verdict.alike));
-            }
-            if !verdict.open.is_empty() {
-                text += &format!(", not told apart from {}", names(&verdict.open));
-            }
-            if let Some((more, from)) = verdict.more {
-                let from = if verdict.open.len() > 1 { format!(" from {}", ranked[from].0) } else { String::new() };
-                text += &format!(" ({})", would_tell(more, verdict.runs, &from));
-            }
-            worst = verdict.apart.iter().max().map_or(worst, |place| &ranked[*place]);
-        }
-        text += &format!("; {} has {}", worst.0, measure.value(worst.1.mean));
-        let (small, great) = (best.1.mean.min(worst.1.mean), best.1.mean.max(worst.1.mean));
-        if small > 0.0 {
-            let times = great / small;
-            text += &match measure.better {
-                _ if times < 1.1 => String::new(),
-                // A MOS is on a scale from 1 to 5, of which a share means nothing.
-                Better::More if measure.name.starts_with("MOS") => format!(", {:.1} less", great - small),
-                Better::More => format!(", {:.0} % less", (1.0 - small / great) * 100.0),
-                _ => format!(", {times:.1} times as much"),
-            };
-        }
-        Some(text)
-    }
-
     /// The variants that are perhaps the best by a measure: the best, and those that are within 2 % of it or not told apart from it,
     /// unless their mean is worse than one that is told apart. None are if no other is told apart from the best.
     pub(crate) fn best(&self, at: usize, family: &Family) -> Vec<&str> {
@@ -314,38 +244,43 @@ impl Group {
     }
 
     /// How the variants stand to the best by a measure, by their places in `ranked`.
-    fn verdict(&self, at: usize, ranked: &[(&str, &Estimate)], family: &Family) -> Option<Verdict> {
+    pub(crate) fn verdict(&self, at: usize, ranked: &[(&str, &Estimate)], family: &Family) -> Option<Verdict> {
         let estimates: Vec<&Estimate> = ranked.iter().map(|(_, estimate)| *estimate).collect();
         Verdict::of(&estimates, self.measures[at].better, family)
     }
 
-    /// The order of the best variant and of the worst that is told apart from it, if there is one.
-    fn stated(&self, at: usize, family: &Family) -> Option<Stated> {
+    /// The orders of all pairs of variants that are told apart and not equal within 2 %; without tests, that of the best and the worst.
+    fn stated(&self, at: usize, family: &Family) -> Vec<Stated> {
         let (measure, ranked) = (&self.measures[at], self.ranked(at));
-        if ranked.len() < 2 || measure.better == Better::Neither || !self.differs(at) {
-            return None;
+        if ranked.len() < 2 || measure.better == Better::Neither {
+            return Vec::new();
         }
-        let worst = match self.verdict(at, &ranked, family) {
-            Some(verdict) => verdict.apart.into_iter().max()?,
-            None => ranked.len() - 1,
+        let last = ranked.len() - 1;
+        let orders = match self.verdict(at, &ranked, family) {
+            Some(verdict) => verdict.orders,
+            None if !self.differs(at) => Vec::new(),
+            None => vec![[0, last]],
         };
-        let (best, worst) = (ranked[0].0.to_owned(), ranked[worst].0.to_owned());
-        let (less, more) = if measure.better == Better::More { (worst, best) } else { (best, worst) };
-        Some(Stated { subject: self.name.clone(), measure: measure.name.clone(), less, more })
+        let order = |[better, worse]: [usize; 2]| {
+            let (better, worse) = (ranked[better].0.to_owned(), ranked[worse].0.to_owned());
+            let (less, more) = if measure.better == Better::More { (worse, better) } else { (better, worse) };
+            Stated { subject: self.name.clone(), measure: measure.name.clone(), less, more }
+        };
+        orders.into_iter().map(order).collect()
     }
 
-    /// The measure whose answer comes first: the first one that tells variants apart which differ by more than [`SMALL`],
-    /// or else the first one that has an answer.
+    /// The measure whose answer comes first: the first one that tells variants apart whose means differ by more than [`MARGIN`], or else
+    /// the first one that has an answer.
     fn headline(&self, family: &Family) -> Option<usize> {
         let answered = || (0..self.measures.len()).filter(|at| self.sentence(*at, family).is_some());
         answered().find(|at| self.differs(*at) && !self.best(*at, family).is_empty()).or_else(|| answered().next())
     }
 
-    /// Whether the means of a measure differ by more than [`SMALL`].
-    fn differs(&self, at: usize) -> bool {
+    /// Whether the means of a measure differ by more than [`MARGIN`].
+    pub(crate) fn differs(&self, at: usize) -> bool {
         let ranked = self.ranked(at);
         let (Some((_, best)), Some((_, worst))) = (ranked.first(), ranked.last()) else { return false };
-        !is_small(best.mean, worst.mean)
+        (best.mean - worst.mean).abs() > MARGIN * best.mean.abs().max(worst.mean.abs())
     }
 
     /// Describes the only variant in words.
@@ -364,11 +299,11 @@ impl Comparison {
     pub fn sentences(&self) -> Vec<String> {
         self.answers_by(|group, _| (0..group.measures.len()).collect()).into_iter().flatten().collect()
     }
-    /// The orders of variants that the sentences state, one for each measure of each subject that has one.
+    /// The orders of variants that the sentences can state: of each measure of each subject all that runs tell apart.
     pub fn stated(&self) -> Vec<Stated> {
         let family = self.family();
         let named = self.groups.iter().filter(|group| !group.name.is_empty());
-        let of_group = |group: &Group| (0..group.measures.len()).filter_map(|at| group.stated(at, &family)).collect();
+        let of_group = |group: &Group| (0..group.measures.len()).flat_map(|at| group.stated(at, &family)).collect();
         named.flat_map::<Vec<Stated>, _>(of_group).collect()
     }
     /// States for each group which variant is the best by its headline. Empty without variants.
@@ -456,7 +391,7 @@ impl Comparison {
 pub(crate) mod tests {
     use super::*;
 
-    fn estimate(mean: f64, half: f64) -> Option<Estimate> {
+    pub(crate) fn estimate(mean: f64, half: f64) -> Option<Estimate> {
         // Ten runs about the mean, none of which belongs to that of another variant.
         let values: Vec<f64> = (0..10).map(|n| mean + half * (f64::from(n) - 4.5) / 2.2).collect();
         Some(Estimate { mean, half: Some(half), values, ..Estimate::default() })
@@ -486,44 +421,5 @@ pub(crate) mod tests {
         let table = format!("{:?}", all.table());
         assert!(table.contains("5.000 ± 0.010 Mbit/s") && table.contains("\"0.08 Mbit/s"), "{table}");
         assert!(!table.contains("kbit/s"), "{table}");
-    }
-
-    #[test]
-    fn the_answer_names_the_best_by_how_much_and_what_is_not_told_apart() {
-        let said = comparison().sentences();
-        assert_eq!(
-            said,
-            [
-                "goodput of flow call: no difference above 2 %, 5 Mbit/s",
-                "delay p99 of flow call: pie has the least, 12 ms, not told apart from codel (about 180 more runs would \
-                 tell it); fifo has 100 ms, 8.3 times as much",
-            ]
-        );
-        // The headline is the measure in which they differ, unless no measure tells them apart.
-        assert_eq!(comparison().answers(), [[said[1].clone(), said[0].clone()]]);
-        assert_eq!(comparison().summary_of_variants(), said[1..]);
-        let mut wide = comparison();
-        wide.groups[0].rows[0].cells[1] = estimate(20e6, 20e6);
-        let said = &wide.sentences()[1];
-        assert!(
-            said.starts_with("delay p99 of flow call: 10 runs tell pie (12 ms) apart from no other; about "),
-            "{said}"
-        );
-        assert!(wide.summary_of_variants()[0].starts_with("goodput"));
-        // Where all are alike none is marked; otherwise the best and those that are not told apart from it.
-        assert!(wide.groups[0].best(1, &wide.family()).is_empty());
-        let three = comparison();
-        let mut marked = three.groups[0].best(1, &three.family());
-        marked.sort_unstable();
-        assert_eq!(marked, ["codel", "pie"]);
-        assert_eq!(
-            comparison().method().as_deref(),
-            Some(
-                "Decided at 5 % by the means of 10 runs without common seeds (Welch's t), corrected for all 6 differences (Holm)."
-            )
-        );
-        // A single variant is described in words.
-        wide.groups[0].rows.truncate(1);
-        assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);
     }
 }

@@ -1,6 +1,7 @@
 //! A figure as shapes, and its output as SVG. The modules [`pdf`](crate::pdf), [`png`](crate::png) and
 //! [`tikz`](crate::tikz) have the other formats.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -78,8 +79,8 @@ pub(crate) enum Ink {
     Shade(u8),
 }
 
-/// The grey of each colour of curves: of which the first five, those of the most usual
-/// disciplines, are far apart. All have a contrast of at least 3:1 against white.
+/// The greys of the curves of a figure, of which the first five are far apart. All have a contrast of at least 3:1 against white. A
+/// colour has no grey of its own: two that a figure has could then be alike, and dashes and marks are the same in all figures.
 pub(crate) const GREYS: [u8; 8] = [0x00, 0x94, 0x49, 0x6d, 0x26, 0x80, 0x5a, 0x38];
 /// The grey of each bar: eight steps of equal lightness (L* 0, 13, ..., 91), with neighbours far apart. Bars have an outline, so that
 /// they may be lighter than lines.
@@ -188,6 +189,35 @@ pub(crate) enum Shape {
     },
 }
 
+impl Shape {
+    /// The colour.
+    pub(crate) fn ink(&self) -> Ink {
+        match self {
+            Self::Rectangle { ink, .. }
+            | Self::Lines { ink, .. }
+            | Self::Area { ink, .. }
+            | Self::Marks { ink, .. }
+            | Self::Text { ink, .. } => *ink,
+        }
+    }
+    fn ink_mut(&mut self) -> &mut Ink {
+        match self {
+            Self::Rectangle { ink, .. }
+            | Self::Lines { ink, .. }
+            | Self::Area { ink, .. }
+            | Self::Marks { ink, .. }
+            | Self::Text { ink, .. } => ink,
+        }
+    }
+    /// The colour of curves that it has.
+    fn curve(&self) -> Option<usize> {
+        match self.ink() {
+            Ink::Curve(index) => Some(index),
+            _ => None,
+        }
+    }
+}
+
 /// The opacity of an area.
 pub(crate) const OPACITY: f64 = 0.22;
 
@@ -290,7 +320,19 @@ impl Drawing {
 
     /// Formats the drawing as SVG on a white background.
     pub fn svg(&self) -> String {
-        self.svg_in(|ink| ink.hex(self.finish.grey))
+        self.with_greys().svg_in(|ink| ink.hex(self.finish.grey))
+    }
+    /// The drawing with the colours of its curves numbered from 0 if it is grey, so that few have greys that are far apart.
+    pub(crate) fn with_greys(&self) -> Self {
+        let mut grey = self.clone();
+        let used: BTreeSet<usize> = self.shapes.iter().filter_map(|shape| shape.curve()).collect();
+        let rank = |index: usize| used.iter().position(|known| *known == index).unwrap_or(0);
+        for ink in grey.shapes.iter_mut().map(Shape::ink_mut).filter(|_| self.finish.grey) {
+            if let Ink::Curve(index) = ink {
+                *index = rank(*index);
+            }
+        }
+        grey
     }
     /// Formats the drawing as a file.
     ///
@@ -299,13 +341,13 @@ impl Drawing {
     pub fn bytes(&self, format: Format) -> Result<Vec<u8>, String> {
         match format {
             Format::Svg => Ok(self.svg().into_bytes()),
-            Format::Pdf => Ok(self.pdf()),
+            Format::Pdf => Ok(self.with_greys().pdf()),
             // On paper 300 pixels to the inch are usual; pages have two to the point.
             #[cfg(feature = "png")]
             Format::Png => self.png(if self.finish.on_paper { 300.0 / 72.0 } else { 2.0 }),
             #[cfg(not(feature = "png"))]
             Format::Png => Err("this program was built without PNG; write the figure as SVG, PDF or PGF".into()),
-            Format::Pgf => Ok(self.pgf().into_bytes()),
+            Format::Pgf => Ok(self.with_greys().pgf().into_bytes()),
         }
     }
     /// Formats the drawing as SVG in the colours of a page's theme.

@@ -55,14 +55,15 @@ impl Report {
         Pens::named(names.iter().copied())
     }
 
-    /// The first figure of the report, which is the comparison or else the first plot.
+    /// The first figure of the report, which is the comparison or else the first plot. Of a comparison it shows what is stated: what the
+    /// look chooses, or else the primary quantities.
     ///
     /// # Errors
     /// If there is neither, or the look wants what is not there.
     pub fn first_figure(&self, look: &Look) -> Result<Drawing, String> {
         let pens = self.pens();
         if let Some(comparison) = self.comparisons().next() {
-            let drawing = look.comparison(comparison)?.figure(&pens, look);
+            let drawing = look.stated(comparison, &self.primary)?.0.figure(&pens, look);
             return drawing?.ok_or_else(|| "there is a single run, and this form shows several".into());
         }
         let plot = self.plots().next().ok_or("the report has no figure")?;
@@ -148,7 +149,11 @@ impl Report {
             let titles = (&pair[0].title, &pair[1].title);
             return Err(format!("`{}` and `{}` have different axes: name one of them", titles.0, titles.1));
         }
-        let meant = meant.into_iter().map(|plot| look.plot(plot)).collect::<Result<Vec<_>, String>>()?;
+        let meant = meant.into_iter().map(|plot| look.plot(plot)).collect::<Result<Vec<_>, String>>();
+        let meant = meant.map_err(|why| match self.titles_with_rows(look).as_slice() {
+            [] => why,
+            titles => format!("{why}; it is in {}", titles.join(", ")),
+        })?;
         let mut drawn: Vec<_> =
             meant.into_iter().map(|plot| (plot.pens(&pens), plot)).map(|(pens, plot)| (plot, pens)).collect();
         name_by_variants(&mut drawn);
@@ -161,6 +166,13 @@ impl Report {
             let wanted = if curve.is_empty() { title } else { format!("{title}/{curve}") };
             format!("no plot is meant by `{wanted}`; the plots are{}{hint}", titles.concat())
         })
+    }
+
+    /// The titles of plots that have all rows of a look, if it chooses some.
+    fn titles_with_rows(&self, look: &Look) -> Vec<String> {
+        let open = self.sections.iter().filter(|section| section.fold == Fold::Open).flat_map(Section::plots);
+        let has = |plot: &&Plot| !look.rows.is_empty() && look.has_rows(plot);
+        open.filter(has).take(4).map(|plot| format!("`{}`", plot.title)).collect()
     }
 
     /// The comparison of the groups whose names contain `title`, or the box plots if that is what their title says.
@@ -197,6 +209,16 @@ impl Report {
     }
 }
 
+/// A name without the page on which a report has it, such as ` (1 of 2)`.
+fn without_page(name: &str) -> &str {
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let before = |(before, page): (&'_ str, &'_ str)| {
+        let (n, of) = page.strip_suffix(')')?.split_once(" of ")?;
+        (number(n) && number(of)).then_some(before.len())
+    };
+    name.rsplit_once(" (").and_then(before).map_or(name, |end| &name[..end])
+}
+
 /// Lays plots with the same axes over each other. A curve gets the name of its panel, which is that of a variant, before its own and, where
 /// two have one name, what the titles of their plots differ in behind it.
 ///
@@ -208,6 +230,9 @@ fn overlaid(plots: Vec<(String, Plot)>) -> Result<Plot, String> {
     if let Some((_, other)) = plots.iter().find(|(_, plot)| quantities(plot) != quantities(first)) {
         return Err(format!("`{}` and `{}` have different axes: name one of them", first.title, other.title));
     }
+    // A report divides many curves into pages; in one figure they are together.
+    let plots: Vec<(&str, &str, &Plot)> =
+        plots.iter().map(|(panel, plot)| (without_page(panel), without_page(&plot.title), plot)).collect();
     let named = |panel: &str, curve: &Curve| match panel {
         panel if panel.is_empty() || curve.name == panel => curve.name.clone(),
         // The only curve of a link with packets of one colour.
@@ -215,11 +240,12 @@ fn overlaid(plots: Vec<(String, Plot)>) -> Result<Plot, String> {
         panel => format!("{panel}: {}", curve.name),
     };
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
-    for (panel, curve) in plots.iter().flat_map(|(panel, plot)| plot.curves.iter().map(move |curve| (panel, curve))) {
+    for (panel, curve) in plots.iter().flat_map(|(panel, _, plot)| plot.curves.iter().map(move |curve| (*panel, curve)))
+    {
         *count.entry(named(panel, curve)).or_default() += 1;
     }
-    let titles = || plots.iter().map(|(_, plot)| plot.title.as_str());
-    let shared = titles().fold(first.title.as_str(), |shared, title| {
+    let titles = || plots.iter().map(|(_, title, _)| *title);
+    let shared = titles().fold(without_page(&first.title), |shared, title| {
         let same = shared.char_indices().zip(title.chars()).take_while(|((_, a), b)| a == b);
         &shared[..same.last().map_or(0, |((at, a), _)| at + a.len_utf8())]
     });
@@ -227,13 +253,13 @@ fn overlaid(plots: Vec<(String, Plot)>) -> Result<Plot, String> {
     let whole = titles().all(|title| title == shared || title[shared.len()..].starts_with(", "));
     let shared = if whole { shared } else { shared.rsplit_once(", ").map_or("", |(begin, _)| begin) };
     let mut all = Plot {
-        title: if shared.is_empty() { first.title.clone() } else { shared.to_owned() },
+        title: if shared.is_empty() { without_page(&first.title) } else { shared }.to_owned(),
         curves: Vec::new(),
         ..first.clone()
     };
-    for (panel, plot) in &plots {
+    for (panel, title, plot) in &plots {
         for curve in &plot.curves {
-            let (mut name, rest) = (named(panel, curve), plot.title[shared.len()..].trim_start_matches(", "));
+            let (mut name, rest) = (named(panel, curve), title[shared.len()..].trim_start_matches(", "));
             if count.get(&name).is_some_and(|count| *count > 1) && !rest.is_empty() {
                 name = format!("{name}, {rest}");
             }
@@ -311,6 +337,30 @@ mod tests {
         let links = drawn("throughput", "page,overlay").expect("a figure");
         assert!(links.contains("fifo, link a-&gt;b<") && links.contains(">codel, link b-&gt;a<"), "{links}");
         assert!(links.contains(">Throughput<"), "{links}");
+        // The pages into which a report divides many curves are no part of their names.
+        let page = |variant: &str, n: usize| {
+            let (name, title) =
+                (format!("{variant} ({n} of 2)"), format!("Goodput of the flows, {variant} ({n} of 2)"));
+            (name, plot(&title, if n == 1 { &["flow call"] } else { &["flow bulk"] }))
+        };
+        let panels = vec![page("fifo", 1), page("fifo", 2), page("codel", 1), page("codel", 2)];
+        let group = Panels { title: "Goodput of the flows".into(), panels };
+        let pages = Report { sections: vec![Section::new("Over time").with(group)], ..Report::default() };
+        let look = Look { overlay: true, ..Look::column() };
+        let svg = pages.drawing("goodput", "", &look).map(|drawing| drawing.svg()).expect("a figure");
+        assert!(svg.contains(">fifo: call<") && svg.contains(">codel: bulk<") && !svg.contains("of 2"), "{svg}");
+        // A row that is in another plot is named with it.
+        let elsewhere = Report {
+            sections: vec![
+                Section::new("Distributions")
+                    .with(plot("Delay, distribution", &["flow bulk"]))
+                    .with(plot("Delay down, distribution", &["flow call"])),
+            ],
+            ..Report::default()
+        };
+        let look = Look::parse("row=call").expect("a look");
+        let said = elsewhere.drawing("delay, distribution", "", &look).expect_err("it is elsewhere");
+        assert!(said.ends_with("; it is in `Delay down, distribution`"), "{said}");
         // The whole of a link is named by its variant alone.
         let whole = |variant: &str| (variant.to_owned(), plot(&format!("Queue, link a->b, {variant}"), &["all"]));
         let panels = ["fifo", "codel"].map(whole).into();

@@ -504,6 +504,7 @@ mod tests {
             facts: vec![("seed".into(), "7".into())],
             sections: vec![Section::new("Flows").note("A note").with(table).with(plot)],
             sources: vec![Source { name: "a.toml".into(), text: "a = \"<1>\"\n".into() }],
+            primary: Vec::new(),
         }
     }
 

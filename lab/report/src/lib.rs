@@ -47,11 +47,13 @@ mod plotting;
 mod png;
 mod range;
 mod ruler;
+mod sentence;
 pub mod simulation;
 mod stated;
 pub mod steady;
 pub mod swept;
 mod tikz;
+mod verdict;
 
 pub use chart::{Chart, ChartKind};
 pub use drawing::{Drawing, Format};

@@ -284,6 +284,11 @@ impl Look {
         Ok(chosen)
     }
 
+    /// Whether a plot has a curve for each row that is wanted.
+    pub(crate) fn has_rows(&self, plot: &Plot) -> bool {
+        Self::chosen(&plot.curves, &self.rows, |curve| &curve.name, "curve").is_ok()
+    }
+
     /// The part of a plot that is to be drawn, in the form wanted.
     ///
     /// # Errors
@@ -388,6 +393,13 @@ impl Look {
                 Some(line) if room(&format!("{line} {word}"), size) <= width => *line += &format!(" {word}"),
                 _ => lines.push(word.to_owned()),
             }
+        }
+        // A last word does not stand alone.
+        if let [.., before, last] = lines.as_mut_slice()
+            && !last.contains(' ')
+            && let Some((rest, word)) = before.rsplit_once(' ')
+        {
+            (*last, *before) = (format!("{word} {last}"), rest.to_owned());
         }
         lines
     }

@@ -17,6 +17,8 @@ pub struct Report {
     pub sections: Vec<Section>,
     /// The configurations and scenarios, with their complete text, from which the run can be repeated.
     pub sources: Vec<Source>,
+    /// The quantities that a scenario names before its first run, each as `MEASURE of SUBJECT`. The first figure shows these.
+    pub primary: Vec<String>,
 }
 
 /// An input file of the run.

@@ -210,6 +210,20 @@ mod tests {
             let apart = |b: &String| (lab(linear(a))[0] - lab(linear(b))[0]).abs();
             assert!(lines[..n].iter().all(|b| apart(b) >= if n < 5 { 12.0 } else { 6.0 }), "{a} in {lines:?}");
         }
+        // Whichever curves a grey figure has, few of them are as far apart as the first greys.
+        let mut drawing = crate::drawing::Drawing::default();
+        drawing.finish.grey = true;
+        for pen in Pens::named(["fifo", "fq-codel", "cake"].into_iter()).of_curves(&["fifo", "fq-codel", "cake"]) {
+            drawing.marks(vec![(1.0, 1.0)], 1.0, pen);
+        }
+        let shown: BTreeSet<[u8; 3]> = drawing
+            .with_greys()
+            .shapes
+            .iter()
+            .map(|shape| shape.ink().rgb(true))
+            .filter(|grey| *grey != [255; 3])
+            .collect();
+        assert_eq!(shown.into_iter().collect::<Vec<_>>(), [[0x00; 3], [0x49; 3], [0x94; 3]]);
         // Disciplines that share a colour in other figures have their own beside each other.
         let eight = ["fifo", "cbq", "fq-codel", "drr", "red", "sfq", "pie", "htb"];
         let colours: BTreeSet<usize> = Pens::named(eight.into_iter()).of_bars(&eight).into_iter().collect();

@@ -1,12 +1,15 @@
 //! A comparison as a table of a paper: LaTeX with booktabs, or Markdown.
 
-use crate::comparison::{Comparison, Estimate, Group};
+use crate::bars::subject_of;
+use crate::comparison::{Comparison, Estimate, Group, Measure, Row};
 use crate::tikz::latex;
 use tidegate_display::{digits, interval, unit_of_all};
 
 /// A column of such a table: a measure in one unit for all rows.
 struct Head {
     name: String,
+    /// The subject, if the columns are quantities: measures of different subjects.
+    of: String,
     scale: f64,
     unit: String,
 }
@@ -24,6 +27,21 @@ struct Rows {
 
 impl Rows {
     fn new(comparison: &Comparison) -> Self {
+        match by_quantity(comparison) {
+            None => Self::by_subject(comparison),
+            Some(wide) => {
+                let mut rows = Self::by_subject(&wide);
+                for head in &mut rows.heads {
+                    if let Some((measure, of)) = head.name.clone().split_once(" of ") {
+                        (head.name, head.of) = (measure.to_owned(), of.to_owned());
+                    }
+                }
+                rows
+            }
+        }
+    }
+
+    fn by_subject(comparison: &Comparison) -> Self {
         let mut heads: Vec<Head> = Vec::new();
         let values = |name: &str| -> Vec<f64> {
             let of_group = |group: &'_ Group| -> Vec<f64> {
@@ -40,7 +58,7 @@ impl Rows {
             }
             let (scale, unit) = unit_of_all(values(&measure.name).into_iter(), &measure.unit);
             let unit = unit.to_owned();
-            heads.push(Head { name: measure.name.clone(), scale, unit });
+            heads.push(Head { name: measure.name.clone(), of: String::new(), scale, unit });
         }
         let mut rows = Vec::new();
         for group in &comparison.groups {
@@ -64,17 +82,92 @@ impl Rows {
     }
 }
 
+/// The most columns of a table whose columns are quantities: more are too wide for a page.
+const WIDEST: usize = 6;
+
+/// The comparison with a column for each measure of each subject, named by both, if the subjects have different measures: a row for each
+/// subject would be empty where it has not the measures of others. The points of a sweep would be too many columns.
+fn by_quantity(comparison: &Comparison) -> Option<Comparison> {
+    let groups = &comparison.groups;
+    let first = groups.first()?;
+    let columns: usize = groups.iter().map(|group| group.measures.len()).sum();
+    let is_plain = |group: &Group| !group.name.is_empty() && subject_of(&group.name) == group.name;
+    if columns > WIDEST || !groups.iter().all(is_plain) || groups.iter().all(|group| group.measures == first.measures) {
+        return None;
+    }
+    let mut wide = Group::default();
+    for row in groups.iter().flat_map(|group| &group.rows) {
+        if !wide.rows.iter().any(|known| known.name == row.name) {
+            wide.rows.push(Row { name: row.name.clone(), cells: Vec::new() });
+        }
+    }
+    for group in groups {
+        for (at, measure) in group.measures.iter().enumerate() {
+            wide.measures.push(Measure { name: format!("{} of {}", measure.name, group.name), ..measure.clone() });
+            for row in &mut wide.rows {
+                let of_group = group.rows.iter().find(|other| other.name == row.name);
+                row.cells.push(of_group.and_then(|of_group| of_group.cells.get(at).cloned().flatten()));
+            }
+        }
+    }
+    Some(Comparison { title: comparison.title.clone(), groups: vec![wide] })
+}
+
+/// The numbers of a column in math mode, with invisible digits where a number has fewer before or after the point, or no interval, so that
+/// the points of all are below each other.
+fn aligned(column: &[&Number]) -> Vec<String> {
+    let split = |text: &str| {
+        let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+        (whole.to_owned(), rest.to_owned())
+    };
+    let halves = |half: &str| split(half.strip_prefix("< ").unwrap_or(half));
+    let numbers = || column.iter().filter_map(|number| number.as_ref());
+    let most = |parts: &mut dyn Iterator<Item = (String, String)>| {
+        parts.fold((0, 0), |(whole, rest), part| (part.0.len().max(whole), part.1.len().max(rest)))
+    };
+    let means = most(&mut numbers().map(|(mean, ..)| split(mean)));
+    let intervals = most(&mut numbers().filter_map(|(_, half, _)| Some(halves(half.as_deref()?))));
+    let narrow = numbers().any(|(_, half, _)| half.as_ref().is_some_and(|half| half.starts_with('<')));
+    let hidden = |text: String| if text.is_empty() { text } else { format!("\\phantom{{{text}}}") };
+    let before = |whole: &str, most: usize| hidden("0".repeat(most - whole.len()));
+    let after = |rest: &str, most: usize| {
+        let point = if rest.is_empty() && most > 0 { "." } else { "" };
+        hidden(format!("{point}{}", "0".repeat(most - rest.len())))
+    };
+    let number = |number: &&Number| {
+        let Some((mean, half, fewer)) = number else { return String::new() };
+        let (whole, rest) = split(mean);
+        let mut text = format!("{}{mean}{}", before(&whole, means.0), after(&rest, means.1));
+        let sign = if narrow { "{<}" } else { "" };
+        text += &match half {
+            Some(half) => {
+                let (whole, rest) = halves(half);
+                let sign = if half.starts_with('<') { sign.to_owned() } else { hidden(sign.to_owned()) };
+                let half = half.strip_prefix("< ").unwrap_or(half);
+                format!(" \\pm {sign}{}{half}{}", before(&whole, intervals.0), after(&rest, intervals.1))
+            }
+            None if intervals.0 > 0 => {
+                let point = if intervals.1 > 0 { "." } else { "" };
+                hidden(format!("{{}}\\pm {sign}{}{point}{}", "0".repeat(intervals.0), "0".repeat(intervals.1)))
+            }
+            None => String::new(),
+        };
+        format!("${text}${fewer}")
+    };
+    column.iter().map(number).collect()
+}
+
 impl Comparison {
-    /// Formats all values as a `tabular` for LaTeX with the package booktabs. Each column has one unit, and each number as many
-    /// digits as its 95 % interval justifies.
+    /// Formats all values as a `tabular` for LaTeX with the package booktabs. Each column has one unit, each number as many digits as its
+    /// 95 % interval justifies, and the points of a column are below each other. A few quantities of different subjects have
+    /// columns, not rows.
     pub fn latex(&self) -> String {
         let Rows { heads, grouped, rows } = Rows::new(self);
         let names = if grouped { "ll" } else { "l" };
         let mut out = format!(
-            "% \\usepackage{{booktabs}}; {}; the numbers after \\pm are half the width of 95 % intervals of the mean; \
-             a number without one is of a single run, or equal in all\n\
+            "% \\usepackage{{booktabs}}; the numbers after \\pm are half the width of 95 % intervals of the mean; \
+             a number without one is of a single run, or equal in all, as percentiles may be, which are known to 1/64\n\
              \\begin{{tabular}}{{{names}{}}}\n\\toprule\n",
-            latex(&self.title),
             "r".repeat(heads.len())
         );
         let begin = "& ".repeat(names.len());
@@ -82,12 +175,17 @@ impl Comparison {
             let cells: Vec<String> = heads.iter().map(|head| latex(of(head))).collect();
             format!("{begin}{} \\\\\n", cells.join(" & "))
         };
+        if heads.iter().any(|head| !head.of.is_empty()) {
+            out += &line(|head| &head.of);
+        }
         out += &line(|head| &head.name);
         if heads.iter().any(|head| !head.unit.is_empty()) {
             out += &line(|head| &head.unit);
         }
         out += "\\midrule\n";
-        for (n, (group, row, cells)) in rows.iter().enumerate() {
+        let column = |at: usize| aligned(&rows.iter().map(|(.., cells)| &cells[at]).collect::<Vec<_>>());
+        let columns: Vec<Vec<String>> = (0..heads.len()).map(column).collect();
+        for (n, (group, row, _)) in rows.iter().enumerate() {
             if n > 0 && !group.is_empty() {
                 out += "\\addlinespace\n";
             }
@@ -95,14 +193,8 @@ impl Comparison {
                 out += &format!("{} & ", latex(group));
             }
             out += &latex(row);
-            for cell in cells {
-                out += &match cell {
-                    None => " & --".to_owned(),
-                    Some((mean, None, fewer)) => format!(" & ${mean}${fewer}"),
-                    Some((mean, Some(half), fewer)) => {
-                        format!(" & ${mean} \\pm {}${fewer}", half.replace("< ", "{<}"))
-                    }
-                };
+            for column in &columns {
+                out += &if column[n].is_empty() { " & --".to_owned() } else { format!(" & {}", column[n]) };
             }
             out += " \\\\\n";
         }
@@ -114,9 +206,10 @@ impl Comparison {
         let Rows { heads, grouped, rows } = Rows::new(self);
         // A pipe would end a cell.
         let plain = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ");
-        let head = |head: &Head| match head.unit.is_empty() {
-            true => plain(&head.name),
-            false => format!("{} ({})", plain(&head.name), head.unit),
+        let head = |head: &Head| {
+            let of = if head.of.is_empty() { String::new() } else { format!(" of {}", plain(&head.of)) };
+            let unit = if head.unit.is_empty() { String::new() } else { format!(" ({})", head.unit) };
+            format!("{}{of}{unit}", plain(&head.name))
         };
         let names = if grouped { "| of | variant |" } else { "| variant |" };
         let heads: Vec<String> = heads.iter().map(head).collect();
@@ -154,7 +247,7 @@ mod tests {
         all.groups[0].rows[2].cells[1] = None;
         let expected = "\\begin{tabular}{llrr}\n\\toprule\n& & goodput & delay p99 \\\\\n& & Mbit/s & ms \\\\\n\\midrule\n\
                         flow call & fifo & $5.000 \\pm 0.010$ & $100.0 \\pm 5.0$ \\\\\n \
-                        & co\\_del \\& co & $5.000 \\pm 0.010$ & $13.0 \\pm 2.0$ \\\\\n \
+                        & co\\_del \\& co & $5.000 \\pm 0.010$ & $\\phantom{0}13.0 \\pm 2.0$ \\\\\n \
                         & pie & $4.990 \\pm 0.010$ & -- \\\\\n\\bottomrule\n\\end{tabular}\n";
         let latex = all.latex();
         assert!(latex.ends_with(expected), "{latex}\n{expected}");
@@ -177,8 +270,27 @@ mod tests {
         let fewer = Estimate { missing: 3, ..Estimate::of_runs(2.085e6, Some(2.5e4), vec![2.08e6, 2.09e6]) };
         assert_eq!(cell(fewer), "2.085 \u{b1} 0.025 (2 runs)");
         assert_eq!(cell(Estimate { missing: 4, ..Estimate::from(2e6) }), "2 (1 run)");
-        assert!(all.latex().contains("& $2$ (1 run) &"), "{}", all.latex());
+        let latex = all.latex();
+        assert!(latex.contains("& $2\\phantom{.000}\\phantom{{}\\pm 0.000}$ (1 run) &"), "{latex}");
+        assert!(!latex.contains("Three"), "the title of a report is not that of a table: {latex}");
         assert!(format!("{:?}", all.table()).contains("2 Mbit/s (1 run)"), "{:?}", all.table());
         assert_eq!(all.fewer_runs().as_deref(), Some("Of fewer runs: goodput of flow call, fifo (1 run)."));
+        // Subjects with different measures are in columns: no cell is empty because another subject has its measure.
+        let mut mixed = comparison();
+        let mut bulk = mixed.groups[0].clone();
+        mixed.groups[0].measures.remove(0);
+        mixed.groups[0].rows.iter_mut().for_each(|row| drop(row.cells.remove(0)));
+        bulk.name = "flow bulk".into();
+        bulk.measures.truncate(1);
+        bulk.rows.iter_mut().for_each(|row| row.cells.truncate(1));
+        mixed.groups.push(bulk);
+        let latex = mixed.latex();
+        assert!(latex.contains("& flow call & flow bulk \\\\\n& delay p99 & goodput \\\\\n& ms & Mbit/s"), "{latex}");
+        assert!(!latex.contains("--") && latex.contains("\nfifo & $100.0 \\pm 5.0$ & $5.000 \\pm 0.010$"), "{latex}");
+        let markdown = mixed.markdown();
+        assert!(
+            markdown.starts_with("| variant | delay p99 of flow call (ms) | goodput of flow bulk (Mbit/s) |"),
+            "{markdown}"
+        );
     }
 }

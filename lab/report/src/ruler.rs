@@ -120,17 +120,17 @@ impl Ruler {
     pub(crate) fn none() -> Self {
         Self { scale: Scale::Linear, low: 0.0, high: 1.0, ticks: Vec::new(), minor: Vec::new(), title: String::new() }
     }
-    /// Labels the ticks of a linear axis in one unit of results, with the digits that tell neighbours apart.
-    pub(crate) fn label(&mut self, unit: &str) {
+    /// Labels the ticks of an axis in one unit of results, with the digits that tell neighbours apart, and returns this unit.
+    pub(crate) fn label(&mut self, unit: &str) -> String {
         let most = self.ticks.iter().map(|(value, _)| value.abs()).fold(0.0, f64::max);
         let (scale, unit) = tidegate_display::unit_of(most, unit);
-        let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
         let step = self.ticks.windows(2).map(|two| two[1].0 - two[0].0).fold(f64::INFINITY, f64::min) / scale;
         let places = if step.is_finite() { (-(step.log10() + 1e-9).floor()).clamp(0.0, 12.0) as usize } else { 0 };
         for (value, label) in &mut self.ticks {
             let value = *value / scale;
-            *label = if step.is_finite() { format!("{value:.places$}{unit}") } else { plain(value) + &unit };
+            *label = if step.is_finite() { format!("{value:.places$}") } else { plain(value) };
         }
+        unit.to_owned()
     }
     /// The position of a value along the axis, from 0 to 1.
     pub(crate) fn at(&self, value: f64) -> f64 {

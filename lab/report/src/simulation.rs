@@ -130,6 +130,24 @@ impl Simulation<'_> {
         quantities
     }
 
+    /// States how many transfers were not completed, which completion times and their percentiles leave out: the slower a variant, the
+    /// more of its longest ones. `None` if all were.
+    pub fn unfinished(&self) -> Option<String> {
+        let quantities = self.quantities();
+        let of = |subject: &str, measure: &str| {
+            quantities.iter().find(|one| one.subject == subject && one.measure == measure).map(|one| one.mean)
+        };
+        let part = |opened: &Quantity| {
+            let left = opened.mean - of(&opened.subject, "completed")?;
+            let number = |value: f64| tidegate_display::human(value, "");
+            (left > 0.0).then(|| format!("{} {} of {}", opened.subject, number(left), number(opened.mean)))
+        };
+        let found: Vec<String> = quantities.iter().filter(|one| one.measure == "opened").filter_map(part).collect();
+        let rest = "Completion times, slowdowns and transfers.csv leave these out.";
+        (!found.is_empty())
+            .then(|| format!("Transfers not completed, in the mean of a run: {}. {rest}", found.join("; ")))
+    }
+
     /// Compares the variants by the most important measures, for each flow and the busiest links.
     pub fn comparison(&self) -> Comparison {
         compared("What was measured", &self.quantities())
@@ -217,6 +235,27 @@ mod tests {
             .map(|quantity| format!("{} {}", quantity.subject, quantity.measure))
             .collect();
         assert_eq!(order, ["link a->b throughput", "link a->b marked", "link b->a throughput"]);
+    }
+
+    /// Percentiles of completion are of what was completed, and a variant that completes less says so.
+    #[test]
+    fn transfers_that_were_not_completed_are_counted() {
+        let run = |completed: f64| {
+            [("opened", 259.0), ("completed", completed)].map(|(measure, value)| Value {
+                variant: "fifo".into(),
+                subject: "flow short".into(),
+                measure: measure.into(),
+                unit: "1",
+                value,
+            })
+        };
+        let said = |runs: &[[Value; 2]]| {
+            let run = |values| Run { seed: 1, events: 0, digest: String::new(), values, curves: &[] };
+            Simulation { runs: runs.iter().map(|values| run(values)).collect(), ..Simulation::default() }.unfinished()
+        };
+        let found = said(&[run(256.0), run(257.0)]).expect("five of two runs");
+        assert!(found.contains("fifo: flow short 2.5 of 259. Completion times"), "{found}");
+        assert_eq!(said(&[run(259.0)]), None);
     }
 
     /// The page of several runs says how it was decided, and that of one that nothing was.

@@ -1,6 +1,7 @@
 //! The differences that are stated together, for which probabilities are corrected: all that a comparison has, what a look chooses of it,
 //! or the quantities that a scenario names before its first run.
 
+use crate::bars::subject_of;
 use crate::comparison::{Comparison, Group};
 use crate::look::{Look, part};
 
@@ -46,20 +47,14 @@ impl Look {
         }
         let mut groups: Vec<Group> = Vec::new();
         for (measure, subject) in self.quantities.iter().filter_map(|text| parts_of(text)) {
-            let measure = [measure.to_owned()];
             for n in of_subject(&comparison.groups, subject)? {
-                let group = comparison.groups[n].with_others(&measure);
-                let found =
-                    Self::chosen(&group.measures, &measure, |measure| &measure.name, "measure").map_err(|_| {
-                        let all = group.measures.iter().chain(group.others.iter().map(|(measure, _)| measure));
-                        let names: Vec<&str> = all.map(|measure| measure.name.as_str()).collect();
-                        format!(
-                            "no measure of {} is meant by `{}`; there are {}",
-                            group.name,
-                            measure[0],
-                            names.join(", ")
-                        )
-                    })?;
+                let group = &comparison.groups[n];
+                let all = group.measures.iter().chain(group.others.iter().map(|(measure, _)| measure));
+                let names: Vec<&str> = all.map(|measure| measure.name.as_str()).collect();
+                let name = the_only(&names, measure, &format!("measure of {}", group.name))?;
+                let group = group.with_others(&[name.to_owned()]);
+                let found: Vec<usize> =
+                    (0..group.measures.len()).filter(|at| group.measures[*at].name == name).collect();
                 let of_group = part(&group, &(0..group.rows.len()).collect::<Vec<_>>(), &found);
                 match groups.iter_mut().find(|known| known.name == group.name) {
                     Some(known) => known.append_measures(of_group),
@@ -71,18 +66,45 @@ impl Look {
     }
 }
 
+/// The name that a quantity means: the one that is equal, or else the only one that has all of its words. Case does not matter. A
+/// quantity is named before the first run, so that nothing else is guessed.
+///
+/// # Errors
+/// If it means none or several, with those that there are.
+fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str, String> {
+    let lower = text.to_lowercase();
+    if let Some(name) = names.iter().copied().find(|name| name.to_lowercase() == lower) {
+        return Ok(name);
+    }
+    let has_all = |name: &str| {
+        let name = name.to_lowercase();
+        lower.split_whitespace().all(|word| name.split_whitespace().any(|of_name| of_name == word))
+    };
+    let meant: Vec<&str> = names.iter().copied().filter(|name| has_all(name)).collect();
+    match meant.as_slice() {
+        &[name] => Ok(name),
+        [] => {
+            let near = names.iter().find(|name| name.to_lowercase().contains(&lower));
+            let near = near.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+            Err(format!("no {what} is meant by `{text}`{near}; there are {}", names.join(", ")))
+        }
+        several => Err(format!("`{text}` is more than one {what}: {}; name one", several.join(", "))),
+    }
+}
+
 /// The places of the groups of a subject: at the points of a sweep it has one at each.
 ///
 /// # Errors
-/// If there is none, with those that are.
+/// If there is none, or several subjects are meant, with those that there are.
 fn of_subject(groups: &[Group], subject: &str) -> Result<Vec<usize>, String> {
-    let begin = format!("{} at ", subject.to_lowercase());
-    let at_points: Vec<usize> =
-        (0..groups.len()).filter(|n| groups[*n].name.to_lowercase().starts_with(&begin)).collect();
-    match at_points.is_empty() {
-        true => Look::chosen(groups, &[subject.to_owned()], |group| &group.name, "subject"),
-        false => Ok(at_points),
+    let mut names: Vec<&str> = Vec::new();
+    for name in groups.iter().map(|group| subject_of(&group.name)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
     }
+    let name = the_only(&names, subject, "subject")?;
+    Ok((0..groups.len()).filter(|n| subject_of(&groups[*n].name) == name).collect())
 }
 
 /// The measure and the subject of a quantity, such as `delay up p99 of flow call`.
@@ -122,6 +144,24 @@ mod tests {
         let at_each = points[..2].iter().map(|point| format!("delay p99 of {point}")).collect();
         assert_eq!(said(Look::page(), &points, primary), Ok((at_each, false)));
         assert!(said(Look::page(), &both, "MOS of flow call").is_err_and(|why| why.starts_with("primary: ")));
+        // Parts of words mean nothing, and a name that means several measures none of them.
+        let why = said(Look::page(), &both, "delay p99 of flow cal").expect_err("a typo");
+        assert!(why.contains("no subject is meant by `flow cal`; did you mean `flow call`?"), "{why}");
+        assert!(
+            said(Look::page(), &both, "goodput of flow")
+                .is_err_and(|why| why.contains("flow bulk, flow call; name one"))
+        );
+        let mut ways = all(&["flow call"]);
+        ways.groups[0].measures =
+            ["delay up p99", "delay down p99"].map(|name| Measure::new(name, "", Better::Less)).into();
+        let stated =
+            |text: &str| Look::page().stated(&ways, &[text.to_owned()]).map(|(part, _)| part.groups[0].measures.len());
+        let why = stated("delay p99 of flow call").expect_err("two directions");
+        assert!(
+            why.contains("`delay p99` is more than one measure of flow call: delay up p99, delay down p99; name one"),
+            "{why}"
+        );
+        assert_eq!((stated("delay up p99 of call"), stated("up p99 of flow call")), (Ok(1), Ok(1)));
         // Without variants nothing is compared.
         assert_eq!(said(Look::page(), &[""], primary).map(|(all, _)| all.len()), Ok(2));
     }

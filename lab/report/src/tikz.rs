@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::drawing::{Anchor, Drawing, Ink, OPACITY, Shape, corners, push};
+use crate::drawing::{Anchor, Drawing, OPACITY, Shape, corners, push};
 
 impl Drawing {
     /// Formats the drawing as a `pgfpicture`, which a document inserts by `\input` after `\usepackage{pgf}`.
@@ -107,18 +107,6 @@ impl Drawing {
     }
 }
 
-impl Shape {
-    fn ink(&self) -> Ink {
-        match self {
-            Self::Rectangle { ink, .. }
-            | Self::Lines { ink, .. }
-            | Self::Area { ink, .. }
-            | Self::Marks { ink, .. }
-            | Self::Text { ink, .. } => *ink,
-        }
-    }
-}
-
 /// Escapes a text for LaTeX. What others wrote cannot call a command.
 pub(crate) fn latex(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -151,6 +139,7 @@ pub(crate) fn latex(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drawing::Ink;
     use crate::palette::Pen;
 
     #[test]

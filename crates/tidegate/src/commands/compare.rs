@@ -100,6 +100,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 },
                 facts: vec![("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned())],
                 sections: [Some(answer), tested, Some(values)].into_iter().flatten().collect(),
+                primary: primary.clone(),
                 ..Report::default()
             }
         },

@@ -60,7 +60,7 @@ pub struct Args {
     /// How the figure is drawn; see `tidegate help simulate`. May be repeated
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
     look: Vec<String>,
-    /// The file to write, whose name ends in .svg, .pdf, .png or .pgf
+    /// The file to write, whose name ends in .svg, .pdf, .png, .pgf or .tikz
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
 }

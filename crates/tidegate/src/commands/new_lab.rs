@@ -103,7 +103,7 @@ const CONGESTION_KIND: Kind = Kind {
         // As in Tidegate's tree, so that its builds are used again where both have one target folder.
         (
             "{{profiles}}",
-            "tidegate-autorate = { opt-level = 1 }\ntidegate-quic = { opt-level = 1 }\ntidegate-laws = { opt-level = 1 }\ntidegate-pace = { opt-level = 1 }\ntidegate-live = { opt-level = 1 }\ntidegate-exec = \
+            "tidegate-autorate = { opt-level = 1 }\ntidegate-quic = { opt-level = 1 }\ntidegate-pace = { opt-level = 1 }\ntidegate-live = { opt-level = 1 }\ntidegate-exec = \
              { opt-level = 1 }\ntidegate-papers = { opt-level = 1 }\nhashbrown = { opt-level = 1 }\nlibm = { opt-level = 1 }\n\
              quinn-proto = { opt-level = 1 }\nbytes = { opt-level = 1 }\nsmoltcp = { opt-level = 1 }\n",
         ),

@@ -179,11 +179,15 @@ pub(super) struct Difference {
     p_holm: Option<f64>,
     comparisons: Option<usize>,
     decided: Option<bool>,
-    /// How many more runs would decide it; null if it is decided or cannot be said.
+    /// How many more runs would decide it or show that it is at most 2 %; null if either is decided, or it cannot be said.
     more_runs: Option<u64>,
     /// Corrected for `comparisons_measure`, the pairs of variants in this measure alone.
     p_holm_measure: f64,
     comparisons_measure: usize,
+    /// The probability of samples this equal if the means differ by 2 % (TOST), corrected for `comparisons`.
+    p_equal_holm: Option<f64>,
+    /// Whether the variants are equal within 2 %.
+    equal_within_2: Option<bool>,
 }
 
 impl From<Contrast> for Difference {
@@ -197,6 +201,8 @@ impl From<Contrast> for Difference {
             p: found.difference.p,
             decided: found.is_decided(),
             more_runs: found.more_runs(),
+            p_equal_holm: found.stated_equality.map(|stated| stated.p),
+            equal_within_2: found.is_equal(),
             subject: found.subject,
             measure: found.measure,
             unit: found.unit,
@@ -239,6 +245,9 @@ struct Report<'a> {
     /// How the number of runs and the warm-up were chosen, where a rule has chosen them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    /// The transfers that were not completed, which completion times leave out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unfinished: Option<String>,
     items: Vec<Item>,
     /// The steady state of a single run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -308,7 +317,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         qlog::write(&scenario, &traced.unwrap_or_default(), seed, folder)?;
     }
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
-    args.files.write(|| found.page(text()), || found.table())?;
+    let page = || tidegate_report::Report { primary: scenario.primary.clone(), ..found.page(text()) };
+    args.files.write(page, || found.table())?;
     print(args, &report, outcomes, (&stated, is_part), &scenario.primary)?;
     conclude(args, &scenario, &made, elapsed);
     stopped.map_or(Ok(()), Err)
@@ -504,6 +514,7 @@ impl<'a> Report<'a> {
             primary,
             runs: outcomes.iter().map(run).collect(),
             notes: found.notes.clone(),
+            unfinished: found.unfinished(),
             steady: found.steady().into_iter().filter_map(SteadyItem::of).collect(),
             items: found.quantities().into_iter().map(Item::from).collect(),
             differences: differences(stated),
@@ -547,6 +558,9 @@ fn table(out: &mut impl Write, report: &Report<'_>, part: Option<&Comparison>) -
     writeln!(out, "{} run{plural} from seed {first}; digest {}", report.runs.len(), report.digest)?;
     for note in &report.notes {
         writeln!(out, "{}", wrapped(note, width()))?;
+    }
+    if let Some(unfinished) = &report.unfinished {
+        writeln!(out, "{}", wrapped(unfinished, width()))?;
     }
     Ok(())
 }

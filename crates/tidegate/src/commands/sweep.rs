@@ -34,8 +34,9 @@ pub struct Args {
     file: PathBuf,
     /// The values of a key of the scenario, in turn: 'link.r->b.rate=10mbit,20mbit', quoted for the shell. A section of a
     /// list is named by its name, by its ends or by its number from 1. Other values than texts and numbers are a list of
-    /// TOML: 'link.1.queue=[{kind="fifo"}, {kind="codel"}]'. May be repeated: every combination is run
-    #[arg(long, value_name = "PATH=VALUE,...", value_parser = axis)]
+    /// TOML: 'link.1.queue=[{kind="fifo"}, {kind="codel"}]'. Keys that change together have commas between, and their
+    /// values /: 'link.1.rate,link.1.queue.rate=20mbit/19mbit,50mbit/47mbit'. May be repeated: every combination is run
+    #[arg(long, value_name = "PATH[,PATH...]=VALUE,...", value_parser = axis)]
     vary: Vec<Axis>,
     /// The folder of the results
     #[arg(long, value_name = "DIR")]
@@ -73,7 +74,11 @@ fn axis(text: &str) -> Result<Axis, String> {
             serde_json::Value::from(text).to_string()
         }
     };
-    let values: Vec<String> = values.split(',').map(|text| value(text.trim())).collect();
+    let turn = |text: &str| match path.contains(',') {
+        true => format!("[{}]", text.split('/').map(|part| value(part.trim())).collect::<Vec<_>>().join(", ")),
+        false => value(text.trim()),
+    };
+    let values: Vec<String> = values.split(',').map(turn).collect();
     Axis::parse(path, &format!("[{}]", values.join(", ")))
 }
 
@@ -293,6 +298,15 @@ impl Work<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_change_together_have_a_value_each() {
+        let wrong = |text: &str| axis(text).err().unwrap_or_default();
+        assert!(axis("link.1.rate,link.1.queue.rate=20mbit/19mbit, 50mbit/47mbit").is_ok());
+        assert!(wrong("link.1.rate,link.1.queue.rate=20mbit,19mbit").contains("needs 2 parts"));
+        // The path of a file is one value.
+        assert!(axis("link.1.queue.shaper=a/b.toml,c/d.toml").is_ok());
+    }
 
     #[test]
     fn a_panic_is_an_error_with_its_text() {

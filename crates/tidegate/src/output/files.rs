@@ -20,7 +20,7 @@ pub struct Files {
     /// Write that table in the format of the file name: .csv, .json or .parquet
     #[arg(long, value_name = "FILE", value_parser = TableFile::parse)]
     pub table: Option<TableFile>,
-    /// Write a figure of the report to this file, whose name ends in .svg, .pdf, .png or .pgf: the comparison, or with TITLE
+    /// Write a figure of the report to this file, whose name ends in .svg, .pdf, .png, .pgf or .tikz: the comparison, or with TITLE
     /// the plots whose title is or contains it, over the same ranges, or a subject of the comparison (`flow call`). With CURVE
     /// the figure has only the curves, or measures, whose names contain it. May be repeated
     #[arg(long, alias = "plot", value_name = "[TITLE[/CURVE]=]FILE.svg", value_parser = FigureFile::parse)]

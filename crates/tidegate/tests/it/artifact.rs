@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use tidegate_testbed::files::Folder;
 
@@ -308,6 +308,12 @@ fn digests_of_runs_are_checked() {
     let output = reproduce(&pack, PROGRAM);
     let said = text(&output);
     assert!(output.status.code() == Some(1) && said.contains(&format!("digest of seed 2 is {second}")), "{said}");
+    // A reader who has seen enough, as `head`, does not make it reproduced.
+    let mut command = Command::new(PROGRAM);
+    command.args(["artifact", "--reproduce"]).arg(&pack).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut closed = command.spawn().expect("it starts");
+    drop(closed.stdout.take());
+    assert_eq!(closed.wait().expect("it ends").code(), Some(1));
 }
 
 #[test]

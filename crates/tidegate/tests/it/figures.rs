@@ -144,9 +144,11 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
     assert!(said.contains("delay p99 of flow bulk_1: ") && !said.contains("Of each subject this is"), "{said}");
     let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache|--look|measure=goodput"));
     assert!(!said.contains("delay p99") && !said.contains("all 2 differences"), "{said}");
-    for (quantity, why) in
-        [("goodput", "`goodput` is no quantity"), ("MOS of flow bulk_1", "primary: no measure of flow")]
-    {
+    for (quantity, why) in [
+        ("goodput", "`goodput` is no quantity"),
+        ("MOS of flow bulk_1", "primary: no measure of flow"),
+        ("goodput of flow bulk_", "no subject is meant by `flow bulk_`; did you mean `flow bulk_1`?"),
+    ] {
         fs::write(folder.0.join("p.toml"), primary.replace("goodput of flow bulk_1", quantity)).expect("written");
         let said = tidegate(&folder, "simulate|p.toml|--no-cache");
         assert!(said.status.code() == Some(2) && text(&said).contains(why), "{quantity}: {}", text(&said));
@@ -187,6 +189,15 @@ fn primary_quantities_are_stated_wherever_results_are_compared() {
     let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
     let claims = manifest["claims"].as_array().expect("claims");
     assert!(claims.len() == 1 && claims[0]["measure"] == "delay p99", "{claims:?}");
+    // So are its table, its figure, and that of `simulate`.
+    let readme = fs::read_to_string(folder.0.join("a/README.md")).expect("a README");
+    assert!(readme.contains("| of | variant | delay p99 (") && !readme.contains("queueing p50"), "{readme}");
+    words("simulate|p.toml|--no-cache|--figure|f.svg");
+    for figure in ["a/expected/comparison.svg", "f.svg"] {
+        let svg = fs::read_to_string(folder.0.join(figure)).expect("a figure");
+        assert!(svg.contains("delay p99") && !svg.contains("queueing") && !svg.contains("goodput"), "{figure}: {svg}");
+    }
+    assert!(words("artifact|--reproduce|a").ends_with("reproduced"));
 }
 
 /// A value that some of the runs lack says of how many it is, and the footer does not call it equal in all.
@@ -231,15 +242,14 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
     let said = tidegate(&folder, &format!("{heat}|heat.svg|--look|column"));
     assert!(said.status.success(), "{}", text(&said));
     let svg = fs::read_to_string(folder.0.join("heat.svg")).expect("a figure");
-    assert!(svg.contains(">4mbit<") && svg.contains(">20ms<") && svg.contains("Mbit/s<"), "{svg}");
+    assert!(svg.contains(">4<") && svg.contains(">20<") && svg.contains("rate of link a-&gt;b, Mbit/s<"), "{svg}");
     fs::write(folder.0.join("points.csv"), "# of a paper\nthe paper,4000000,3.5\n").expect("written");
-    let lines =
-        "figure|t|--kind|lines|--x|link.a->b.rate|--by|variant|--only|measure=goodput|--times|1e-6|--out|lines.svg";
+    let lines = "figure|t|--kind|lines|--x|link.a->b.rate|--by|variant|--only|measure=goodput|--only|delay=5ms|--times|1e-6|--out|lines.svg";
     let said = tidegate(&folder, &format!("{lines}|--beside|points.csv"));
     assert!(said.status.success(), "{}", text(&said));
     assert!(fs::read_to_string(folder.0.join("lines.svg")).expect("a figure").contains(">the paper<"));
-    let said =
-        tidegate(&folder, "figure|t|--kind|box|--by|variant|--only|measure=goodput|--log|--out|box.svg|--look|column");
+    let boxes = "figure|t|--kind|box|--by|variant|--only|measure=goodput|--log|--out|box.svg|--look|column";
+    let said = tidegate(&folder, &format!("{boxes}|--only|rate=4mbit|--only|delay=5ms"));
     assert!(said.status.success(), "{}", text(&said));
     assert!(fs::read_to_string(folder.0.join("box.svg")).expect("a figure").contains("Logarithmic axes."));
     fs::write(folder.0.join("points.csv"), "the paper,4000000\n").expect("written");
@@ -253,6 +263,7 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
         ("figure|nowhere|--kind|ecdf|--out|x.svg".into(), "nowhere"),
         (format!("{lines}|--beside|points.csv"), "line 1: CURVE,X,Y"),
         ("figure|t|--kind|box|--log-x|--out|x.svg".into(), "--log-x is of points and lines"),
+        (boxes.into(), "several texts in `link.a->b.rate`, which would be drawn as one: 4mbit, 8mbit"),
     ] {
         let said = tidegate(&folder, &arguments);
         assert_eq!(said.status.code(), Some(2), "{arguments}: {}", text(&said));

@@ -298,6 +298,7 @@ pub fn page(experiment: &Experiment, options: &Options, items: &[Item]) -> Page 
             Source { name: "to run it again".to_owned(), text: command },
             Source { name: format!("lab/papers/{}/README.md", experiment.name), text: experiment.page.to_owned() },
         ],
+        primary: Vec::new(),
     }
 }
 

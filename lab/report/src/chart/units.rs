@@ -1,5 +1,7 @@
 //! The units of numbers in tables, and the axes in these units.
 
+use tidegate_display::unit_of_all;
+
 use crate::model::Axis;
 
 /// The units that texts of numbers may have, such as those of the axes of a sweep: each as a multiple of a unit of results.
@@ -40,6 +42,32 @@ pub(crate) fn number_in(text: &str) -> Option<(f64, &'static str)> {
 /// The number that a text means, with its unit.
 pub(super) fn number(text: &str) -> Option<f64> {
     number_in(text).map(|(value, _)| value)
+}
+
+/// The labels of texts along an axis: numbers of one kind in one unit, which is in the title then.
+pub(super) struct Labels {
+    pub(super) texts: Vec<String>,
+    unit: String,
+}
+
+impl Labels {
+    pub(super) fn new(texts: &[String]) -> Self {
+        let found: Option<Vec<(f64, &str)>> = texts.iter().map(|text| number_in(text)).collect();
+        let found = found.filter(|all| all.iter().all(|(_, unit)| *unit == all[0].1 && !unit.is_empty()));
+        let Some(all) = found else { return Self { texts: texts.to_vec(), unit: String::new() } };
+        let values = || all.iter().map(|(value, _)| *value);
+        let (scale, unit) = unit_of_all(values(), all.first().map_or("", |(_, unit)| unit));
+        // Nine digits are more than people write, and leave out what division by the unit adds.
+        let text = |value: f64| ((value / scale * 1e9).round() / 1e9).to_string();
+        Self { texts: values().map(text).collect(), unit: unit.to_owned() }
+    }
+    /// The title with the unit, unless it has it.
+    pub(super) fn titled(&self, title: String) -> String {
+        match self.unit.is_empty() || title.ends_with(&self.unit) {
+            true => title,
+            false => format!("{title}, {}", self.unit),
+        }
+    }
 }
 
 /// The axis of values in a unit of results, and the factor for them. Times are in the unit in which the greatest is at

@@ -30,6 +30,7 @@ impl Simulation<'_> {
             facts: self.facts(),
             sections,
             sources: vec![source],
+            primary: Vec::new(),
         }
     }
 
@@ -48,7 +49,8 @@ impl Simulation<'_> {
             ("digest", self.digest.clone()),
         ];
         let facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value));
-        facts.chain(self.notes.iter().map(|note| ("chosen by a rule".to_owned(), note.clone()))).collect()
+        let facts = facts.chain(self.notes.iter().map(|note| ("chosen by a rule".to_owned(), note.clone())));
+        facts.chain(self.unfinished().map(|unfinished| ("not completed".to_owned(), unfinished))).collect()
     }
 
     /// The comparison of the variants, and the differences that it was decided by.

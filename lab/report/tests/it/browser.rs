@@ -120,6 +120,7 @@ fn report() -> Report {
             folded,
         ],
         sources: vec![Source { name: "scenario.toml".into(), text: "version = 1\n# comment\n".repeat(20) }],
+        primary: Vec::new(),
     }
 }
 

@@ -27,32 +27,51 @@ use tidegate_metrics::Digest;
 
 use super::{Outcome, Scenario};
 
-/// A key of a scenario, and the values that it takes in turn.
+/// A key of a scenario, or several that change together, and the values that they take in turn.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// Keys separated by dots. After a section that is a list (`link`, `flow`, ...) follows the name of an entry, its
+    /// Of each key: keys separated by dots. After a section that is a list (`link`, `flow`, ...) follows the name of an entry, its
     /// ends `from->to`, or its number from 1: `link.r->b.rate`.
-    path: String,
-    values: Vec<Node>,
+    paths: Vec<String>,
+    /// The values of all keys in each turn.
+    values: Vec<Vec<Node>>,
 }
 
 impl Axis {
-    /// Reads the axis at `path` with the values in `list`, a TOML array.
+    /// Reads the axis at `path` with the values in `list`, a TOML array. Several paths with commas between change together: each value is an
+    /// array with one of each.
     ///
     /// # Errors
-    /// If `list` is not an array or is empty.
+    /// If `list` is not an array or is empty, or a value has not as many parts as there are paths.
     pub fn parse(path: &str, list: &str) -> Result<Self, String> {
-        if matches!(path, "seed" | "runs") {
+        let paths: Vec<String> = path.split(',').map(|path| path.trim().to_owned()).collect();
+        if let Some(path) = paths.iter().find(|path| matches!(path.as_str(), "seed" | "runs")) {
             return Err(format!("`{path}` cannot be an axis: the seeds of a sweep are given by themselves"));
         }
+        let parts = |node: Node| match (paths.len(), node.value) {
+            (1, value) => Ok(vec![Node { value, ..node }]),
+            (several, Value::List(parts)) if parts.len() == several => Ok(parts),
+            (several, _) => Err(format!(
+                "each value of `{path}` needs {several} parts, one for each key: write for example 20mbit/19mbit,50mbit/47mbit, or \
+                 [[\"20mbit\", \"19mbit\"]]"
+            )),
+        };
         let wrong = || format!("the values of `{path}` are not a list: write for example [\"10mbit\", \"20mbit\"]");
         let node = Node::parse(&Source::new("<axis>", format!("values = {list}")), &mut Diagnostics::new());
         let Some(Node { value: Value::Table(entries), .. }) = node else { return Err(wrong()) };
         match entries.into_iter().next().map(|entry| entry.node.value) {
-            Some(Value::List(values)) if !values.is_empty() => Ok(Self { path: path.to_owned(), values }),
+            Some(Value::List(values)) if !values.is_empty() => {
+                let values = values.into_iter().map(parts).collect::<Result<_, _>>()?;
+                Ok(Self { paths, values })
+            }
             Some(Value::List(_)) => Err(format!("the axis `{path}` has no value")),
             _ => Err(wrong()),
         }
+    }
+
+    /// Sets the keys of a table to one of the values.
+    fn set(&self, node: &mut Node, values: &[Node]) -> Result<(), String> {
+        self.paths.iter().zip(values).try_for_each(|(path, value)| set(node, path, value))
     }
 }
 
@@ -128,10 +147,13 @@ impl Sweep {
             return Err("a batch has at least one run".into());
         }
         for (n, axis) in axes.iter().enumerate() {
-            if axes[..n].iter().any(|other| other.path == axis.path) {
-                return Err(format!("the axis `{}` is given twice", axis.path));
+            let others = |at: usize| axes[..n].iter().flat_map(|axis| &axis.paths).chain(&axis.paths[..at]);
+            if let Some((_, path)) =
+                axis.paths.iter().enumerate().find(|(at, path)| others(*at).any(|other| other == *path))
+            {
+                return Err(format!("the axis `{path}` is given twice"));
             }
-            set(&mut base.clone(), &axis.path, &axis.values[0])?;
+            axis.set(&mut base.clone(), &axis.values[0])?;
         }
         let mut shared = Digest::default();
         shared.bytes(env!("CARGO_PKG_VERSION").as_bytes());
@@ -143,8 +165,8 @@ impl Sweep {
         let mut found = BTreeSet::new();
         name_files(&self.base, &mut found);
         for axis in &self.axes {
-            let is_file = axis.path.rsplit('.').next().is_some_and(|key| FILES.contains(&key));
-            for value in &axis.values {
+            for (path, value) in axis.values.iter().flat_map(|values| axis.paths.iter().zip(values)) {
+                let is_file = path.rsplit('.').next().is_some_and(|key| FILES.contains(&key));
                 match &value.value {
                     Value::Text(name) if is_file => found.extend([name.clone()]),
                     _ => name_files(value, &mut found),
@@ -220,15 +242,16 @@ impl Sweep {
 
     /// Returns a run and the digests of the files that it refers to.
     fn point(&self, mut index: usize, seed: u64) -> Result<(Point, Vec<Digest>), String> {
-        let mut chosen: Vec<(&Axis, &Node)> = Vec::with_capacity(self.axes.len());
+        let mut chosen: Vec<(&Axis, &[Node])> = Vec::with_capacity(self.axes.len());
         for axis in self.axes.iter().rev() {
             chosen.push((axis, &axis.values[index % axis.values.len()]));
             index /= axis.values.len();
         }
         chosen.reverse();
         let mut base = self.base.clone();
-        chosen.iter().try_for_each(|(axis, value)| set(&mut base, &axis.path, value))?;
-        let values = chosen.iter().map(|(axis, value)| (axis.path.clone(), shown(value))).collect();
+        chosen.iter().try_for_each(|(axis, values)| axis.set(&mut base, values))?;
+        let each = chosen.iter().flat_map(|(axis, values)| axis.paths.iter().zip(*values));
+        let values = each.map(|(path, value)| (path.clone(), shown(value))).collect();
         let mut names = BTreeSet::new();
         name_files(&base, &mut names);
         let files = names.iter().filter_map(|name| self.files.get(name).copied()).collect();
@@ -365,6 +388,27 @@ mod tests {
         assert_eq!(all[..4], [("1s", fifo, 1), ("1s", fifo, 2), ("1s", "none", 1), ("1s", "none", 2)]);
         assert_eq!(all[4..], [("2s", fifo, 1), ("2s", fifo, 2), ("2s", "none", 1), ("2s", "none", 2)]);
         assert!(batches[0].runs[0].text.contains("9kB") && batches[0].runs[0].text.contains("1000B"));
+    }
+
+    /// The rate of a line and that of its shaper, a little below it.
+    #[test]
+    fn keys_that_belong_together_change_together() {
+        let both = "[[\"2mbit\", \"1.9mbit\"], [\"5mbit\", \"4.75mbit\"]]";
+        let sweep =
+            sweep(&[("link.1.rate, link.1.queue.rate", both), ("duration", "[\"1s\", \"2s\"]")]).expect("an axis each");
+        assert_eq!(sweep.runs(), 8, "two pairs, two durations and two seeds");
+        let points: Vec<Point> = (0..sweep.batches()).flat_map(|n| batch(&sweep, n).runs).collect();
+        let values = |point: &Point| point.values.iter().map(|(_, value)| value.clone()).collect::<Vec<_>>();
+        assert_eq!(values(&points[0]), ["2mbit", "1.9mbit", "1s"]);
+        assert_eq!(
+            (values(&points[7]), points[7].values[1].0.as_str()),
+            (vec!["5mbit".into(), "4.75mbit".into(), "2s".into()], "link.1.queue.rate")
+        );
+        assert!(points[7].text.contains("4.75mbit") && !points[7].text.contains("1.9mbit"));
+        let refused = |path: &str, list: &str| self::sweep(&[(path, list)]).expect_err("it is wrong");
+        assert!(refused("link.1.rate,duration", "[\"1mbit\"]").contains("needs 2 parts, one for each key"));
+        assert!(refused("duration,duration", "[[\"1s\", \"2s\"]]").contains("given twice"));
+        assert!(refused("duration,seed", "[[\"1s\", 1]]").contains("by themselves"));
     }
 
     #[test]

@@ -152,6 +152,9 @@ struct Manifest {
     /// The claims of the authors, or the statements of the comparison.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     claims: Vec<Claim>,
+    /// The quantities that the scenario names before its first run, which the table of the README and the usual figure show.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    primary: Vec<String>,
     tolerances: Vec<Tolerance>,
     figure_tolerance_percent: f64,
     values: Vec<Expected>,
@@ -188,6 +191,11 @@ impl Manifest {
             Quantity { half_width_95: value.half_width_95, ..found }
         };
         compared("What was measured", &self.values.iter().map(quantity).collect::<Vec<_>>())
+    }
+    /// What of it is stated: the primary quantities, or all.
+    fn stated(&self) -> Comparison {
+        let all = self.comparison();
+        Look::page().stated(&all, &self.primary).map_or(all, |(stated, _)| stated)
     }
     /// By how many percent a measure may differ. A tolerance for the measure precedes one for all.
     fn tolerance(&self, measure: &str) -> f64 {
@@ -251,7 +259,8 @@ impl Ran {
     }
 
     fn report(&self) -> Report {
-        self.simulation().page(Text { name: self.source.name().to_owned(), text: self.source.text().to_owned() })
+        let text = Text { name: self.source.name().to_owned(), text: self.source.text().to_owned() };
+        Report { primary: self.scenario.primary.clone(), ..self.simulation().page(text) }
     }
 }
 

@@ -105,6 +105,7 @@ fn pack_into(args: &Args, file: &Path) -> Result<(), Failure> {
         look: look_text,
         figures,
         claims,
+        primary: ran.scenario.primary.clone(),
         tolerances: args.tolerance.clone(),
         figure_tolerance_percent: FIGURE_TOLERANCE,
         values: simulation.quantities().into_iter().map(Expected::from).collect(),

@@ -47,7 +47,7 @@ pub fn check(readme: &str, manifest: &Manifest) -> Vec<String> {
         let (_, rest) = readme.split_once(begin)?;
         Some(rest.split_once(end)?.0.trim())
     };
-    let table = manifest.comparison().markdown();
+    let table = manifest.stated().markdown();
     let table_there = section("half the width of their 95 % intervals:", "Figures:");
     let is_version = readme.contains(&format!("a simulation with Tidegate {}, ", plain(&manifest.version)))
         && readme.contains(&format!("prints `tidegate {}`", manifest.version));
@@ -86,7 +86,7 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
         ("figures", manifest.figures.iter().map(|spec| figure(&spec.name)).collect()),
         ("files", inputs.iter().map(|path| format!("| `input/{path}` | {} |\n", what(path))).collect()),
         // The texts of others come last, so that a place in them stays as it is.
-        ("table", manifest.comparison().markdown()),
+        ("table", manifest.stated().markdown()),
         ("claims", claims(manifest)),
         ("title", plain(&manifest.title)),
     ];

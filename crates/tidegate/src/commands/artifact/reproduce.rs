@@ -21,7 +21,7 @@ use crate::Failure;
 pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     let (sums, others) = Sums::check(folder)?;
     let manifest = read(folder)?;
-    let mut out = crate::output::stdout();
+    let mut out = Unread(crate::output::stdout());
     let ours = env!("CARGO_PKG_VERSION");
     writeln!(out, "{}", manifest.title)?;
     writeln!(out, "SHA-256 of {}: {}", sums::NAME, sums.of_all())?;
@@ -96,6 +96,27 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     )?;
     out.flush()?;
     Err(Failure::Negative)
+}
+
+/// Output that goes on when its reader is gone: the exit code is the answer of this command, and must not be that of a closed pipe.
+struct Unread<W>(W);
+
+impl<W: Write> Unread<W> {
+    fn unless_closed<T>(outcome: std::io::Result<T>, otherwise: T) -> std::io::Result<T> {
+        match outcome {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(otherwise),
+            outcome => outcome,
+        }
+    }
+}
+
+impl<W: Write> Write for Unread<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Self::unless_closed(self.0.write(bytes), bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Self::unless_closed(self.0.flush(), ())
+    }
 }
 
 /// Returns the mistake in the digests of the runs: there must be one for each, and with the same version they must be those of the runs

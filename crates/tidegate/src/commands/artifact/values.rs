@@ -148,6 +148,7 @@ mod tests {
             tolerances: vec![super::super::Tolerance { measure: String::new(), percent }],
             figure_tolerance_percent: 1.0,
             values,
+            primary: Vec::new(),
         }
     }
 

@@ -182,6 +182,7 @@ pub(super) fn page(args: &Args, results: &Results, outcomes: &[&Outcome], source
         ],
         sections: all,
         sources: recorded.into_iter().chain(sources).collect(),
+        primary: Vec::new(),
     }
 }
 

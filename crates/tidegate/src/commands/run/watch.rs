@@ -204,6 +204,7 @@ impl Watch {
             ],
             sections: sections.chain([distributions(ended)]).collect(),
             sources,
+            primary: Vec::new(),
         }
     }
 

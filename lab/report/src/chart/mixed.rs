@@ -1,0 +1,69 @@
+//! Rows that would be drawn as one although they are of several things.
+
+use std::collections::BTreeMap;
+
+use super::{Chart, ChartKind, IDENTITY, LABELS, Rows, distinct};
+use crate::columns::{Column, Table, end};
+
+impl Chart {
+    /// Checks that rows of several measures, subjects, variants or points of a sweep are not drawn as one, and that rows of a distribution
+    /// are not taken for values.
+    pub(super) fn check_mixed(&self, table: &Table, rows: &Rows) -> Result<(), String> {
+        let is_spread = !matches!(self.kind, ChartKind::Heat | ChartKind::Scatter | ChartKind::Lines);
+        if let Some(kinds) = table.column("kind").filter(|_| is_spread)
+            && rows.iter().any(|(row, _)| kinds.text(*row).as_deref() == Some("distribution"))
+        {
+            return Err("rows of the kind `distribution` are points of one, and no values whose distribution could be drawn: \
+                        `tidegate simulate FILE --figure distribution=FILE.svg` draws them, or choose others with --only kind=value"
+                .into());
+        }
+        // Points of a measure are what they are, whatever they belong to. Otherwise the axes of a sweep count too: an interval over them
+        // would be one of nothing.
+        let tells_apart = |(name, column): &(&str, &Column)| match self.kind {
+            ChartKind::Scatter => *name == "measure",
+            _ => IDENTITY.contains(name) || (matches!(column, Column::Text(_)) && !LABELS.contains(name)),
+        };
+        let mut found: Vec<(&str, &Column)> =
+            table.columns().filter(tells_apart).filter(|(name, _)| !self.uses(name)).collect();
+        found.sort_by_key(|(name, _)| !IDENTITY.contains(name));
+        for (name, column) in found {
+            let mut texts = distinct(column, rows);
+            if texts.len() > 1 && (IDENTITY.contains(&name) || !self.follows(table, column, rows)) {
+                let many = if texts.len() > 12 { ", ..." } else { "" };
+                texts.truncate(12);
+                let or = if self.kind == ChartKind::Heat { "" } else { ", or draw each with --by" };
+                return Err(format!(
+                    "the rows have several texts in `{name}`, which would be drawn as one: {}{many}; choose one with \
+                     --only {name}=TEXT{or}",
+                    texts.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a column chooses, places or names rows.
+    fn uses(&self, name: &str) -> bool {
+        let axes: &[&String] = match self.kind {
+            ChartKind::Heat => &[&self.x, &self.y, &self.value],
+            _ => &[&self.x, &self.y],
+        };
+        // An axis of a sweep may be named by the end of its path.
+        let is_it = |text: &str| text == name || text == end(name);
+        let chosen = self.only.iter().any(|(column, _)| is_it(column));
+        chosen || axes.iter().any(|axis| is_it(axis)) || self.by.iter().any(|name| is_it(name))
+    }
+
+    /// Whether the texts of a column follow from those of the columns that the chart uses, as the rate of a shaper does that changes
+    /// together with the rate of its line.
+    fn follows(&self, table: &Table, column: &Column, rows: &Rows) -> bool {
+        let is_used = |(name, column): &(&str, &Column)| self.uses(name) && matches!(column, Column::Text(_));
+        let used: Vec<&Column> = table.columns().filter(is_used).map(|(_, column)| column).collect();
+        let mut known: BTreeMap<Vec<Option<String>>, Option<String>> = BTreeMap::new();
+        rows.iter().all(|(row, _)| {
+            let key = used.iter().map(|column| column.text(*row)).collect();
+            let text = column.text(*row);
+            *known.entry(key).or_insert_with(|| text.clone()) == text
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! The answer of a comparison in words: which variant is the best by a measure, and by how much.
+
+use crate::comparison::{Better, Estimate, Group, Measure};
+use crate::judgement::{Family, would_decide};
+use crate::verdict::Verdict;
+
+/// The variants that have a measure, with the best first.
+type Ranked<'a> = [(&'a str, &'a Estimate)];
+
+/// How large a share may be, in percent with two digits.
+fn up_to(share: f64) -> String {
+    match share {
+        share if share > 1.0 => "above 100 %".to_owned(),
+        share if share < 0.1 => format!("up to {:.1} %", share * 100.0),
+        share => format!("up to {:.0} %", share * 100.0),
+    }
+}
+
+/// The names of variants by their places.
+fn names(ranked: &Ranked<'_>, places: &[usize]) -> String {
+    places.iter().map(|place| ranked[*place].0).collect::<Vec<_>>().join(", ")
+}
+
+/// States how many more runs would decide about a variant; empty if nobody can say.
+fn more(ranked: &Ranked<'_>, verdict: &Verdict) -> Option<String> {
+    let (more, about) = verdict.more?;
+    let about = if verdict.open.len() > 1 { format!(" about {}", ranked[about].0) } else { String::new() };
+    Some(would_decide(more, verdict.runs, &about))
+}
+
+/// States that runs tell the best apart from no other, and how far the others may be from it.
+fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> String {
+    let by = if verdict.alike.is_empty() { "" } else { " by more than 2 %" };
+    let differences = if verdict.open.len() > 1 { "differences" } else { "the difference" };
+    let (best, value) = ranked[0];
+    format!(
+        "undecided, {} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
+        verdict.runs,
+        measure.value(value.mean),
+        up_to(verdict.reach),
+        more(ranked, verdict).map_or(String::new(), |more| format!("; {more}"))
+    )
+}
+
+/// States which variants are the best, and which others are perhaps.
+fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> String {
+    let ends = if measure.better == Better::More { "the most" } else { "the least" };
+    let value = measure.value(ranked[0].1.mean);
+    let Some(verdict) = verdict else { return format!("{} has {ends}, {value}", ranked[0].0) };
+    let mut text = match verdict.tied.split_last() {
+        None => format!("{} has {ends}, {value}", ranked[0].0),
+        Some((last, others)) => {
+            let first: Vec<usize> = [verdict.best].into_iter().chain(others.iter().copied()).collect();
+            format!("{} and {} have {ends}, {value}, equal within 2 %", names(ranked, &first), ranked[*last].0)
+        }
+    };
+    let behind = verdict.alike.iter().copied().filter(|place| !verdict.tied.contains(place));
+    let behind: Vec<usize> = behind.collect();
+    if !behind.is_empty() {
+        text += &format!(", with {} within 2 %", names(ranked, &behind));
+    }
+    if !verdict.open.is_empty() {
+        text += &format!(", not told apart from {}", names(ranked, &verdict.open));
+    }
+    text + &more(ranked, verdict).map_or(String::new(), |more| format!(" ({more})"))
+}
+
+/// States what the worst variant has.
+fn worst(measure: &Measure, best: f64, worst: (&str, &Estimate)) -> String {
+    let mut text = format!("; {} has {}", worst.0, measure.value(worst.1.mean));
+    let (small, great) = (best.min(worst.1.mean), best.max(worst.1.mean));
+    if small > 0.0 {
+        let times = great / small;
+        text += &match measure.better {
+            _ if times < 1.1 => String::new(),
+            // A MOS is on a scale from 1 to 5, of which a share means nothing.
+            Better::More if measure.name.starts_with("MOS") => format!(", {:.1} less", great - small),
+            Better::More => format!(", {:.0} % less", (1.0 - small / great) * 100.0),
+            _ => format!(", {times:.1} times as much"),
+        };
+    }
+    text
+}
+
+impl Group {
+    /// States which variant is the best by a measure, and by how much. Returns `None` if the measure has no answer.
+    pub(crate) fn sentence(&self, at: usize, family: &Family) -> Option<String> {
+        let measure = &self.measures[at];
+        let subject = if self.name.is_empty() { String::new() } else { format!(" of {}", self.name) };
+        let ranked = self.ranked(at);
+        if ranked.len() < 2 || measure.better == Better::Neither {
+            return None;
+        }
+        let mean = ranked[0].1.mean;
+        let verdict = self.verdict(at, &ranked, family);
+        let said = match &verdict {
+            // Single runs tell nothing apart, and no equality either: this is what they have.
+            None if !self.differs(at) => format!("all within 2 %, {}", measure.value(mean)),
+            None => best(measure, &ranked, None) + &worst(measure, mean, *ranked.last()?),
+            Some(verdict) if verdict.all_alike => format!("no difference above 2 %, {}", measure.value(mean)),
+            Some(verdict) => match verdict.apart.iter().max() {
+                Some(place) => best(measure, &ranked, Some(verdict)) + &worst(measure, mean, ranked[*place]),
+                None if verdict.open.is_empty() => best(measure, &ranked, Some(verdict)),
+                None => undecided(measure, &ranked, verdict),
+            },
+        };
+        Some(format!("{}{subject}: {said}", measure.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::comparison::tests::{comparison, estimate};
+    use crate::comparison::{Better, Comparison, Estimate, Measure, Row};
+
+    #[test]
+    fn the_answer_names_the_best_by_how_much_and_what_is_not_told_apart() {
+        let said = comparison().sentences();
+        assert_eq!(
+            said,
+            [
+                "goodput of flow call: no difference above 2 %, 5 Mbit/s",
+                "delay p99 of flow call: pie has the least, 12 ms, not told apart from codel (about 180 more runs would \
+                 decide); fifo has 100 ms, 8.3 times as much",
+            ]
+        );
+        // The headline is the measure in which they differ, unless no measure tells them apart.
+        assert_eq!(comparison().answers(), [[said[1].clone(), said[0].clone()]]);
+        assert_eq!(comparison().summary_of_variants(), said[1..]);
+        let mut wide = comparison();
+        wide.groups[0].rows[0].cells[1] = estimate(20e6, 20e6);
+        let said = &wide.sentences()[1];
+        assert!(
+            said.starts_with("delay p99 of flow call: undecided, 10 runs tell pie (12 ms) apart from no other; differences may be above 100 %"),
+            "{said}"
+        );
+        assert!(wide.summary_of_variants()[0].starts_with("goodput"));
+        // Where all are alike none is marked; otherwise the best and those that are not told apart from it.
+        assert!(wide.groups[0].best(1, &wide.family()).is_empty());
+        let three = comparison();
+        let mut marked = three.groups[0].best(1, &three.family());
+        marked.sort_unstable();
+        assert_eq!(marked, ["codel", "pie"]);
+        assert_eq!(
+            comparison().method().as_deref(),
+            Some(
+                "Decided at 5 % by the means of 10 runs without common seeds (Welch's t), corrected for all 6 differences (Holm). \
+                 Equal within 2 % is what two one-sided tests of the same runs (TOST) find at 5 %, corrected likewise."
+            )
+        );
+        // A single variant is described in words.
+        wide.groups[0].rows.truncate(1);
+        assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);
+    }
+
+    /// Nobody wins by runs that are all equal, and means that are near each other are no equality if runs differ by far.
+    #[test]
+    fn a_tie_has_no_winner_and_near_means_are_no_equality() {
+        let of = |name: &str, value: &dyn Fn(u64) -> f64| Row {
+            name: name.into(),
+            cells: vec![Some(crate::judgement::tests::estimate(
+                &(1..=10).map(value).collect::<Vec<_>>(),
+                &(1..=10).collect::<Vec<_>>(),
+            ))],
+        };
+        let said = |rows: Vec<Row>| {
+            let measures = vec![Measure::new("delay p99", "ns", Better::Less)];
+            let group = crate::comparison::Group { name: "flow call".into(), measures, rows, ..Default::default() };
+            Comparison { title: String::new(), groups: vec![group] }.sentences().remove(0)
+        };
+        let fast = |n: u64| 17e6 + 1e4 * n as f64;
+        let (fifo, codel, cake) = (of("fifo", &|n| 75e6 + 1e5 * n as f64), of("fq-codel", &fast), of("cake", &fast));
+        assert_eq!(
+            said(vec![fifo, codel, cake]),
+            "delay p99 of flow call: fq-codel and cake have the least, 17.05 ms, equal within 2 %; fifo has 75.55 ms, 4.4 times \
+             as much"
+        );
+        // Means of 4.50 and 4.55 s, and runs that differ by up to 1 s in both directions.
+        let wide = |shift: f64, by: u64| move |n: u64| (4.0 + shift + ((n + by) % 5) as f64 / 4.0) * 1e9;
+        let near = said(vec![of("cubic", &wide(0.0, 0)), of("reno", &wide(0.05, 2))]);
+        assert!(
+            near.starts_with("delay p99 of flow call: undecided, 10 runs tell cubic (4.5 s) apart from no other; the difference may be up to"),
+            "{near}"
+        );
+        assert!(near.contains("more runs would decide"), "{near}");
+        // A single run of each is what it is.
+        let one = |name: &str, value: f64| Row { name: name.into(), cells: vec![Some(Estimate::from(value))] };
+        assert_eq!(said(vec![one("a", 5e6), one("b", 5.05e6)]), "delay p99 of flow call: all within 2 %, 5 ms");
+    }
+}

@@ -1,0 +1,161 @@
+//! [`Verdict`]: which of several variants is the best by a measure, and how the others stand to it.
+
+use crate::comparison::{Better, Estimate};
+use crate::judgement::{Family, Pair, pairs};
+
+/// The best of several variants according to their runs, and how the others stand to it, by their places.
+pub(crate) struct Verdict {
+    /// The best.
+    pub(crate) best: usize,
+    /// The variants that are equal to the best within 2 %, whether or not runs tell them apart: a difference that does not matter makes
+    /// no loser.
+    pub(crate) alike: Vec<usize>,
+    /// Those of `alike` that are not told apart from the best either: nothing makes it the winner.
+    pub(crate) tied: Vec<usize>,
+    /// The variants that are neither equal to the best nor told apart from it.
+    pub(crate) open: Vec<usize>,
+    /// The variants that are told apart from the best.
+    pub(crate) apart: Vec<usize>,
+    /// All pairs that are told apart and not equal: the better one first.
+    pub(crate) orders: Vec<[usize; 2]>,
+    /// Whether each variant is equal to each other within 2 %.
+    pub(crate) all_alike: bool,
+    /// By which share of the greater mean the best and one of `open` may differ at most, by their 95 % intervals.
+    pub(crate) reach: f64,
+    /// The number of runs of the smallest sample.
+    pub(crate) runs: usize,
+    /// The fewest further runs that would decide about one of `open`, and which.
+    pub(crate) more: Option<(u64, usize)>,
+}
+
+impl Verdict {
+    /// Judges estimates, whose tests belong to `family`; `None` if they cannot be tested.
+    pub(crate) fn of(estimates: &[&Estimate], better: Better, family: &Family) -> Option<Self> {
+        let order = |a: &f64, b: &f64| if better == Better::More { b.total_cmp(a) } else { a.total_cmp(b) };
+        let best = (0..estimates.len()).min_by(|a, b| order(&estimates[*a].mean, &estimates[*b].mean))?;
+        let pairs = pairs(estimates);
+        let with_best: Vec<(usize, &Pair)> = pairs
+            .iter()
+            .filter(|pair| pair.places.contains(&best))
+            .map(|pair| (if pair.places[0] == best { pair.places[1] } else { pair.places[0] }, pair))
+            .collect();
+        if with_best.len() + 1 < estimates.len() {
+            return None;
+        }
+        let orders = pairs.iter().filter(|pair| family.are_apart(pair) && !family.are_equal(pair)).map(|pair| {
+            let [a, b] = pair.places;
+            if order(&estimates[a].mean, &estimates[b].mean).is_le() { [a, b] } else { [b, a] }
+        });
+        let mut verdict = Self {
+            best,
+            alike: Vec::new(),
+            tied: Vec::new(),
+            open: Vec::new(),
+            apart: Vec::new(),
+            orders: orders.collect(),
+            all_alike: pairs.iter().all(|pair| family.are_equal(pair)),
+            reach: 0.0,
+            runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,
+            more: None,
+        };
+        for (other, pair) in with_best {
+            match (family.are_equal(pair), family.are_apart(pair)) {
+                (true, is_apart) => {
+                    verdict.alike.push(other);
+                    verdict.tied.extend((!is_apart).then_some(other));
+                }
+                (false, true) => verdict.apart.push(other),
+                (false, false) => {
+                    verdict.open.push(other);
+                    let greater = estimates[best].mean.abs().max(estimates[other].mean.abs());
+                    let most = pair.difference.mean.abs() + pair.difference.half_width();
+                    verdict.reach = verdict.reach.max(most / greater);
+                    let more = pair.more_runs(family.len()).map(|more| (more, other));
+                    verdict.more = verdict.more.into_iter().chain(more).min();
+                }
+            }
+        }
+        Some(verdict)
+    }
+    /// Whether no other variant is told apart from the best.
+    pub(crate) fn is_open(&self) -> bool {
+        self.apart.is_empty()
+    }
+    /// The best, those that are alike, and those that are not told apart from it, unless their mean is worse than one that is.
+    /// `order` has the places from the best mean to the worst.
+    pub(crate) fn starred(&self, order: impl Iterator<Item = usize>) -> Vec<usize> {
+        let before = order.take_while(|place| !self.apart.contains(place));
+        before.filter(|place| *place == self.best || self.alike.contains(place) || self.open.contains(place)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judgement::tests::estimate;
+
+    /// The verdict about estimates whose tests are stated alone.
+    fn alone(estimates: &[&Estimate], better: Better) -> Option<Verdict> {
+        Verdict::of(estimates, better, &Family::of(&pairs(estimates)))
+    }
+
+    /// Two variants on ten networks of very different rates: the second is a little slower on each. The intervals of the
+    /// means overlap by far, and the pairs decide.
+    #[test]
+    fn pairs_decide_where_intervals_overlap() {
+        let seeds: Vec<u64> = (1..=10).collect();
+        let rates: Vec<f64> = seeds.iter().map(|seed| 1e6 * *seed as f64).collect();
+        let slower: Vec<f64> = rates.iter().zip(&seeds).map(|(rate, n)| rate - 4e5 - 1e3 * (n % 3) as f64).collect();
+        let (a, b) = (estimate(&rates, &seeds), estimate(&slower, &seeds));
+        assert!(a.mean - a.half.unwrap() < b.mean, "the intervals overlap");
+        let verdict = alone(&[&b, &a], Better::More).unwrap();
+        assert_eq!((verdict.best, verdict.apart.len(), verdict.runs), (1, 1, 10));
+        // The same runs in another order are the same pairs; without common seeds they are none, and nothing is decided.
+        let turned = estimate(
+            &slower.iter().rev().copied().collect::<Vec<_>>(),
+            &seeds.iter().rev().copied().collect::<Vec<_>>(),
+        );
+        assert_eq!(alone(&[&a, &turned], Better::More).unwrap().apart, [1]);
+        let strangers = estimate(&slower, &seeds.iter().map(|seed| seed + 100).collect::<Vec<_>>());
+        let verdict = alone(&[&a, &strangers], Better::More).unwrap();
+        assert!(verdict.is_open() && verdict.more.is_some_and(|(more, _)| more > 100));
+        // A single run decides nothing.
+        assert!(alone(&[&estimate(&[1.0], &[1]), &estimate(&[2.0], &[1])], Better::More).is_none());
+    }
+
+    /// A call has a quality of 4.355 in the best variant. Another is 0.0002 behind in each run, and a third far behind in the mean, but
+    /// not in all runs. The second is no loser, and the third not perhaps the best.
+    #[test]
+    fn small_differences_make_no_loser_and_doubt_makes_no_winner() {
+        let seeds: Vec<u64> = (1..=8).collect();
+        let of = |value: &dyn Fn(u64) -> f64| estimate(&seeds.iter().map(|n| value(*n)).collect::<Vec<_>>(), &seeds);
+        let best = of(&|n| 4.355 + 1e-4 * n as f64);
+        let behind = of(&|n| 4.3548 + 1e-4 * n as f64 + 1e-7 * (n % 2) as f64);
+        let doubtful = of(&|n| if n < 3 { 1.0 } else { 4.36 });
+        let verdict = alone(&[&best, &behind, &doubtful], Better::More).unwrap();
+        assert_eq!((verdict.best, &verdict.alike[..], &verdict.open[..]), (0, &[1][..], &[2][..]));
+        assert!(verdict.is_open() && verdict.more.is_some());
+        // One that is clearly worse takes the star from those with a still worse mean.
+        let worse = of(&|n| 4.0 + 1e-4 * (n % 3) as f64);
+        let verdict = alone(&[&best, &behind, &doubtful, &worse], Better::More).unwrap();
+        assert_eq!((&verdict.open[..], &verdict.apart[..]), (&[2][..], &[3][..]));
+        assert_eq!(verdict.starred([0, 1, 3, 2].into_iter()), [0, 1]);
+    }
+
+    /// Two variants whose means are within 2 % of each other, but whose runs differ by far: nothing is known, equality neither.
+    #[test]
+    fn equal_means_of_different_runs_are_open() {
+        let seeds: Vec<u64> = (1..=10).collect();
+        let of = |value: &dyn Fn(u64) -> f64| estimate(&seeds.iter().map(|n| value(*n)).collect::<Vec<_>>(), &seeds);
+        let (a, b) = (of(&|n| 4.5 + (n % 2) as f64), of(&|n| 4.52 + (n % 3) as f64 / 2.0));
+        assert!((a.mean / b.mean - 1.0).abs() < 0.02);
+        let verdict = alone(&[&a, &b], Better::More).unwrap();
+        assert!(verdict.alike.is_empty() && verdict.open.len() == 1 && !verdict.all_alike);
+        assert!(verdict.reach > 0.05 && verdict.more.is_some_and(|(more, _)| more > 10), "{}", verdict.reach);
+        // Equal runs are a tie, and those within 2 % that are told apart are not.
+        let behind = of(&|n| 4.49 + (n % 2) as f64 - 1e-4 * (n % 3) as f64);
+        let verdict = alone(&[&a, &a.clone(), &behind], Better::More).unwrap();
+        assert_eq!((&verdict.alike[..], &verdict.tied[..]), (&[1, 2][..], &[1][..]));
+        assert!(verdict.all_alike && verdict.orders.is_empty());
+    }
+}
