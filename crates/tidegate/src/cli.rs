@@ -32,7 +32,7 @@ More:
 #[derive(Debug, Subcommand)]
 enum Command {
     Setup(Box<commands::setup::Args>),
-    Run(commands::run::Args),
+    Run(Box<commands::run::Args>),
     Status(commands::status::Args),
     Top(commands::top::Args),
     Events(commands::events::Args),
@@ -231,7 +231,7 @@ pub fn main() -> ExitCode {
 fn run(cli: Cli) -> ExitCode {
     let outcome = match cli.command {
         Command::Setup(args) => commands::setup::run(&args),
-        Command::Run(args) => commands::run::run(args),
+        Command::Run(args) => commands::run::run(*args),
         Command::Status(args) => commands::status::run(&args),
         Command::Top(args) => commands::top::run(&args),
         Command::Events(args) => commands::events::run(&args),

@@ -127,8 +127,8 @@ fn is_bulk(cell: &Cell) -> bool {
 }
 
 /// The worst that a saturated line has to expect, as the book states it: the largest 95th percentile of the wait in ms over all lines, and
-/// the least part of the capacity used.
-const PUBLISHED: [(Load, f64, f64); 2] = [(Load::BulkUp, 200.0, 0.2), (Load::BulkDown, 100.0, 0.35)];
+/// the least part of the capacity used. The largest wait is that of a line that stands still for seconds.
+const PUBLISHED: [(Load, f64, f64); 2] = [(Load::BulkUp, 700.0, 0.25), (Load::BulkDown, 700.0, 0.33)];
 
 fn worst(results: &[Results]) -> Vec<Item> {
     let mut items = Vec::new();
@@ -161,15 +161,19 @@ fn claims(results: &[Results]) -> Vec<Item> {
         let (cell, fixed) = (&ours.cell, [System::Least, System::Base, System::Most]);
         for (direction, &way) in cell.load.directions().iter().enumerate() {
             let name = format!("{}.{}.{}", cell.line.name, cell.load.name(), WAYS[way]);
-            let worst = fixed.iter().filter_map(|system| find(cell, *system));
-            let worst = worst.map(|fixed| fixed.mean(direction, |outcome| outcome.wait[1])).fold(0.0, f64::max);
             let p95 = ours.sample(direction, |outcome| outcome.wait[1]);
-            let basis = theory("the most harmful of the fixed rates, and a millisecond");
-            let what = format!("95th percentile of the wait, {}", cell.line.what);
-            items.push(
-                Item::sampled(format!("claim.harm.{name}"), what, "ms", p95.clone())
-                    .bound(Bound::at_most(worst + 1.0, basis)),
-            );
+            let wait = |fixed: &&Results| fixed.mean(direction, |outcome| outcome.wait[1]);
+            let worst = fixed.iter().filter_map(|system| find(cell, *system));
+            if let Some(worst) = worst.max_by(|a, b| wait(a).total_cmp(&wait(b))) {
+                // By pairs: all systems meet the same line under a seed.
+                let worst = worst.sample(direction, |outcome| outcome.wait[1]);
+                let more = p95.runs.iter().zip(&worst.runs).map(|(ours, worst)| ours - worst);
+                let what =
+                    format!("95th percentile of the wait over that of the most harmful fixed rate, {}", cell.line.what);
+                let basis = theory("no more, but for a millisecond");
+                let item = Item::sampled(format!("claim.harm.{name}"), what, "ms", Sample::of(more));
+                items.push(item.bound(Bound::at_most(1.0, basis)));
+            }
             if !matches!(cell.load, Load::BulkUp | Load::BulkDown) {
                 continue;
             }
