@@ -55,12 +55,15 @@ pub enum LineRate {
 }
 
 impl LineRate {
-    /// The rate at which a shaper begins: the whole of a constant one, else the geometric mean.
+    /// The rate at which a shaper begins: the whole of a constant one, else the geometric mean in two digits.
     pub fn base(self) -> Rate {
         match self {
             Self::Constant(rate) => rate,
             Self::Varies { from, to } => {
-                Rate::from_bps((u128::from(from.as_bps()) * u128::from(to.as_bps())).isqrt() as u64)
+                let mean = (u128::from(from.as_bps()) * u128::from(to.as_bps())).isqrt() as u64;
+                let step = 10_u64.pow(mean.checked_ilog10().unwrap_or(0).saturating_sub(1));
+                // Rounded down it may be less than the least.
+                Rate::from_bps(mean / step * step).max(from)
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Shards: several engines of one configuration that share its rates, each with a part of the flows.
 //!
-//! Each shard is an engine with its own driver and thread. All share a [`SharedPool`] of credit. [`Engine::shard_of`] assigns
+//! Each shard is an engine with its own driver and thread. All share a pool of credit. [`Engine::shard_of`] assigns
 //! all packets of a flow to one shard, and so all packets of a host if hosts share a class equally: order within a flow and
 //! fairness between hosts are as in one engine.
 //!

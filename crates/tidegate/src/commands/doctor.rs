@@ -320,7 +320,7 @@ mod tests {
         );
         let (severity, text) = found(&format!("{up}{}", class("down"))).expect("a finding");
         assert!(severity == Severity::Note && text.contains("passing TCP and QUIC; no probes"), "{text}");
-        let one = up.replace("up.", "").replace("[shaper]", "[shaper]");
+        let one = up.replace("up.", "");
         let (severity, text) = found(&one).expect("a finding");
         assert!(severity == Severity::Weakens && text.contains("both directions are shaped by one file"), "{text}");
         assert!(found(&format!("version = 1\n{}", class("x").replace("x.", ""))).is_none());

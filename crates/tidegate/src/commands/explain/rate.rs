@@ -34,6 +34,7 @@ pub(super) fn explain(connect: &Connect, json: bool, out: &mut dyn Write) -> Res
 /// The state and the last decisions of a direction.
 fn text(name: &str, follow: &FollowStatus, width: Option<usize>) -> String {
     let FollowStatus { allowed, least, base, most, achieved, peers, probes, reason, .. } = follow;
+    let [allowed, least, base, most, achieved] = [allowed, least, base, most, achieved].map(|rate| show::rate(*rate));
     let time = |span: Option<tidegate_units::Span>| span.map_or("unknown".into(), crate::output::wait);
     let mut text = format!(
         "{name}: {allowed} allowed, between {least} and {most}, base {base}\n\
@@ -89,7 +90,9 @@ mod tests {
         };
         let text = text("up", &follow, None);
         assert!(
-            text.starts_with("up: 9mbit allowed, between 1mbit and 20mbit, base 5mbit\nbecause the line has a queue"),
+            text.starts_with(
+                "up: 9.00 Mbit/s allowed, between 1.00 Mbit/s and 20.0 Mbit/s, base 5.00 Mbit/s\nbecause the line"
+            ),
             "{text}"
         );
         assert!(text.contains("least round trip: unknown") && text.contains("42.0 ms"), "{text}");
