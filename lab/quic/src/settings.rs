@@ -68,7 +68,7 @@ tidegate_config::record! {
         pub datagram: Spanned<Bytes> = "1452B",
         /// The receiver's window of a stream. Default 1.25 MB, as in quinn: 100 Mbit/s over 100 ms.
         pub window: Spanned<Bytes> = "1250kB",
-        /// Datagrams in the first window. Default 10 (RFC 9002, section 7.2).
+        /// Datagrams in the first window, two at least. Default 10 (RFC 9002, section 7.2).
         pub initial_window: Spanned<u32> = 10,
     }
 }
@@ -90,8 +90,13 @@ impl Kind for Quic {
         if self.window.value == Bytes::ZERO || self.window.value.as_u64() >= 1 << 62 {
             wrong(self.window.place, "a window of QUIC has 1 B to 2^62 B", "write for example \"1250kB\"");
         }
-        if self.initial_window.value == 0 {
-            wrong(self.initial_window.place, "an initial window of no datagram", "write 10");
+        // With one, quinn waits for ever: what is in flight must be less by a whole datagram.
+        if self.initial_window.value < 2 {
+            wrong(
+                self.initial_window.place,
+                "a window of QUIC has two datagrams at least (RFC 9002, section 7.2)",
+                "write 10",
+            );
         }
         Box::new(self)
     }
