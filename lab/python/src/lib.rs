@@ -31,6 +31,8 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _tidegate {
     #[pymodule_export]
+    use crate::conform::run_conform;
+    #[pymodule_export]
     use crate::congestion::{PyAck, PySample};
     #[pymodule_export]
     use crate::decider::Decider;
@@ -50,8 +52,6 @@ mod _tidegate {
     use crate::scenario::Checked;
     #[pymodule_export]
     use crate::script::{ScriptResult, run_script};
-    #[pymodule_export]
-    use crate::conform::run_conform;
     #[pymodule_export]
     use crate::simulate::simulate;
     #[pymodule_export]
