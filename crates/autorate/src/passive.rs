@@ -362,7 +362,7 @@ mod tests {
         for n in 0..200_u32 {
             tracker.see(at(u64::from(n)), &tcp(true, Some((100 + n, 0)), true, 1_000 * (n + 1), 0));
         }
-        // Of 200 in flight some are remembered. Whichever of them precedes the value 900, its first segment is the one that is echoed.
+        // Some of the 200 in flight are remembered. Whichever of them precedes the value 900, its first segment is the one that is echoed.
         for before in 0..16_u32 {
             let mut tracker = tracker.clone();
             for n in 0..before {

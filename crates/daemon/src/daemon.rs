@@ -175,7 +175,7 @@ impl Daemon {
         let mut quotas = quotas_of(&files, &options, &history);
         let words = options.guardian.as_ref().and_then(|guardian| guardian.log.clone());
         let died = words.as_deref().and_then(words::unexpected_end);
-        // What is missing is told before anything is attached: to end again would drop what waits in other queues.
+        // A missing interface is told before anything is attached: to end again would drop what waits in other queues.
         for config in files.iter().flat_map(|file| &file.configs).filter(|_| options.interfaces.is_empty()) {
             are_there(&config.interface.names)?;
         }

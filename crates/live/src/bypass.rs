@@ -66,7 +66,7 @@ impl Stack {
     }
 }
 
-/// What carries packets of an interface past its rules, or may.
+/// A link or table that carries packets of an interface past its rules, or may.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Bypass {
     /// The name of the interface.

@@ -47,7 +47,7 @@ impl ConnectionIdGenerator for Identifiers {
     }
 }
 
-/// What both ends of a connection have in common.
+/// The state that both ends of a connection have in common.
 pub(crate) struct SharedQuic {
     settings: Quic,
     seed: u64,

@@ -63,7 +63,7 @@ pub(crate) struct Null {
     step: Step,
     /// The parameters of this end.
     own: Vec<u8>,
-    /// Those of the peer, once they have been read.
+    /// The parameters of the peer, once they have been read.
     peer: Option<Vec<u8>>,
     /// Received bytes of an incomplete message.
     partial: Vec<u8>,

@@ -10,7 +10,7 @@ pub(crate) struct Verdict {
     /// The variants that are equal to the best within 2 %, whether or not runs tell them apart: a difference that does not matter makes
     /// no loser.
     pub(crate) alike: Vec<usize>,
-    /// Those of `alike` that are not told apart from the best either: nothing makes it the winner.
+    /// The members of `alike` that are not told apart from the best either: nothing makes it the winner.
     pub(crate) tied: Vec<usize>,
     /// The variants that are neither equal to the best nor told apart from it.
     pub(crate) open: Vec<usize>,
@@ -110,7 +110,7 @@ mod tests {
         assert!(a.mean - a.half.unwrap() < b.mean, "the intervals overlap");
         let verdict = alone(&[&b, &a], Better::More).unwrap();
         assert_eq!((verdict.best, verdict.apart.len(), verdict.runs), (1, 1, 10));
-        // The same runs in another order are the same pairs; without common seeds they are none, and nothing is decided.
+        // Runs in another order are the same pairs; without common seeds they are none, and nothing is decided.
         let turned = estimate(
             &slower.iter().rev().copied().collect::<Vec<_>>(),
             &seeds.iter().rev().copied().collect::<Vec<_>>(),

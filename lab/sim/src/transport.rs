@@ -69,7 +69,7 @@ pub struct Contents {
     pub number: u64,
     /// Its length in bytes.
     pub length: u64,
-    /// What it contains.
+    /// The frames in it.
     pub frames: Vec<Frame>,
 }
 

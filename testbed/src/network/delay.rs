@@ -25,7 +25,7 @@ use tidegate_live::tun;
 /// The packets that a device holds while its thread does not run: two seconds of 50 Mbit/s.
 const WAITING: u32 = 10_000;
 
-/// What a direction of a line carries, and the buffer before it.
+/// The capacity of a direction of a line, and the buffer before it.
 #[derive(Clone, Debug)]
 pub struct Capacity {
     /// The bytes of IP packets that it carries in each millisecond; it begins again after the last one. What is not used in a
@@ -170,7 +170,7 @@ impl Buffer {
             self.over.1 += 1;
             let at = Duration::from_millis(self.over.1);
             while let Some((came, packet)) = self.waiting.front() {
-                // Those that came later would go back in time.
+                // Packets that came later would go back in time.
                 let wait = (self.over.0 + at).saturating_duration_since(*came);
                 if *came > self.over.0 + at || packet.len() - self.begun > bytes {
                     break;

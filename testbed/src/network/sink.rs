@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(read(since.clone()), (true, 3, 1, 0));
         send(102);
         assert_eq!(read(since.clone()), (true, 4, 0, 1));
-        // Of four that are missing one arrives late, and then again.
+        // One of four that are missing arrives late, and then again.
         [108, 105, 105].into_iter().for_each(send);
         assert_eq!(read(since), (true, 7, 3, 3));
         let report = report.lock().unwrap();

@@ -32,7 +32,7 @@ impl CbqQueue {
         parents.chain(self.reservations.as_ref().map(|section| section.class.value.as_str())).collect()
     }
 
-    /// What reports call the root of the tree, the link.
+    /// The name of the root of the tree, the link, in reports.
     pub const ROOT: &'static str = "root";
 
     /// The number of each class: the leaves first, then the others, in the order of the file.

@@ -76,7 +76,7 @@ impl Supervisor {
             // Asked first, because a data path that may change is one whose status is read anew.
             if looks && direction.shaping().is_some_and(|shaping| shaping.in_kernel().is_none()) {
                 let looked = direction.shaping_mut().map(Shaping::look_for_bypasses);
-                // What does not answer now is asked again.
+                // A kernel that does not answer now is asked again.
                 self.above.has_changed |= matches!(looked, Some(Err(_)));
             }
             let Some(shaping) = direction.shaping() else { continue };
@@ -128,7 +128,7 @@ impl Supervisor {
     }
 }
 
-/// What is known of links that may be stacked on the interfaces.
+/// The links that may be stacked on the interfaces, as far as they are known.
 #[derive(Debug, Default)]
 pub(super) struct Above {
     /// A link has come, gone or changed since they were looked at.

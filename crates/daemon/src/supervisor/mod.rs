@@ -64,7 +64,7 @@ struct PathState {
     unproven: Option<String>,
     /// The interface of which most packets bypass the queue, and the message that was logged about it.
     bypass: Vec<(String, String)>,
-    /// What carries packets past the rules, for each interface, as it was reported.
+    /// The links that carry packets past the rules, for each interface, as they were reported.
     bypasses: Vec<Bypass>,
     /// Its rules could not be read back, which was logged.
     unreadable: bool,

@@ -82,7 +82,7 @@ pub struct Shaping {
     backend: Box<dyn Backend>,
     readiness: Readiness,
     warnings: Vec<String>,
-    /// What carries packets past the rules, for each interface; none in the kernel.
+    /// The links that carry packets past the rules, for each interface; none in the kernel.
     bypasses: Vec<Bypass>,
     /// Whether the options and not the configuration name the interfaces.
     named: bool,
@@ -172,11 +172,11 @@ impl Shaping {
     pub fn readiness(&self) -> &Readiness {
         &self.readiness
     }
-    /// What the start of the data path found that people should know, and what carries packets past the rules.
+    /// The remarks of the start of the data path that people should know, and the links that carry packets past the rules.
     pub fn warnings(&self) -> Vec<String> {
         self.warnings.iter().cloned().chain(self.bypasses.iter().flat_map(Bypass::warnings)).collect()
     }
-    /// What carries packets past the rules, for each interface, as it was looked for last.
+    /// The links that carry packets past the rules, for each interface, as they were looked for last.
     pub fn bypasses(&self) -> &[Bypass] {
         &self.bypasses
     }

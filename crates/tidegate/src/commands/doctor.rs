@@ -145,7 +145,7 @@ fn owners(config: &Config) -> Finding {
     Finding { about: "owners", severity, found, remedy: remedy.into() }
 }
 
-/// What a rate that follows the line will go by: passing traffic, and probes to peers.
+/// The signals by which a rate will follow the line: passing traffic, and probes to peers.
 fn signals(configs: &[Config]) -> Option<Finding> {
     let follows: Vec<_> = configs.iter().filter_map(|config| Some((config, config.follow()?))).collect();
     if follows.is_empty() {

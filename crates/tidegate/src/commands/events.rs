@@ -126,7 +126,7 @@ fn kept(args: &Args, since: u64) -> Result<Vec<Note>, Failure> {
         });
     }
     message!("tidegate: {error}\ntidegate: what follows is read from the history in {}", read.join(" and "));
-    // Of several interfaces each note says which it is about.
+    // Each note of several interfaces says which it is about.
     let is_one = notes.len() == 1;
     let named = notes.into_iter().flat_map(|(name, of_one)| {
         of_one.into_iter().map(move |note| match is_one {

@@ -189,7 +189,7 @@ fn primary_quantities_are_stated_wherever_results_are_compared() {
     let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("JSON");
     let claims = manifest["claims"].as_array().expect("claims");
     assert!(claims.len() == 1 && claims[0]["measure"] == "delay p99", "{claims:?}");
-    // So are its table, its figure, and that of `simulate`.
+    // Its table and figure are refused as well, and that of `simulate`.
     let readme = fs::read_to_string(folder.0.join("a/README.md")).expect("a README");
     assert!(readme.contains("| of | variant | delay p99 (") && !readme.contains("queueing p50"), "{readme}");
     words("simulate|p.toml|--no-cache|--figure|f.svg");

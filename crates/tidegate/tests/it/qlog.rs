@@ -73,7 +73,7 @@ fn connections_are_written_for_viewers() {
             sent.iter().filter(|data| data["header"]["packet_type"] == "1RTT").count(),
             "no number twice"
         );
-        // What arrives was sent, and what is acknowledged has arrived.
+        // A packet that arrives was sent, and one that is acknowledged has arrived.
         let arrived = numbers(named(&server, "transport:packet_received"));
         assert!(arrived.is_subset(&all) && arrived.len() > 1_000);
         let mut acknowledged = BTreeSet::new();

@@ -94,7 +94,7 @@ pub struct Outcome {
 pub struct Phase {
     /// The results of the flows, in the order of the plan.
     pub outcomes: Vec<Outcome>,
-    /// What kept this machine from sending and receiving in time; `None` if nothing did.
+    /// The load that kept this machine from sending and receiving in time; `None` if nothing did.
     pub disturbance: Option<String>,
 }
 

@@ -18,7 +18,7 @@ pub struct Verdict {
     pub grade: Option<Grade>,
     /// The worst grade of the same calls without shaping.
     pub unshaped_grade: Option<Grade>,
-    /// What kept this machine from sending and receiving in time; absent if nothing did.
+    /// The load that kept this machine from sending and receiving in time; absent if nothing did.
     pub disturbance: Option<String>,
     /// The sentences, the conclusion last.
     pub text: Vec<String>,

@@ -55,7 +55,7 @@ struct Held {
     is_segment: bool,
 }
 
-/// What became of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Accepted,
@@ -76,13 +76,13 @@ struct Kernel<'a> {
     live: &'a Live,
     random: Stream,
     now: Instant,
-    /// What is yet to arrive.
+    /// The packets that are yet to arrive.
     coming: VecDeque<(Instant, Vec<usize>)>,
     /// When another program removes a chain.
     removals: VecDeque<Instant>,
     held: BTreeMap<u32, Held>,
     messages: VecDeque<u32>,
-    /// Of each id that was given, what it is made of; an id outlives the packet.
+    /// The segments of the packet of each id, and whether it was whole; an id outlives the packet.
     ids: Vec<(Vec<usize>, bool)>,
     verdicts: Vec<(u32, Verdict)>,
     ends: Vec<Option<End>>,

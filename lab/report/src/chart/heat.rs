@@ -90,7 +90,7 @@ impl Heat {
         drawing
     }
 
-    /// What the shades are: the measure of the cells, or the column that says what they are; of ratios both of their parts.
+    /// The meaning of the shades: the measure of the cells, or the column that says what they are; of ratios both of their parts.
     fn quantity(&self, chart: &Chart, values: &Values) -> String {
         let what = chart.measure().unwrap_or(&chart.value);
         let ours = |column: &str| chart.only.iter().find(|(name, _)| name == column).map_or("all", |(_, text)| text);

@@ -50,7 +50,7 @@ pub(crate) fn check_state(
     }
 }
 
-/// What `state` has instead of `fact`, if it differs.
+/// The value that `state` has instead of `fact`, if it differs.
 fn differs(fact: ClassFact, state: &ClassState, now: Instant) -> Option<String> {
     let (stats, estimate) = (&state.stats, state.status.estimate);
     let count =

@@ -65,7 +65,7 @@ impl Subject {
 pub struct Runs {
     /// The outcome of each seed.
     pub own: Vec<Outcome>,
-    /// The same with the reference; empty if no criterion compares.
+    /// The outcome of each seed with the reference; empty if no criterion compares.
     pub reference: Vec<Outcome>,
 }
 
@@ -153,7 +153,7 @@ pub struct Case {
     /// Its name.
     pub name: &'static str,
     template: &'static str,
-    /// What is judged.
+    /// The quantity that is judged.
     pub criteria: &'static [Criterion],
 }
 
@@ -179,7 +179,7 @@ impl Case {
     pub fn text(&self, subject: &Subject) -> String {
         self.template.replace("{{control}}", &subject.0).replace("{{cubic}}", &Subject::reference().0)
     }
-    /// What the scenario shows.
+    /// The behaviour that the scenario shows.
     pub fn sentence(&self) -> &'static str {
         let line = self.template.lines().find_map(|line| line.strip_prefix("sentence = \""));
         line.map_or("", |line| line.trim_end_matches('"'))
@@ -200,7 +200,7 @@ impl Case {
     /// Runs the case with `seeds`. `progress` is called now and then; if it breaks, there is no result.
     ///
     /// # Errors
-    /// Those of [`Case::scenario`].
+    /// As [`Case::scenario`].
     pub fn run(
         &self,
         subject: &Subject,

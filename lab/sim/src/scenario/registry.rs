@@ -21,7 +21,7 @@ struct Entry<T: ?Sized + 'static> {
 /// The registered kinds of `T`. They are added before files are read and never removed.
 pub(super) struct Registry<T: ?Sized + 'static> {
     entries: RwLock<Vec<Entry<T>>>,
-    /// What was made of the tables that were read, by kind and values. Connections refer to it, so it is never removed. There
+    /// The values that were made of the tables that were read, by kind and values. Connections refer to it, so it is never removed. There
     /// is one entry for each different table that the process reads.
     made: RwLock<Vec<(String, &'static T)>>,
 }

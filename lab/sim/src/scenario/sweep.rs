@@ -30,7 +30,7 @@ use super::{Outcome, Scenario};
 /// A key of a scenario, or several that change together, and the values that they take in turn.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// Of each key: keys separated by dots. After a section that is a list (`link`, `flow`, ...) follows the name of an entry, its
+    /// The path of each key: keys separated by dots. After a section that is a list (`link`, `flow`, ...) follows the name of an entry, its
     /// ends `from->to`, or its number from 1: `link.r->b.rate`.
     paths: Vec<String>,
     /// The values of all keys in each turn.

@@ -6,7 +6,7 @@ use loom::thread;
 
 use tidegate_interleave::guardian::{Page, Reason, Turn};
 
-/// What the two share: the page, and of the queue who reads it and what became of the packets that the shaper held. Both are
+/// The state that the two share: the page, and of the queue who reads it and what became of the packets that the shaper held. Both are
 /// relaxed, so that only the page brings an order into them.
 struct Queue {
     page: Page,

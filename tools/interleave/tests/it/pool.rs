@@ -59,7 +59,7 @@ fn shards_take_no_more_than_there_is() {
     });
 }
 
-/// Of minimums that do not fit together one is granted, whichever comes first, and a release makes room.
+/// One of the minimums that do not fit together is granted, whichever comes first, and a release makes room.
 #[test]
 fn minimums_are_granted_as_far_as_they_fit() {
     loom::model(|| {

@@ -192,7 +192,7 @@ impl Manifest {
         };
         compared("What was measured", &self.values.iter().map(quantity).collect::<Vec<_>>())
     }
-    /// What of it is stated: the primary quantities, or all.
+    /// The stated part of it: the primary quantities, or all.
     fn stated(&self) -> Comparison {
         let all = self.comparison();
         Look::page().stated(&all, &self.primary).map_or(all, |(stated, _)| stated)

@@ -77,7 +77,7 @@ impl Counts {
 /// Drops of the video flow, which its rivals displace.
 #[derive(Default)]
 struct Displaced {
-    /// What the present process had counted when it was read last.
+    /// The counts of the present process when they were read last.
     read: u64,
     /// Counted, and not known to be missing yet: packets before the next one that arrives.
     ahead: u64,
@@ -124,7 +124,7 @@ impl Books {
             assert!(kernel == 0 || toll.waited.is_some(), "{name}: the kernel dropped {kernel} packets");
             let way = usize::from(flow.way == "down");
             if is_contested {
-                // Those of them that its rivals displaced.
+                // Some of them were displaced by its rivals.
                 others.extend(waited.drain(waited.len().min(kernel as usize)..));
             }
             // A new interface counts from zero.
@@ -182,7 +182,7 @@ impl Books {
             let counted = self.displaced.ahead + read.saturating_sub(self.displaced.read);
             if missing <= counted + machine {
                 // A packet that was counted and has been found missing is accounted for once.
-                // What was counted by now was sent by now.
+                // Packets that are counted by now were sent by now.
                 let on_the_way = stage.flows.sent(VIDEO_UP).saturating_sub(expected);
                 (self.displaced.read, self.displaced.ahead) = (read, counted.saturating_sub(missing).min(on_the_way));
                 return;

@@ -158,7 +158,7 @@ impl Actor {
         toll
     }
 
-    /// What the process has counted of the video flow, before it ends; counts of flows are read once a second. A flow that loses
+    /// The counts of the video flow by the process, before it ends; counts of flows are read once a second. A flow that loses
     /// nothing has nothing to count.
     fn last_counts(&self) -> Last {
         let since = self.stage.flows.now();

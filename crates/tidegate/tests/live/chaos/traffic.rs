@@ -100,7 +100,7 @@ impl Flows {
     /// Where each flow is at this moment.
     pub fn now(&self) -> Moment {
         Moment {
-            // What is not sent yet cannot be expected.
+            // Packets that are not sent yet cannot be expected.
             expected: std::array::from_fn(|n| self.report(n).expected()),
             sent: std::array::from_fn(|n| self.sent(n)),
         }

@@ -136,7 +136,7 @@ impl Bench {
         let played = capacities.each_ref().map(|capacity| Played { bytes: capacity.millis(), room: 1_000 });
         let chain = Chain::create_with_line(Duration::from_nanos(ROUND_TRIP.as_nanos() / 2), played)?;
         for host in [&chain.server, &chain.client] {
-            // What the simulated senders have. A namespace without privileges may be refused it, and has Reno.
+            // The simulated senders have it. A namespace without privileges may be refused it, and has Reno.
             let _ = host.namespace.run(|| sysctl::write("ipv4/tcp_congestion_control", "cubic"))?;
         }
         if rates == Rates::Silent {

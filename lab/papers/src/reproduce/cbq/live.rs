@@ -18,14 +18,14 @@ use crate::reproduce::{Item, Options};
 const LINK_MBIT: f64 = 12.0;
 /// The rates of the classes in Mbit/s: a TCP, UDP that sends twice its rate, and UDP that sends half of it, as a call does.
 const CLASSES: [(&str, f64); 3] = [("tcp", 6.0), ("flood", 4.0), ("call", 2.0)];
-/// What `flood` and `call` send, of payload.
+/// The payload that `flood` and `call` send.
 const FLOOD: (Rate, Bytes) = (Rate::from_mbit(8), Bytes::new(1_200));
 const CALL: (Rate, Bytes) = (Rate::from_mbit(1), Bytes::new(200));
 const RUNS: usize = 5;
 const WARM_UP: Duration = Duration::from_millis(1_500);
 const MEASURED: Duration = Duration::from_secs(4);
 
-/// What queues the packets.
+/// The discipline that queues the packets.
 #[derive(Clone, Copy)]
 enum Queue {
     /// A CBQ of ours: more keys of its section, and whether classes borrow.
@@ -130,7 +130,7 @@ fn of_system(system: &System, runs: &[[Measured; 3]]) -> Vec<Item> {
                 None => item,
             });
         };
-        // Of our CBQ alone the rates are known; 5 % for headers of TCP and the clock of a process.
+        // The rates are known of our CBQ alone; 5 % for headers of TCP and the clock of a process.
         let basis = paper("section 2: each class is guaranteed its share of the link");
         let share = match (system.queue, class) {
             (Queue::Cbq(KERNEL_1999, _) | Queue::Kernel(_), _) => None,

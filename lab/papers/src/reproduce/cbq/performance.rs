@@ -403,7 +403,7 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
         );
     }
 
-    // The same for the class of 25 % without ALTQ's bound on maxburst, which is 4 there instead of 16.
+    // The class of 25 % again, without ALTQ's bound on maxburst, which is 4 there instead of 16.
     let spread = |params: Params| {
         let part = |size: u64| {
             let class = Class { packet_size: Some(Bytes::new(9_180)), ..percent(25) };

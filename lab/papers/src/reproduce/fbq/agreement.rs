@@ -31,7 +31,7 @@ struct Class {
     bucket: u64,
     /// Bytes that the boundary counts for each packet beyond those that the shaper counts.
     overhead: u32,
-    /// What is sent, in percent of CIR.
+    /// The rate that is sent, in percent of CIR.
     load: u64,
 }
 
@@ -132,7 +132,7 @@ impl Outlet<SimPacket> for Signals {
     }
 }
 
-/// What an application had to do until its queue stayed short.
+/// The steps that an application took until its queue stayed short.
 struct Adaptation {
     /// Messages to the shaper.
     messages: u64,

@@ -1,4 +1,4 @@
-//! What the paper leaves open: mice and elephants by more than two levels, on recorded lines, and beside L4S.
+//! The questions that the paper leaves open: mice and elephants by more than two levels, on recorded lines, and beside L4S.
 
 use tidegate_core::dualpi2::{self, DualPi2};
 use tidegate_core::fifo::Limit;

@@ -31,7 +31,7 @@ const BURSTS: [u64; 2] = [3, 100];
 
 type Quantity = fn(&Customer) -> f64;
 
-/// What is compared, shaped over unshaped.
+/// The measure that is compared, shaped over unshaped.
 const QUANTITIES: [(&str, Quantity); 4] = [
     ("green", |customer| customer.colour(Colour::Green)),
     ("proportion", |customer| customer.colour(Colour::Green) / customer.total()),

@@ -16,7 +16,7 @@ const TENTHS: [u64; 5] = [10, 20, 40, 80, 200];
 type Case = (u64, u64, u64);
 const CASES: [Case; 8] =
     [(10, 3, 10), (10, 3, 50), (10, 10, 10), (10, 10, 50), (2, 3, 10), (2, 3, 50), (2, 10, 10), (2, 10, 50)];
-/// What is beyond the RFC has the first seeds only: forty setups of the grid take as long as all tables of the RFC.
+/// Items beyond the RFC have the first seeds only: forty setups of the grid take as long as all tables of the RFC.
 pub const SEEDS: u32 = 4;
 
 fn goodput(customer: &Customer) -> f64 {
