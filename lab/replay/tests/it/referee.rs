@@ -82,7 +82,7 @@ struct Kernel<'a> {
     removals: VecDeque<Instant>,
     held: BTreeMap<u32, Held>,
     messages: VecDeque<u32>,
-    /// The segments of the packet of each id, and whether it was whole; an id outlives the packet.
+    /// The packets that each id stands for, and whether it is a segment of them; an id outlives the packet.
     ids: Vec<(Vec<usize>, bool)>,
     verdicts: Vec<(u32, Verdict)>,
     ends: Vec<Option<End>>,
