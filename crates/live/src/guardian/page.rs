@@ -199,7 +199,7 @@ impl Page {
     fn set_held(&self, packets: u64) {
         self.field(Field::Held).store(packets, Ordering::Release);
     }
-    /// See [`set_held`](Self::set_held).
+    /// Returns the length of the list of held packets, if that is valid; 0 otherwise.
     pub fn held(&self) -> u64 {
         self.field(Field::Held).load(Ordering::Acquire)
     }
