@@ -93,7 +93,7 @@ fn search(text: &str) -> Result<(), Failure> {
     let mut out = output::stdout();
     for Found { section, line } in found.iter().take(FOUND) {
         let topic = section.slug.rsplit_once('/').map_or(&*section.slug, |(_, name)| name);
-        let line = middle(line, 74);
+        let line = beginning(line, 74);
         // The heading of a manual begins with its name.
         let heading = section.heading.strip_prefix(&format!("{topic}: ")).unwrap_or(&section.heading);
         let anchor = if section.anchor.is_empty() { String::new() } else { format!("#{}", section.anchor) };
@@ -106,6 +106,16 @@ fn search(text: &str) -> Result<(), Failure> {
     let name = if first.anchor.is_empty() { first.slug.clone() } else { format!("{}#{}", first.slug, first.anchor) };
     message!("`tidegate book NAME` prints a chapter or a section, here for example {name}");
     Ok(())
+}
+
+/// The words at the beginning of a line that fit so many characters.
+fn beginning(line: &str, most: usize) -> String {
+    if line.chars().count() <= most {
+        return line.to_owned();
+    }
+    let cut: String = line.chars().take(most).collect();
+    let words = cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words);
+    format!("{words} …")
 }
 
 fn contents() -> Result<(), Failure> {
