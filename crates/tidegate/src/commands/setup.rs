@@ -365,7 +365,7 @@ fn rates(args: &Args, interface: &str, (kind, varies): (&str, bool), dialogue: &
     }
     if dialogue.asks() && !is_given {
         for (_, rate, word) in directions(&mut rates) {
-            *rate = ask_rate(word, *rate, dialogue)?;
+            *rate = ask_rate(word, *rate, varies, dialogue)?;
         }
     }
     if rates == [None, None] {
@@ -379,12 +379,16 @@ fn directions(rates: &mut [Option<LineRate>; 2]) -> [(Direction, &mut Option<Lin
     [(Direction::Egress, up, "up"), (Direction::Ingress, down, "down")]
 }
 
-fn ask_rate(word: &str, measured: Option<LineRate>, dialogue: &Dialogue) -> Result<Option<LineRate>, Failure> {
+fn ask_rate(
+    word: &str,
+    measured: Option<LineRate>,
+    varies: bool,
+    dialogue: &Dialogue,
+) -> Result<Option<LineRate>, Failure> {
+    let example = if varies { "1mbit-20mbit" } else { "20mbit" };
     let default = measured.map_or(String::new(), |rate| rate.to_string());
     loop {
-        let question = format!(
-            "the rate of the line {word}, such as 20mbit, or 1mbit-20mbit where it varies; - to leave that direction alone"
-        );
+        let question = format!("the rate of the line {word}, such as {example}; - to leave that direction alone");
         let answer = dialogue.ask(&question, Some(default.as_str()).filter(|text| !text.is_empty()))?;
         match line_rate(&answer) {
             _ if answer == "-" => return Ok(None),

@@ -85,7 +85,10 @@ fn help_leads_to_commands_and_to_the_book() {
     assert_eq!(tidegate(&["help", "nothing"]).status.code(), Some(2));
     assert_eq!(tidegate(&["book", "nothing"]).status.code(), Some(2));
     let found = text(&tidegate(&["book", "--search", "REBINDING", "Prometheus"]).stdout);
-    assert!(found.contains("seeing#in-a-browser-and-for-prometheus: In a browser, and for Prometheus\n    "), "{found}");
+    assert!(
+        found.contains("seeing#in-a-browser-and-for-prometheus: In a browser, and for Prometheus\n    "),
+        "{found}"
+    );
     let found = text(&tidegate(&["book", "--search", "packet"]).stdout);
     let sections = found.lines().filter(|line| !line.starts_with("    ")).count();
     assert!((1..=16).contains(&sections), "{found}");

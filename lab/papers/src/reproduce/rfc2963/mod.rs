@@ -406,7 +406,8 @@ mod tests {
         assert_ne!(text, short);
         let (source, mut diagnostics) = (Source::new("scenario.toml", short), Diagnostics::new());
         let scenario = tidegate_sim::scenario::Scenario::load(&source, None, &mut diagnostics);
-        assert!(diagnostics.is_empty(), "{}", diagnostics.render(&source));
+        // It warns of thresholds far above CBS, which are the maximum windows of this reading.
+        assert_eq!(diagnostics.errors(), 0, "{}", diagnostics.render(&source));
         let outcome = scenario.unwrap().run(1, |_| ());
         let goodput: f64 = outcome.values.iter().filter(|v| v.measure == "goodput").map(|v| v.value).sum();
         assert!(goodput > 60e6 && goodput < 71e6, "{goodput}");
