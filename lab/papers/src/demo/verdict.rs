@@ -208,7 +208,7 @@ mod tests {
         let worse = Row { delay_p99_ns: Some(80_000_000), ..calm };
         let bad = Row { unshaped_delay_p99_ns: Some(90_000_000), ..worse.clone() };
         for rows in [worse, bad] {
-            let said = last(&[rows.clone()], Some("one processor stood still for 9 % of 6.0 s"));
+            let said = last(std::slice::from_ref(&rows), Some("one processor stood still for 9 % of 6.0 s"));
             assert!(
                 said.starts_with("Verdict: none.") && said.contains("in time: one processor stood still"),
                 "{said}"
