@@ -181,10 +181,7 @@ impl Line {
         };
         // Never down to zero.
         let part = Rate::from_bps((u128::from(rate.as_bps()) * u128::from(percent) / 100).max(1) as u64);
-        let (word, what) = match direction {
-            Direction::Egress => ("egress", "leaves"),
-            Direction::Ingress => ("ingress", "arrives"),
-        };
+        let (word, what) = (direction.word(), verb(direction));
         let mut text = format!("# What {what}, for a line of {rate}.\nversion = 1\n\n[interface]\n{}", self.names());
         if self.place == Place::Kernel {
             return Some(text + &self.in_kernel(word, part, percent, why));
@@ -224,10 +221,7 @@ impl Line {
 
     /// The file for a direction whose rate follows the line.
     fn following(&self, direction: Direction, base: Rate, from: Rate, to: Rate, hosts: &str, tins: &str) -> String {
-        let (word, what) = match direction {
-            Direction::Egress => ("egress", "leaves"),
-            Direction::Ingress => ("ingress", "arrives"),
-        };
+        let (word, what) = (direction.word(), verb(direction));
         let mut text = format!(
             "# What {what}, for a line of {from} to {to}.\nversion = 1\n\n[interface]\n{}direction = \"{word}\"\n\
              # Bytes that the line adds to each packet.\noverhead = \"{}B\"\n\n\
@@ -267,6 +261,14 @@ impl Line {
             (Some(up), Some(down)) => down.base().as_bps() / ASYMMETRIC > up.base().as_bps(),
             _ => false,
         }
+    }
+}
+
+/// The verb for packets of a direction, at the interface.
+const fn verb(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Egress => "leaves",
+        Direction::Ingress => "arrives",
     }
 }
 
