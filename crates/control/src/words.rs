@@ -108,18 +108,13 @@ pub fn last_words(path: &Path) -> io::Result<Vec<Word>> {
     Ok(String::from_utf8_lossy(&bytes).lines().filter_map(word).collect())
 }
 
-/// The last end of a daemon that its guardian has noted at `path`: the number of the process, and when that was; `None` where the last
-/// daemon that wrote there ended in an orderly way.
-pub fn unexpected_end(path: &Path) -> Option<(u32, u64)> {
+/// The words at `path` by which a guardian has noted the end of the last daemon that wrote there, and what became of packets; `None`
+/// where that one ended in an orderly way.
+pub fn unexpected_end(path: &Path) -> Option<Word> {
     let words = last_words(path).ok()?;
     let last = words.iter().rposition(|word| word.speaker == Speaker::Daemon)?;
-    let ended = words[last..].iter().find(|word| {
-        let of_last = word.text.split_once("process ").is_some_and(|(_, rest)| {
-            rest.split(' ').next().and_then(|number| number.parse().ok()) == Some(words[last].process)
-        });
-        word.speaker == Speaker::Guardian && of_last && word.text.contains("has ended unexpectedly")
-    });
-    ended.map(|word| (words[last].process, word.nanos))
+    let ended = format!("process {} has ended unexpectedly", words[last].process);
+    words.into_iter().skip(last).find(|word| word.speaker == Speaker::Guardian && word.text.contains(&ended))
 }
 
 /// `O_NOFOLLOW` and `O_NONBLOCK` of Linux: this crate depends on no library of system calls.
@@ -163,7 +158,7 @@ mod tests {
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(last_words(&link).is_err());
         // Its guardian has noted the end of the last one; one that wrote after that has not ended.
-        assert_eq!(unexpected_end(&path), Some((7, 20)));
+        assert_eq!(unexpected_end(&path).as_ref(), Some(last));
         fs::write(&path, format!("{long}{lines}40 daemon 9 shaping eth0 has begun\n")).unwrap();
         assert_eq!(unexpected_end(&path), None);
         fs::remove_file(link).unwrap();

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
+use tidegate_config::decode::printable;
 use tidegate_config::shaper::{self, Config};
 use tidegate_control::calls::{self, NoteKind};
 use tidegate_control::protocol::Message;
@@ -14,7 +15,6 @@ use tidegate_control::words;
 use tidegate_engine::ClassStatus;
 use tidegate_live::privileges;
 use tidegate_live::shaping::{Options, StartError, Successor, are_there};
-use tidegate_units::Span;
 
 use crate::caller::Caller;
 use crate::config_store::{ConfigStore, Followers};
@@ -219,10 +219,10 @@ impl Daemon {
         if let Some(path) = history.path(named_after, direction) {
             telemetry.keep_history(&path, &notifier);
         }
-        if let Some((process, nanos)) = died {
-            let ago = Span::from_nanos(tidegate_live::timing::now().as_nanos().saturating_sub(nanos));
-            let ago = tidegate_display::wait(ago.as_nanos());
-            notifier.log(&format!("process {process}, which shaped before, had ended unexpectedly {ago} ago; packets passed unshaped since"));
+        if let Some(word) = died {
+            let ago = tidegate_display::wait(tidegate_live::timing::now().as_nanos().saturating_sub(word.nanos));
+            // The guardian says what became of packets: they pass, or the kernel goes on shaping.
+            notifier.log(&format!("before this start, {ago} ago: {}", printable(&word.text)));
         }
         let files: Vec<String> = paths.iter().map(|(path, _)| path.display().to_string()).collect();
         telemetry.observer.shared().notes().add(NoteKind::Change, &format!("started with {}", files.join(" and ")));
