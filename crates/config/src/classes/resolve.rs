@@ -136,9 +136,7 @@ fn rates(
 ) -> Vec<Spanned<Rate>> {
     let stated: Rate = classes.iter().filter_map(|class| class.rate).map(|rate| rate.value).sum();
     let total = section.and_then(|section| section.rate).map(|rate| rate.value);
-    let without = classes.iter().filter(|class| class.rate.is_none()).count() as u64;
-    let rest = total.map_or(Rate::ZERO, |total| total.saturating_sub(stated));
-    let part = Rate::from_bps(rest.as_bps() / without.max(1));
+    let part = equal_part(total.map_or(Rate::ZERO, |total| total.saturating_sub(stated)), classes);
     let mut unstated = |class: &Spanned<ClassSection>| {
         let (name, place) = (&class.name.value, class.name.place);
         if part.is_zero() {
@@ -161,6 +159,25 @@ fn rates(
         Spanned { value: most, place }
     };
     classes.iter().map(|class| class.rate.unwrap_or_else(|| unstated(class))).collect()
+}
+
+/// The equal part of `rest` for each class without a rate. A class whose ceiling is lower leaves the difference to the others.
+fn equal_part(rest: Rate, classes: &[Spanned<ClassSection>]) -> Rate {
+    let mut ceilings: Vec<Rate> = classes
+        .iter()
+        .filter(|class| class.rate.is_none())
+        .map(|class| class.at_most.map_or(Rate::from_bps(u64::MAX), |most| most.value))
+        .collect();
+    ceilings.sort_unstable();
+    let (mut left, mut part) = (rest.as_bps(), 0);
+    for (before, ceiling) in ceilings.iter().enumerate() {
+        part = left / (ceilings.len() - before) as u64;
+        if ceiling.as_bps() >= part {
+            break;
+        }
+        left -= ceiling.as_bps();
+    }
+    Rate::from_bps(part)
 }
 
 fn class(section: &Spanned<ClassSection>, rate: Spanned<Rate>, largest: Bytes, diagnostics: &mut Diagnostics) -> Class {

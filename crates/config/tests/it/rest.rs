@@ -19,12 +19,20 @@ fn a_class_without_a_rate_has_what_the_others_leave() {
     let total = "[shaper]\nrate = \"20mbit\"\n";
     let rest = "[[class]]\nname = \"rest\"\ndefault = true\n";
     assert_eq!(loaded(&format!("{total}{calls}{rest}")), Ok(vec![(2_000, false), (18_000, true)]));
-    // Several have equal parts, and none has more than its ceiling.
+    // Several have equal parts, and none has more than its ceiling: the others then have the difference.
     let guests = "[[class]]\nname = \"guests\"\nat-most = \"5mbit\"\n";
     assert_eq!(
         loaded(&format!("{total}{calls}{guests}{rest}")),
-        Ok(vec![(2_000, false), (5_000, true), (9_000, true)])
+        Ok(vec![(2_000, false), (5_000, true), (13_000, true)])
     );
+    let tight = guests.replace("guests", "cameras").replace("5mbit", "1mbit");
+    assert_eq!(
+        loaded(&format!("{total}{rest}{guests}{tight}{calls}")),
+        Ok(vec![(12_000, true), (5_000, true), (1_000, true), (2_000, false)])
+    );
+    // Rounding promises nothing that is not there; `loaded` looks at the sum.
+    let three = ["a", "b", "c"].map(|name| rest.replace("rest", name).replace("default = true", ""));
+    assert!(loaded(&format!("[shaper]\nrate = \"10000001bit\"\n{}default = true\n", three.concat())).is_ok());
     let shown = loaded(&format!("{calls}{rest}")).expect_err("no total");
     assert!(shown.contains("class `rest` has no `rate`, and no total is stated"), "{shown}");
     assert!(shown.contains("under [shaper] the rate of the line"), "{shown}");

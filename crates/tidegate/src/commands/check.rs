@@ -321,10 +321,10 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
     for class in shaper.classes.iter().filter(|class| class.is_rest) {
         let (name, rate) = (&class.name, output::exact_rate(class.rate));
         let less =
-            if class.at_most.class.is_some() { "; write a lower `rate` to promise it less than that" } else { "" };
+            if class.at_most.class.is_some() { "; write a lower `rate` if it is to have less then" } else { "" };
         writeln!(
             out,
-            "`{name}` has no rate of its own: it is promised {rate}, what the others leave of the total{less}"
+            "`{name}` has no rate of its own: while all are busy it has {rate} of what the others leave of the total{less}"
         )?;
     }
     for (class, sum) in shaper.classes.iter().zip(&sums.classes) {
