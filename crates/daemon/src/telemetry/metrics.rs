@@ -1,7 +1,8 @@
 //! Metrics in the OpenMetrics text format, for Prometheus and compatible collectors.
 //!
-//! Counters only grow while the daemon runs; collectors derive rates from them. Of the flows of each direction only the
-//! fastest [`FLOWS`] are exported, and of the hosts the fastest [`HOSTS`], since each is a time series of its own. Units are those of Prometheus: seconds and bytes.
+//! Counters only grow while the daemon runs; collectors derive rates from them. Each set of labels is a time series that a collector keeps
+//! for weeks, so that of the hosts only the fastest [`HOSTS`] are exported, and of flows none: their ports would make new series without
+//! end. Units are those of Prometheus: seconds and bytes.
 
 mod rules;
 
@@ -15,16 +16,14 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tidegate_control::answer::TrafficAnswer;
 use tidegate_control::calls::{
-    Ceilings, ControlStatus, DirectionObservation, FlowObservation, FlowSort, HeldBy, HostDirection, HostObservation,
-    InterfaceObservation, Observation, Waits,
+    Ceilings, ControlStatus, DirectionObservation, HeldBy, HostDirection, HostObservation, InterfaceObservation,
+    Observation, Waits,
 };
-use tidegate_control::view::{ClassQuantity, FlowQuantity, FollowQuantity, Promise, Shown, TrafficQuantity, Value};
+use tidegate_control::view::{ClassQuantity, FollowQuantity, Promise, Shown, TrafficQuantity, Value};
 use tidegate_units::{Rate, Span};
 
 /// The content type of [`text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// The maximum number of flows of each direction.
-pub const FLOWS: usize = 20;
 /// The maximum number of hosts, both directions of each.
 pub const HOSTS: usize = 20;
 
@@ -47,6 +46,18 @@ struct Collected {
 }
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
+
+/// The labels of a direction. Its name has the interface in front where a process shapes several.
+fn of<'a>(observation: &'a Observation, direction: &'a str) -> Labels<'a> {
+    let (interface, direction) = direction.rsplit_once('.').unwrap_or((&observation.interface, direction));
+    vec![("interface", interface), ("direction", direction)]
+}
+
+/// `labels` and one more.
+fn with<'a>(mut labels: Labels<'a>, key: &'static str, value: &'a str) -> Labels<'a> {
+    labels.push((key, value));
+    labels
+}
 
 /// Encodes metric families.
 struct Family<'a, 'b> {
@@ -164,7 +175,6 @@ impl Collector for Collected {
         traffic(&mut to, observation)?;
         classes(&mut to, observation)?;
         rules::rules(&mut to, observation)?;
-        flows(&mut to, observation)?;
         hosts(&mut to, observation)?;
         interfaces(&mut to, observation)?;
         data_path(&mut to, observation)?;
@@ -228,19 +238,16 @@ const TRAFFIC: [(&str, &str, TrafficQuantity); 6] = [
 fn traffic(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let each = observation.directions.iter().flat_map(|direction| {
         let traffic = direction.answer.iter().flat_map(|answer| &answer.traffic);
-        traffic.map(move |one: &TrafficAnswer| {
-            let labels: Labels<'_> = vec![("direction", &direction.name), ("traffic", one.traffic.key())];
-            (labels, one)
-        })
+        traffic
+            .map(move |one: &TrafficAnswer| (with(of(observation, &direction.name), "traffic", one.traffic.key()), one))
     });
     to.quantities(&TRAFFIC, each)
 }
 
 fn lines(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let ways = |value: fn(&DirectionObservation) -> Option<Rate>| {
-        observation.directions.iter().filter_map(move |direction| {
-            Some((vec![("direction", direction.name.as_str())], bytes_per_second(value(direction)?)))
-        })
+        let directions = observation.directions.iter();
+        directions.filter_map(move |one| Some((of(observation, &one.name), bytes_per_second(value(one)?))))
     };
     to.gauges("limit_bytes_per_second", "The total that is never exceeded", ways(|way| way.limit))?;
     to.gauges(
@@ -258,30 +265,22 @@ fn lines(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         "The part of it that the line adds",
         ways(|way| Some(way.line.overhead)),
     )?;
-    let following = observation
-        .directions
-        .iter()
-        .filter_map(|direction| Some((vec![("direction", direction.name.as_str())], direction.follow.as_ref()?)));
+    let directions = observation.directions.iter();
+    let following = directions.filter_map(|one| Some((of(observation, &one.name), one.follow.as_ref()?)));
     to.quantities(&FOLLOW, following)
 }
 
 fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let each = || {
         observation.directions.iter().flat_map(|direction| {
-            direction.classes.iter().map(move |class| {
-                let labels: Labels<'_> = vec![("direction", &direction.name), ("class", &class.name)];
-                (labels, class)
-            })
+            let classes = direction.classes.iter();
+            classes.map(move |class| (with(of(observation, &direction.name), "class", &class.name), class))
         })
     };
     to.quantities(&CLASSES, each())?;
     let drops = || {
         each().flat_map(|(labels, class)| {
-            class.dropped.iter().map(move |drops| {
-                let mut labels = labels.clone();
-                labels.push(("reason", drops.reason.as_str()));
-                (labels, drops)
-            })
+            class.dropped.iter().map(move |drops| (with(labels.clone(), "reason", &drops.reason), drops))
         })
     };
     to.counters(
@@ -295,9 +294,8 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         "Whether all packets of the class that wait do so for this ceiling (1), or not (0)",
         each().flat_map(|(labels, class)| {
             HeldBy::ALL.into_iter().map(move |ceiling| {
-                let mut labels = labels.clone();
-                labels.push(("ceiling", ceiling.key()));
-                (labels, f64::from(u8::from(class.held_by == Some(ceiling))))
+                let is_held = class.held_by == Some(ceiling);
+                (with(labels.clone(), "ceiling", ceiling.key()), f64::from(u8::from(is_held)))
             })
         }),
     )?;
@@ -308,9 +306,7 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
             let Ceilings { class, host, flow } = class.ceilings;
             let all = [(HeldBy::Class, class), (HeldBy::Host, host), (HeldBy::Flow, flow)];
             all.into_iter().filter_map(move |(ceiling, rate)| {
-                let mut labels = labels.clone();
-                labels.push(("ceiling", ceiling.key()));
-                Some((labels, bytes_per_second(rate?)))
+                Some((with(labels.clone(), "ceiling", ceiling.key()), bytes_per_second(rate?)))
             })
         }),
     )?;
@@ -345,82 +341,8 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
 }
 
 fn kept(labels: Labels<'_>, promise: Promise) -> [(Labels<'_>, u64); 2] {
-    [("kept", promise.kept), ("missed", promise.missed)].map(|(outcome, seconds)| {
-        let mut labels = labels.clone();
-        labels.push(("outcome", outcome));
-        (labels, seconds)
-    })
-}
-
-/// A flow with its labels.
-struct Top<'a> {
-    direction: &'a DirectionObservation,
-    flow: &'a FlowObservation,
-    protocol: String,
-    source: String,
-    source_port: String,
-    destination: String,
-    destination_port: String,
-}
-
-impl Top<'_> {
-    fn labels(&self) -> Labels<'_> {
-        vec![
-            ("direction", &self.direction.name),
-            ("class", &self.flow.class),
-            ("rule", self.flow.rule.as_deref().unwrap_or("")),
-            // Where a flow is not a connection, only its key is unique.
-            ("flow", &self.flow.flow.key),
-            ("protocol", &self.protocol),
-            ("source", &self.source),
-            ("source_port", &self.source_port),
-            ("destination", &self.destination),
-            ("destination_port", &self.destination_port),
-        ]
-    }
-}
-
-const FLOW_QUANTITIES: [(&str, &str, FlowQuantity); 9] = [
-    (
-        "flow_share_bytes_per_second",
-        "What the flow would get if everybody asked for what they are promised",
-        FlowQuantity::Share,
-    ),
-    ("flow_minimum_bytes_per_second", "What the flow shall have at least", FlowQuantity::Minimum),
-    ("flow_queue_bytes", "Bytes that wait", FlowQuantity::Queue),
-    (
-        "flow_wait_p99_seconds",
-        "The wait that 99 of 100 packets of the last seconds did not exceed",
-        FlowQuantity::WaitP99,
-    ),
-    ("flow_jitter_seconds", "How much the wait differs from packet to packet (RFC 3550)", FlowQuantity::Jitter),
-    ("flow_sent_packets", "Packets that left", FlowQuantity::SentPackets),
-    ("flow_sent_bytes", "Their bytes", FlowQuantity::SentBytes),
-    ("flow_dropped_packets", "Packets that were not delivered", FlowQuantity::Dropped),
-    ("flow_marked_packets", "Packets marked congestion experienced", FlowQuantity::Marked),
-];
-
-fn flows(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
-    let mut top = Vec::new();
-    for direction in &observation.directions {
-        let flows = direction.top_flows(FlowSort::Rate, FLOWS, |flow| !flow.is_idle());
-        let text = |value: Option<String>| value.unwrap_or_default();
-        top.extend(flows.into_iter().map(|flow| Top {
-            direction,
-            flow,
-            protocol: text(flow.flow.protocol.map(|protocol| protocol.to_string())),
-            source: text(flow.flow.source.map(|address| address.to_string())),
-            source_port: text(flow.flow.source_port.map(|port| port.to_string())),
-            destination: text(flow.flow.destination.map(|address| address.to_string())),
-            destination_port: text(flow.flow.destination_port.map(|port| port.to_string())),
-        }));
-    }
-    to.quantities(&FLOW_QUANTITIES, top.iter().map(|top| (top.labels(), top.flow)))?;
-    to.counters(
-        "flow_promise_seconds",
-        "Seconds in which the flow asked for its minimum, and got it (kept) or not (missed)",
-        top.iter().filter(|top| top.flow.minimum.is_some()).flat_map(|top| kept(top.labels(), top.flow.promise())),
-    )
+    [("kept", promise.kept), ("missed", promise.missed)]
+        .map(|(outcome, seconds)| (with(labels.clone(), "outcome", outcome), seconds))
 }
 
 /// The fastest hosts that send, receive or wait, each direction with its labels.
@@ -467,7 +389,8 @@ fn interfaces(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result
     let each = |value: fn(&InterfaceObservation) -> u64| {
         observation.directions.iter().flat_map(move |direction| {
             direction.interfaces.iter().map(move |interface| {
-                let labels: Labels<'_> = vec![("direction", &direction.name), ("interface", &interface.counts.name)];
+                let mut labels = of(observation, &direction.name);
+                labels[0].1 = &interface.counts.name;
                 (labels, value(interface))
             })
         })
@@ -488,10 +411,7 @@ fn interfaces(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result
 
 fn data_path(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
     let each = |value: fn(&DirectionObservation) -> u64| {
-        observation
-            .directions
-            .iter()
-            .map(move |direction| (vec![("direction", direction.name.as_str())], value(direction)))
+        observation.directions.iter().map(move |direction| (of(observation, &direction.name), value(direction)))
     };
     to.counters("data_path_passed_packets", "Packets that passed", each(|d| d.data_path.passed_packets))?;
     to.counters("data_path_refused_packets", "Packets that were refused", each(|d| d.data_path.refused_packets))?;
@@ -527,11 +447,10 @@ fn data_path(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result 
         observation
             .directions
             .iter()
-            .map(|direction| (vec![("direction", direction.name.as_str())], direction.data_path.processor)),
+            .map(|direction| (of(observation, &direction.name), direction.data_path.processor)),
     )?;
-    let guardians = || {
-        observation.directions.iter().filter_map(|d| Some((vec![("direction", d.name.as_str())], d.guardian.as_ref()?)))
-    };
+    let guardians =
+        || observation.directions.iter().filter_map(|d| Some((of(observation, &d.name), d.guardian.as_ref()?)));
     let present = guardians().map(|(labels, guardian)| (labels, f64::from(u8::from(guardian.pid.is_some()))));
     to.gauges(
         "guardian_present",
@@ -553,7 +472,7 @@ fn data_path(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result 
         "How often another guardian was started",
         guardians().map(|(labels, guardian)| (labels, guardian.restarts)),
     )?;
-    let records = observation.directions.iter().map(|d| (vec![("direction", d.name.as_str())], d.table.flows as f64));
+    let records = observation.directions.iter().map(|d| (of(observation, &d.name), d.table.flows as f64));
     to.gauges("flow_records", "Flows that are remembered", records)?;
     to.counters("flow_records_created", "Flows that were remembered since the start", each(|d| d.table.created))?;
     to.counters("flow_records_expired", "Flows forgotten because they were silent", each(|d| d.table.expired))?;

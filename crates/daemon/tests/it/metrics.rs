@@ -1,5 +1,6 @@
 //! The metrics conform to the format, and report what was counted.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_control::answer::{Before, answer};
@@ -258,17 +259,35 @@ fn a_quota_of_both_directions_is_one_series() {
     assert_eq!(value(used, &[("direction", "down"), ("rule", "other")]), 90_000.0);
 }
 
+/// Every connection has another port, so that a collector would keep a series of each for ever.
 #[test]
-fn only_the_fastest_flows_are_exported() {
+fn no_label_is_a_flow() {
     let families = parse(&text(observation())).unwrap();
-    let flows = &families["tidegate_flow_sent_bytes"];
-    assert_eq!(flows.samples.len(), metrics::FLOWS);
-    for port in 1_030..1_050 {
-        let port = port.to_string();
-        assert_eq!(value(flows, &[("source_port", &port), ("protocol", "udp"), ("source", "2001:db8::1")]), 800.0);
-    }
-    let missed = &families["tidegate_flow_promise_seconds"];
-    assert_eq!(value(missed, &[("source_port", "1049"), ("outcome", "missed")]), 1.0);
+    let labels: BTreeSet<&str> = families
+        .values()
+        .flat_map(|family| &family.samples)
+        .flat_map(|one| one.labels.keys().map(String::as_str))
+        .collect();
+    assert!(
+        ["flow", "port", "source_port", "destination_port"].iter().all(|label| !labels.contains(label)),
+        "{labels:?}"
+    );
+}
+
+/// A process may shape several interfaces; the label is the same then as where it shapes one.
+#[test]
+fn each_direction_has_its_interface() {
+    let mut two = observation();
+    two.interface = "eth0, ppp0.7".into();
+    two.directions[0].name = "eth0.up".into();
+    two.directions[1].name = "ppp0.7.down".into();
+    let families = parse(&text(two)).unwrap();
+    let sent = &families["tidegate_class_sent_bytes"];
+    assert_eq!(value(sent, &[("interface", "eth0"), ("direction", "up"), ("class", "calls")]), 12_345.0);
+    assert_eq!(value(sent, &[("interface", "ppp0.7"), ("direction", "down"), ("class", "calls")]), 12_345.0);
+    let one = parse(&text(observation())).unwrap();
+    let sent = &one["tidegate_class_sent_bytes"];
+    assert_eq!(value(sent, &[("interface", "eth0"), ("direction", "down"), ("class", "calls")]), 12_345.0);
 }
 
 #[test]

@@ -320,8 +320,7 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
     writeln!(out, "promised to classes: {rates} = {promised} of {total}: it fits, {left} left over")?;
     for class in shaper.classes.iter().filter(|class| class.is_rest) {
         let (name, rate) = (&class.name, output::exact_rate(class.rate));
-        let less =
-            if class.at_most.class.is_some() { "; write a lower `rate` if it is to have less then" } else { "" };
+        let less = if class.at_most.class.is_some() { "; write a lower `rate` if it is to have less then" } else { "" };
         writeln!(
             out,
             "`{name}` has no rate of its own: while all are busy it has {rate} of what the others leave of the total{less}"

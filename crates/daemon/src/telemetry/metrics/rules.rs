@@ -5,14 +5,14 @@ use std::fmt;
 
 use tidegate_control::calls::{Observation, QuotaStatus, RuleObservation};
 
-use super::{Family, Labels};
+use super::{Family, Labels, of, with};
 use crate::audit::short;
 
 /// The label of a quota that both directions share.
 const BOTH: &str = "both";
 
-fn labels<'a>([direction, rule, class]: [&'a str; 3]) -> Labels<'a> {
-    vec![("direction", direction), ("rule", rule), ("class", class)]
+fn labels<'a>(observation: &'a Observation, [direction, rule, class]: [&'a str; 3]) -> Labels<'a> {
+    with(with(of(observation, direction), "rule", rule), "class", class)
 }
 
 /// Names a rule, wherever it stands in the file and in all metrics: its name, or else its conditions, as in
@@ -35,8 +35,8 @@ fn matched(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         (*sum, *size) = (*sum + packets, *size + bytes.as_u64());
     }
     let (packets, bytes) = (
-        series.iter().map(|(key, (packets, _))| (labels(*key), *packets)),
-        series.iter().map(|(key, (_, bytes))| (labels(*key), *bytes)),
+        series.iter().map(|(key, (packets, _))| (labels(observation, *key), *packets)),
+        series.iter().map(|(key, (_, bytes))| (labels(observation, *key), *bytes)),
     );
     to.counters("rule_packets", "Packets that the rule matched, by its name, or else its conditions", packets)?;
     to.counters("rule_bytes", "Bytes that the rule matched, by its name, or else its conditions", bytes)
@@ -45,6 +45,7 @@ fn matched(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
 /// A count of a quota, with the labels that it has in common with what its rule matches.
 struct OfQuota<'a> {
     direction: &'a str,
+    is_shared: bool,
     rule: String,
     class: &'a str,
     quota: &'a QuotaStatus,
@@ -61,13 +62,11 @@ fn quotas(observation: &Observation) -> Vec<OfQuota<'_>> {
         }
         let is_shared = all().any(|(other, status)| other.name != direction.name && is_same(status));
         let class = direction.rules.iter().find(|rule| rule.rule == quota.rule).map_or("", |rule| &rule.class);
-        let mut one = OfQuota {
-            direction: if is_shared { BOTH } else { &direction.name },
-            rule: named(&quota.label),
-            class,
-            quota,
+        let mut one = OfQuota { direction: &direction.name, is_shared, rule: named(&quota.label), class, quota };
+        let key = |one: &OfQuota<'_>| {
+            let direction = if one.is_shared { BOTH } else { one.direction };
+            (direction.to_owned(), one.rule.clone(), one.class.to_owned())
         };
-        let key = |one: &OfQuota<'_>| (one.direction.to_owned(), one.rule.clone(), one.class.to_owned());
         let is_taken = |other: &OfQuota<'_>| other.quota.period == quota.period && key(other) == key(&one);
         // Only the beginning of long conditions is a label.
         if quotas.iter().any(is_taken) {
@@ -83,10 +82,12 @@ pub(super) fn rules(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::
     matched(to, observation)?;
     let quotas = quotas(observation);
     let each = |value: fn(&QuotaStatus) -> Option<f64>| {
-        quotas.iter().filter_map(move |OfQuota { direction, rule, class, quota }| {
-            let mut labels = labels([direction, rule, class]);
-            labels.push(("period", &quota.period));
-            Some((labels, value(quota)?))
+        quotas.iter().filter_map(move |OfQuota { direction, is_shared, rule, class, quota }| {
+            let mut labels = labels(observation, [direction, rule, class]);
+            if *is_shared {
+                labels[1].1 = BOTH;
+            }
+            Some((with(labels, "period", &quota.period), value(quota)?))
         })
     };
     to.gauges("quota_bytes", "The quota of a rule for each period", each(|quota| Some(quota.quota.as_u64() as f64)))?;
@@ -111,8 +112,7 @@ pub(super) fn rules(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::
         "rule_in_force",
         "Whether it is the time of a rule that has `when` (1), or not (0)",
         times.iter().map(|((direction, rule), holds)| {
-            let labels: Labels<'_> = vec![("direction", direction), ("rule", rule)];
-            (labels, f64::from(u8::from(*holds)))
+            (with(of(observation, direction), "rule", rule), f64::from(u8::from(*holds)))
         }),
     )
 }
