@@ -184,6 +184,11 @@ impl Diagnostics {
         }
     }
 
+    /// Adds the errors of `found`, without its warnings.
+    pub(crate) fn add_errors(&mut self, found: Self) {
+        self.list.extend(found.list.into_iter().filter(|one| one.severity == Severity::Error));
+    }
+
     fn push(&mut self, severity: Severity, place: Place, message: String) -> &mut Diagnostic {
         self.list.push(Diagnostic { severity, place, message, label: None, related: Vec::new(), help: None });
         let last = self.list.len() - 1;

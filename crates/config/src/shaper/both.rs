@@ -4,7 +4,7 @@
 //! these and the text for both. Comments are kept if all tables have headers on lines of their own.
 
 use super::config::Config;
-use super::file::{DataPath, Direction, File, InterfaceSection, ShapedDirection, Unattended};
+use super::file::{DataPath, Direction, File, InterfaceSection, RuleSection, ShapedDirection, Unattended};
 use super::{resolve, rules};
 use crate::decode::{Decode, Many, Spanned};
 use crate::diagnostic::{Diagnostics, Place, Source};
@@ -22,11 +22,42 @@ const DIRECTIONS: [(Direction, &str); 2] = [(Direction::Egress, "up"), (Directio
 /// egress first, or `None` exactly if there are errors in `diagnostics`.
 pub(super) fn load_all(source: &Source, diagnostics: &mut Diagnostics) -> Option<Vec<Config>> {
     let tables = Node::parse(source, diagnostics)?;
-    let file = File::decode(&tables, diagnostics)?;
-    if is_for_both(&file) {
-        return resolve_all(source.text(), &tables, &file, diagnostics);
+    let Some(file) = File::decode(&tables, diagnostics) else {
+        errors_elsewhere(source.text(), tables, diagnostics);
+        return None;
+    };
+    resolve(source.text(), tables, &file, diagnostics)
+}
+
+fn resolve(text: &str, tables: Node, file: &File, diagnostics: &mut Diagnostics) -> Option<Vec<Config>> {
+    if is_for_both(file) {
+        return resolve_all(text, &tables, file, diagnostics);
     }
-    resolve::resolve_file(&file, source.text().into(), tables, &[], diagnostics).map(|config| vec![config])
+    resolve::resolve_file(file, text.into(), tables, &[], diagnostics).map(|config| vec![config])
+}
+
+/// Adds the errors that the file has without the rules that cannot be read, so that a typing error in one rule does not hide an unknown
+/// class in another. Nothing that is wrong elsewhere follows from a missing rule, as it may from a missing class.
+fn errors_elsewhere(text: &str, mut tables: Node, diagnostics: &mut Diagnostics) {
+    remove_unreadable_rules(&mut tables);
+    let mut found = Diagnostics::new();
+    if let Some(file) = File::decode(&tables, &mut found) {
+        resolve(text, tables, &file, &mut found);
+        diagnostics.add_errors(found);
+    }
+}
+
+fn remove_unreadable_rules(table: &mut Node) {
+    let Value::Table(entries) = &mut table.value else { return };
+    for Entry { key, node, .. } in entries {
+        match &mut node.value {
+            Value::List(rules) if key == RULE => {
+                rules.retain(|rule| RuleSection::decode(rule, &mut Diagnostics::new()).is_some());
+            }
+            Value::Table(_) if DIRECTIONS.iter().any(|(_, name)| key == name) => remove_unreadable_rules(node),
+            _ => {}
+        }
+    }
 }
 
 /// Whether the file has a table for a direction.

@@ -264,6 +264,28 @@ fn all_errors_in_one_go_in_the_order_of_the_file() {
     assert!(at("unknown key `colour`") < at("has no unit") && at("has no unit") < at("unknown protocol"));
 }
 
+/// A typing error in a rule does not hide what is wrong in others and in the sums.
+#[test]
+fn errors_beside_those_of_a_rule_are_found_in_one_go() {
+    let errors = |text: &str, expected: &[&str]| {
+        let (source, mut diagnostics) = (Source::new("broken.toml", text), Diagnostics::new());
+        assert!(shaper::load_all(&source, &mut diagnostics).is_none());
+        let rendered = diagnostics.render(&source);
+        assert!(expected.iter().all(|one| rendered.contains(one)), "{rendered}");
+        assert_eq!(diagnostics.errors(), expected.len(), "{rendered}");
+    };
+    let wrong = "[[rule]]\nclass = \"rest\"\nprotocol = \"utp\"\n[[rule]]\nclass = \"nobody\"\nprotocol = \"tcp\"\n";
+    errors(&format!("{GOOD}{wrong}"), &["unknown protocol", "`nobody`"]);
+    let up =
+        "version = 1\n[up.shaper]\nrate = \"1mbit\"\n[[up.class]]\nname = \"rest\"\nrate = \"2mbit\"\ndefault = true\n";
+    errors(
+        &format!("{up}{}", wrong.replace("[[rule]]", "[[up.rule]]")),
+        &["unknown protocol", "`nobody`", "promised 2mbit"],
+    );
+    // Without a class that cannot be read, the rules about it would seem to be wrong.
+    errors(&GOOD.replacen("mbit\"\n\n", "mbit\"\ncolour = 1\n\n", 1), &["unknown key `colour`"]);
+}
+
 #[test]
 fn a_text_that_is_shown_in_another_order_is_refused() {
     for hidden in ['\u{202e}', '\u{2066}', '\u{200f}', '\u{61c}'] {
