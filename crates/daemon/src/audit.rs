@@ -66,6 +66,16 @@ pub(crate) fn change(author: Author, command: &str) -> Change {
     }
 }
 
+/// Describes the start of this process, in the form of a change: who started it, and by which command.
+pub(crate) fn start() -> String {
+    let pid = i32::try_from(std::process::id()).unwrap_or_default();
+    let author = Author::Client(Peer { uid: rustix::process::getuid().as_raw(), pid });
+    let words = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    let program = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let words = words.enumerate().map(|(at, text)| word(&if at == 0 { program(&text) } else { text }));
+    format!("{author}: {}: started", short(&words.collect::<Vec<_>>().join(" ")))
+}
+
 /// Reports a change of the configuration: `outcome` says what is in force now.
 pub(crate) fn report(notifier: &Notifier, author: Author, command: &str, outcome: &str, differences: &[Difference]) {
     let mut text = format!("{author}: {}: {outcome}", short(command));
@@ -129,6 +139,17 @@ pub(crate) fn short(text: &str) -> String {
 mod tests {
     use super::*;
     use tidegate_units::Span;
+
+    #[test]
+    fn a_start_is_told_like_a_change() {
+        let told = start();
+        let name = name(rustix::process::getuid().as_raw());
+        let own = format!("{name}, process {}", std::process::id());
+        assert!(told.starts_with(&own) && told.ends_with(": started"), "{told}");
+        let program = std::env::args().next().expect("a program");
+        let (folder, program) = program.rsplit_once('/').expect("a path");
+        assert!(told.contains(&format!(": {program}")) && !told.contains(folder), "{told}");
+    }
 
     #[test]
     fn a_request_is_named_by_its_command() {

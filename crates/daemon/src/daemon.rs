@@ -224,8 +224,7 @@ impl Daemon {
             // The guardian says what became of packets: they pass, or the kernel goes on shaping.
             notifier.log(&format!("before this start, {ago} ago: {}", printable(&word.text)));
         }
-        let files: Vec<String> = paths.iter().map(|(path, _)| path.display().to_string()).collect();
-        telemetry.observer.shared().notes().add(NoteKind::Change, &format!("started with {}", files.join(" and ")));
+        telemetry.observer.shared().notes().add(NoteKind::Change, &crate::audit::start());
         let supervisor = Supervisor::start(&directions, options).map_err(DaemonError::Serve)?;
         for (at, direction) in directions.iter().enumerate() {
             notifier.attach(at, direction)?;
