@@ -21,7 +21,8 @@ pub mod limits;
 mod sentence;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Rate, Span};
@@ -106,7 +107,7 @@ pub struct TrafficAnswer {
     pub rival: Option<Rival>,
 }
 
-/// A class whose packets wait for a ceiling. It was asked for, so that pages and transfers that wait for it have no grade.
+/// A class in which packets wait for a ceiling. It was asked for, so that pages and transfers that wait for it have no grade.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Held {
     /// The class.
@@ -288,19 +289,20 @@ impl Collected {
 /// from which losses are derived. `text` of the result is empty.
 ///
 /// A class whose name states the kind of its traffic answers for its flows: its waits are those of all packets in the last
-/// second. Elsewhere the flows of a kind do. The transfers and pages of a class in which traffic waits for a ceiling have no grade:
-/// the operator asked for this wait. Calls and games have one always.
+/// second. Elsewhere the flows of a kind do. Transfers and pages that wait for a ceiling have no grade, as [`AtCeiling`] has it: the
+/// operator asked for this wait. Calls and games have one always.
 pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], before: &Before) -> Answer {
     let mut found: BTreeMap<Traffic, Collected> = BTreeMap::new();
     let mut named = HashMap::new();
-    let held = held(direction);
-    let is_held = |class: &str, traffic: Traffic| !traffic.is_live() && held.contains_key(class);
+    let held = AtCeiling::of(direction);
     for class in &direction.classes {
         let Some(traffic) = kind::of_class(&class.name) else { continue };
-        named.insert(class.name.as_str(), traffic);
+        // Where a part of its flows waits for a ceiling, the waits of all its packets say little about the others.
+        let answers = traffic.is_live() || !held.has_part_of(&class.name);
+        named.insert(class.name.as_str(), (traffic, answers));
         let (arrived, dropped) = since(counts_of_class(class), before.classes.get(&class.name));
         let is_silent = class.rate.is_zero() && class.queue.packets == 0 && dropped == 0;
-        if is_silent || is_held(&class.name, traffic) {
+        if is_silent || !answers || (held.has(&class.name) && !traffic.is_live()) {
             continue;
         }
         let all = found.entry(traffic).or_default();
@@ -311,7 +313,8 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
     }
     for flow in &direction.flows {
         let through = flow.leaves_through();
-        if let Some(traffic) = named.get(through) {
+        let of_class = named.get(through);
+        if let Some((traffic, true)) = of_class {
             if flow.is_active()
                 && let Some(all) = found.get_mut(traffic)
             {
@@ -323,8 +326,8 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
         if !flow.is_active() || (flow.sent_packets == 0 && flow.dropped_packets() == 0) {
             continue;
         }
-        let (traffic, basis) = kind::of_flow(flow);
-        if is_held(through, traffic) {
+        let (traffic, basis) = of_class.map_or_else(|| kind::of_flow(flow), |(traffic, _)| (*traffic, Basis::default()));
+        if !traffic.is_live() && held.has_flow(flow) {
             continue;
         }
         let all = found.entry(traffic).or_default();
@@ -346,7 +349,7 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
         one.class.clear();
     }
     let said = |class: &ClassObservation| {
-        let waits = held.get(class.name.as_str())?;
+        let waits = held.by.get(class.name.as_str())?;
         let count = |by: &HeldBy| waits.iter().filter(|other| *other == by).count();
         // Of equally many the first: a class before its hosts.
         let by = HeldBy::ALL.into_iter().rev().max_by_key(count)?;
@@ -362,15 +365,60 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
     }
 }
 
-/// The ceilings for which packets wait, of each flow and class, by the name of the class.
-fn held(direction: &DirectionObservation) -> HashMap<&str, Vec<HeldBy>> {
-    let of_flows = direction.flows.iter().filter_map(|flow| Some((flow.leaves_through(), flow.held_by?)));
-    let of_classes = direction.classes.iter().filter_map(|class| Some((class.name.as_str(), class.held_by?)));
-    let mut held: HashMap<&str, Vec<HeldBy>> = HashMap::new();
-    for (class, by) in of_flows.chain(of_classes) {
-        held.entry(class).or_default().push(by);
+/// What waits for a ceiling: with a flow at the ceiling of its class the class, at that of its host or of its rule the flows of this host
+/// or rule in the class, since another flow of them has no queue at times. Of a class whose flows are not observed all packets that wait.
+#[derive(Default)]
+struct AtCeiling<'a> {
+    /// The ceilings, of each flow and class, by the name of the class.
+    by: HashMap<&'a str, Vec<HeldBy>>,
+    classes: HashSet<&'a str>,
+    hosts: HashSet<(&'a str, Option<IpAddr>)>,
+    rules: HashSet<(&'a str, Option<&'a str>)>,
+    arrives: bool,
+}
+
+impl<'a> AtCeiling<'a> {
+    fn of(direction: &'a DirectionObservation) -> Self {
+        let mut held = Self { arrives: arrives(&direction.name), ..Self::default() };
+        let observed: HashSet<&str> = direction.flows.iter().map(FlowObservation::leaves_through).collect();
+        for flow in &direction.flows {
+            let (Some(by), class) = (flow.held_by, flow.leaves_through()) else { continue };
+            held.by.entry(class).or_default().push(by);
+            match by {
+                HeldBy::Class => _ = held.classes.insert(class),
+                HeldBy::Host => _ = held.hosts.insert((class, held.host(flow))),
+                HeldBy::Rule => _ = held.rules.insert((class, flow.rule.as_deref())),
+                HeldBy::Flow => {}
+            }
+        }
+        for class in &direction.classes {
+            let (Some(by), name) = (class.held_by, class.name.as_str()) else { continue };
+            held.by.entry(name).or_default().push(by);
+            if by == HeldBy::Class || !observed.contains(name) {
+                held.classes.insert(name);
+            }
+        }
+        held
     }
-    held
+    /// The host of this network at an end of the flow.
+    fn host(&self, flow: &FlowObservation) -> Option<IpAddr> {
+        if self.arrives { flow.flow.destination } else { flow.flow.source }
+    }
+    /// Whether all of a class waits for a ceiling.
+    fn has(&self, class: &str) -> bool {
+        self.classes.contains(class)
+    }
+    /// Whether some flows of a class wait for a ceiling, and not all of it.
+    fn has_part_of(&self, class: &str) -> bool {
+        self.by.contains_key(class) && !self.has(class)
+    }
+    fn has_flow(&self, flow: &FlowObservation) -> bool {
+        let class = flow.leaves_through();
+        self.has(class)
+            || flow.held_by.is_some()
+            || self.hosts.contains(&(class, self.host(flow)))
+            || self.rules.contains(&(class, flow.rule.as_deref()))
+    }
 }
 
 /// The fastest host, and its part of what all hosts send.

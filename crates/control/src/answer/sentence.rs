@@ -49,7 +49,7 @@ impl Answer {
         match self.grade {
             Some(grade) => grade.word(),
             None if !self.held.is_empty() => "at a ceiling",
-            None if self.traffic.is_empty() => "idle",
+            None if self.traffic.is_empty() && self.full_percent.is_none_or(|percent| percent == 0) => "idle",
             None => "not graded",
         }
     }
@@ -58,11 +58,19 @@ impl Answer {
     pub fn sentence(&self, wait: impl Fn(Span) -> String) -> String {
         let mut parts: Vec<String> = self.traffic.iter().map(|one| one.sentence(&wait)).collect();
         if parts.is_empty() && self.held.is_empty() {
-            parts.push("nothing is sent".to_owned());
+            parts.push(self.silence().to_owned());
         }
         parts.extend(self.held());
         parts.extend(self.line());
         parts.join("; ")
+    }
+
+    /// Why there is neither a grade nor a ceiling. Every flow that sends has an answer, be it that its kind is not known.
+    fn silence(&self) -> &'static str {
+        match self.full_percent {
+            Some(1..) => "not graded, since flows are not counted",
+            _ => "nothing is sent",
+        }
     }
 
     /// Returns which classes wait for a ceiling; `None` if none does.
@@ -79,7 +87,7 @@ impl Answer {
         });
         // On a line with room to spare it does not matter who takes most.
         let crowded = self.full_percent.is_none_or(|percent| percent >= CROWDED);
-        let taker = self.taker.as_ref().filter(|_| crowded && !self.traffic.is_empty());
+        let taker = self.taker.as_ref().filter(|_| crowded && !(self.traffic.is_empty() && self.held.is_empty()));
         match (line, taker) {
             (Some(line), Some(taker)) => Some(format!("{line}, by {} {} %", taker.host, taker.percent)),
             (line, None) => line,

@@ -171,7 +171,9 @@ fn the_answer_is_a_sentence_with_its_evidence() {
     let quiet = DirectionObservation { classes: vec![class("calls", 80)], line, ..direction.clone() };
     assert_eq!(answer(&quiet, &hosts, &Before::default()).sentence(words), "calls: poor, 80 ms; line 20 % full");
     let idle = DirectionObservation { classes: vec![ClassObservation::default()], ..quiet };
-    assert_eq!(answer(&idle, &[], &Before::default()).sentence(words), "nothing is sent; line 20 % full");
+    assert_eq!(answer(&idle, &[], &Before::default()).sentence(words), "not graded, since flows are not counted; line 20 % full");
+    let silent = DirectionObservation { line: LineObservation::default(), ..idle };
+    assert_eq!(answer(&silent, &[], &Before::default()).sentence(words), "nothing is sent; line 0 % full");
 }
 
 #[test]
@@ -262,6 +264,44 @@ fn what_waits_for_a_ceiling_has_no_grade_and_is_said() {
         flow.idle = Span::from_secs(4);
     }
     assert_eq!(said(&direction), (None, "nothing is sent; line 0 % full".into()));
+}
+
+/// A television at the ceiling of its rule says nothing about a transfer beside it in its class, nor about who takes the line. With
+/// host-at-most only the hosts at it are left out, and a class that states its kind by its name answers by its other flows.
+#[test]
+fn a_device_at_its_ceiling_leaves_the_grades_of_the_others() {
+    let of = |key, host: u8, rule: Option<&str>, held_by, ms| {
+        let mut flow = flow(key, Protocol::TCP, 443, 14_000, 1_448, 30);
+        flow.flow.destination = Some([192, 168, 1, host].into());
+        flow.rate = Rate::from_kbit(100 * u64::from(host));
+        FlowObservation { rule: rule.map(Into::into), held_by, wait: waits(ms), ..flow }
+    };
+    let tv = [of(1, 1, Some("tv"), Some(HeldBy::Rule), 900), of(2, 1, Some("tv"), None, 800)];
+    let direction = |class_name: &str, flows: Vec<FlowObservation>| DirectionObservation {
+        name: "down".into(),
+        classes: vec![ClassObservation { held_by: Some(HeldBy::Rule), ..class(class_name, 900) }],
+        flows: flows.into_iter().map(|flow| FlowObservation { class: class_name.into(), ..flow }).collect(),
+        limit: Some(Rate::from_mbit(1)),
+        line: LineObservation { used: Rate::from_mbit(1), ..LineObservation::default() },
+        ..DirectionObservation::default()
+    };
+    let said = |direction: &DirectionObservation| {
+        let hosts = crate::calls::hosts(std::slice::from_ref(direction), |_| true);
+        answer(direction, &hosts, &Before::default()).sentence(words)
+    };
+    for name in ["house", "bulk"] {
+        let beside = direction(name, tv.iter().cloned().chain([of(3, 8, None, None, 20)]).collect());
+        let text = format!("bulk: good, 20 ms; at a ceiling: {name} (rule at-most); line full, by 192.168.1.8 80 %");
+        assert_eq!(said(&beside), text);
+        let alone = direction(name, tv.to_vec());
+        let text = format!("at a ceiling: {name} (rule at-most); line full, by 192.168.1.1 20 %");
+        assert_eq!(said(&alone), text);
+    }
+    let guests = [of(1, 7, None, Some(HeldBy::Host), 900), of(2, 7, None, None, 800), of(3, 8, None, None, 300)];
+    let answered = said(&direction("guests", guests.to_vec()));
+    assert!(answered.starts_with("bulk: fair, 300 ms; at a ceiling: guests (host-at-most); line full"), "{answered}");
+    // Where no flows are observed, the class is all that is known.
+    assert_eq!(said(&direction("bulk", vec![])), "at a ceiling: bulk (rule at-most); line full");
 }
 
 /// Who has the rate is said beside a bad grade, and of a host that its share limits.
