@@ -326,7 +326,8 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
         if !flow.is_active() || (flow.sent_packets == 0 && flow.dropped_packets() == 0) {
             continue;
         }
-        let (traffic, basis) = of_class.map_or_else(|| kind::of_flow(flow), |(traffic, _)| (*traffic, Basis::default()));
+        let (traffic, basis) =
+            of_class.map_or_else(|| kind::of_flow(flow), |(traffic, _)| (*traffic, Basis::default()));
         if !traffic.is_live() && held.has_flow(flow) {
             continue;
         }

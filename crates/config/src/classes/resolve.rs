@@ -139,7 +139,8 @@ fn rates(
     let part = equal_part(total.map_or(Rate::ZERO, |total| total.saturating_sub(stated)), classes);
     let mut unstated = |class: &Spanned<ClassSection>| {
         let (name, place) = (&class.name.value, class.name.place);
-        if part.is_zero() {
+        // That the others are promised more than the total is an error of its own.
+        if part.is_zero() && total.is_none_or(|total| stated <= total) {
             let (why, help) = match total {
                 None => (
                     "no total is stated from which one follows".to_owned(),
@@ -439,12 +440,13 @@ fn total(
     let sum = Rate::from_bps(u64::try_from(sum).unwrap_or(u64::MAX));
     let Some(rate) = section.and_then(|section| section.rate) else { return sum };
     if sum > rate.value {
-        let parts: Vec<String> = rates.iter().take(8).map(|rate| rate.value.to_string()).collect();
-        let more = if classes.len() > 8 { " + ..." } else { "" };
+        let stated = classes.iter().zip(rates).filter(|(class, _)| class.rate.is_some());
+        let parts: Vec<String> = stated.clone().take(8).map(|(_, rate)| rate.value.to_string()).collect();
+        let more = if stated.clone().count() > 8 { " + ..." } else { "" };
         let error = diagnostics
             .error(rate.place, format!("the classes are promised {sum}, more than the total of {}", rate.value));
         error.label(format!("{} too little", sum.saturating_sub(rate.value)));
-        for (class, of_class) in classes.iter().zip(rates).take(8) {
+        for (class, of_class) in stated.take(8) {
             error.related(of_class.place, format!("`{}`", class.name.value));
         }
         error.help(format!(

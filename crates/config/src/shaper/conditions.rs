@@ -2,9 +2,9 @@
 //! never match, or there may be too many for the classifier.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
 use tidegate_core::classify::{self, BuildError, Cause, Classifier, DscpSet, MarkMatch};
@@ -163,6 +163,12 @@ impl Match {
         Ok(all)
     }
 
+    /// Whether the rule can be compared with others without knowing which addresses devices and names have.
+    fn is_comparable(&self) -> bool {
+        let is_address_known = self.macs.is_empty() && self.named().next().is_none();
+        is_address_known || [&self.sources, &self.destinations, &self.hosts].iter().all(|prefixes| prefixes.is_empty())
+    }
+
     /// The names of this rule whose addresses change while it is in force.
     pub fn named(&self) -> impl Iterator<Item = Named> {
         let devices = self.host_names.iter().cloned().map(Named::Device);
@@ -279,6 +285,19 @@ struct Numbered {
     users: HashMap<String, u32>,
     /// Those of interfaces begin with a slash, which paths here do not.
     cgroups: HashMap<String, u64>,
+    /// Devices and names, as they are written.
+    hosts: HashMap<String, u32>,
+}
+
+impl Numbered {
+    /// Addresses that no host has, a pair for each device or name: of class E, and of the prefix for what is discarded (RFC 6666).
+    fn host(&mut self, written: String) -> Option<Vec<IpAddr>> {
+        let next = u32::try_from(self.hosts.len()).ok()?;
+        let number = *self.hosts.entry(written).or_insert(next);
+        let v4 = Ipv4Addr::from_bits(u32::from(Ipv4Addr::new(240, 0, 0, 0)) | number);
+        let v6 = Ipv6Addr::from_bits(u128::from(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0)) | u128::from(number));
+        Some(vec![v4.into(), v6.into()])
+    }
 }
 
 impl Owners for Numbered {
@@ -297,11 +316,11 @@ impl Owners for Numbered {
     fn interface(&mut self, name: &str) -> Option<u64> {
         self.cgroup(&format!("/{name}"))
     }
-    fn addresses(&mut self, _: Mac) -> Option<Vec<IpAddr>> {
-        Some(Vec::new())
+    fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>> {
+        self.host(mac.to_string())
     }
-    fn named(&mut self, _: &Named) -> Option<Vec<IpAddr>> {
-        Some(Vec::new())
+    fn named(&mut self, name: &Named) -> Option<Vec<IpAddr>> {
+        self.host(format!("{} {name}", name.key()))
     }
 }
 
@@ -325,12 +344,13 @@ pub(super) fn check(rules: &[Rule], places: &[Place], diagnostics: &mut Diagnost
     let last = place(conjunctions.last().map_or(0, |rule| rule.target));
     let number = conjunctions.len();
     let targets: Vec<u32> = conjunctions.iter().map(|rule| rule.target).collect();
-    // A rule that holds at some times only, or until its quota is used up, takes no packets from later rules at others. It is
-    // left out of the comparison.
-    let always = |rule: &classify::Rule| rules[rule.target as usize].matches.key_of_clock().is_none();
-    let compared: Vec<_> = conjunctions.iter().filter(|rule| always(rule)).cloned().collect();
+    let compared: Vec<_> =
+        conjunctions.iter().filter(|rule| rules[rule.target as usize].matches.is_comparable()).cloned().collect();
     match Classifier::new(conjunctions) {
-        Ok(_) if number <= MOST_COMPARED => shadowed(compared, &place, diagnostics),
+        Ok(_) if number <= MOST_COMPARED => {
+            let always = |target: u32| rules[target as usize].matches.key_of_clock().is_none();
+            shadowed(compared, &always, &place, diagnostics);
+        }
         Ok(_) => {
             diagnostics
                 .warning(last, format!("the rules make {number} combinations: too many to compare with each other"))
@@ -350,36 +370,45 @@ pub(super) fn check(rules: &[Rule], places: &[Place], diagnostics: &mut Diagnost
     }
 }
 
-/// Warns of rules that earlier rules cover completely.
-fn shadowed(rules: Vec<classify::Rule>, place: &dyn Fn(u32) -> Place, diagnostics: &mut Diagnostics) {
+/// Warns of rules that earlier rules cover completely. A rule that does not hold `always`, but at some times or until its quota is used
+/// up, takes no packets from later ones at others: it can be covered, and covers none.
+fn shadowed(
+    rules: Vec<classify::Rule>,
+    always: &dyn Fn(u32) -> bool,
+    place: &dyn Fn(u32) -> Place,
+    diagnostics: &mut Diagnostics,
+) {
+    let unconditional: Vec<_> = rules.iter().filter(|rule| always(rule.target)).cloned().collect();
+    let mut found = covered(unconditional);
+    let is_by_one = |by: &Vec<Option<u32>>| by.iter().all(|by| by.is_some_and(always));
+    found.extend(covered(rules).into_iter().filter(|(target, by)| !always(*target) && is_by_one(by)));
+    for (target, by) in found {
+        let warning = diagnostics.warning(place(target), format!("rule {} never matches", target + 1));
+        warning.label("earlier rules take all of its packets").help("move it up, make it narrower, or remove it");
+        let by: BTreeSet<u32> = by.into_iter().flatten().collect();
+        for by in by {
+            warning.related(place(by), format!("rule {} takes them", by + 1));
+        }
+    }
+}
+
+/// The targets of which earlier rules cover every conjunction, with the target that covers each; none where several do together.
+fn covered(rules: Vec<classify::Rule>) -> BTreeMap<u32, Vec<Option<u32>>> {
     let targets: Vec<u32> = rules.iter().map(|rule| rule.target).collect();
+    let mut found: BTreeMap<u32, Vec<Option<u32>>> = BTreeMap::new();
     // All rules together can be built, and these are some of them.
-    let Ok(classifier) = Classifier::new(rules) else { return };
-    let mut causes: BTreeMap<u32, Vec<Cause>> = BTreeMap::new();
+    let Ok(classifier) = Classifier::new(rules) else { return found };
     for shadowed in classifier.shadowed() {
-        causes.entry(targets[shadowed.rule as usize]).or_default().push(shadowed.cause);
+        let by = match shadowed.cause {
+            Cause::Rule(by) => targets.get(by as usize).copied(),
+            Cause::Contradiction | Cause::Several => None,
+        };
+        found.entry(targets[shadowed.rule as usize]).or_default().push(by);
     }
     let mut parts: HashMap<u32, usize> = HashMap::new();
     for target in &targets {
         *parts.entry(*target).or_default() += 1;
     }
-    for (target, causes) in causes {
-        if parts.get(&target) != Some(&causes.len()) {
-            continue;
-        }
-        let warning = diagnostics.warning(place(target), format!("rule {} never matches", target + 1));
-        warning.label("earlier rules take all of its packets").help("move it up, make it narrower, or remove it");
-        let mut by: Vec<u32> = causes
-            .iter()
-            .filter_map(|cause| match cause {
-                Cause::Rule(by) => targets.get(*by as usize).copied(),
-                Cause::Contradiction | Cause::Several => None,
-            })
-            .collect();
-        by.sort_unstable();
-        by.dedup();
-        for by in by {
-            warning.related(place(by), format!("rule {} takes them", by + 1));
-        }
-    }
+    found.retain(|target, by| parts.get(target) == Some(&by.len()));
+    found
 }

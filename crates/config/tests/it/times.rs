@@ -63,6 +63,26 @@ fn two_rules_without_times_still_shadow_each_other() {
     assert!(load(&format!("{timed}{rule}{rule}")).1.contains("rule 3 never matches"));
 }
 
+/// A rule that never lets the one with the quota have a packet is the likeliest mistake with quotas. The other order is right.
+#[test]
+fn a_rule_with_a_time_a_quota_or_a_device_may_be_covered() {
+    let rule = |more: &str| format!("[[rule]]\nclass = \"a\"\n{more}\n");
+    let guests = "host = \"192.0.2.0/24\"";
+    let warns = |rules: &[&str]| {
+        load(&rules.iter().map(|more| rule(more)).collect::<String>()).1.contains("rule 2 never matches")
+    };
+    for narrowed in ["quota = \"1GB/day\"", "when = \"sun\""] {
+        let narrowed = format!("{guests}\n{narrowed}");
+        assert!(warns(&[guests, &narrowed]), "{narrowed}");
+        assert!(!warns(&[&narrowed, guests]) && !warns(&[&narrowed, &narrowed]), "{narrowed}");
+    }
+    let [tv, nas] = ["mac = \"02:00:5e:00:53:01\"", "host-name = \"nas\""];
+    assert!(warns(&[tv, tv]) && warns(&[nas, &format!("{nas}\nport = 873")]));
+    assert!(!warns(&[tv, nas]) && !warns(&[guests, tv]) && !warns(&["source = \"0.0.0.0/0\"", tv]));
+    // Which of the addresses of the device are in this network is not known.
+    assert!(!warns(&["source = \"::/0\"", &format!("{tv}\nsource = [\"::/0\", \"192.0.2.0/24\"]")]));
+}
+
 #[test]
 fn an_error_shows_the_place_and_an_example() {
     let (config, report) = load("[[rule]]\nclass = \"a\"\nwhen = \"mon-fri 8:00 to 18:00\"\n");

@@ -171,7 +171,10 @@ fn the_answer_is_a_sentence_with_its_evidence() {
     let quiet = DirectionObservation { classes: vec![class("calls", 80)], line, ..direction.clone() };
     assert_eq!(answer(&quiet, &hosts, &Before::default()).sentence(words), "calls: poor, 80 ms; line 20 % full");
     let idle = DirectionObservation { classes: vec![ClassObservation::default()], ..quiet };
-    assert_eq!(answer(&idle, &[], &Before::default()).sentence(words), "not graded, since flows are not counted; line 20 % full");
+    assert_eq!(
+        answer(&idle, &[], &Before::default()).sentence(words),
+        "not graded, since flows are not counted; line 20 % full"
+    );
     let silent = DirectionObservation { line: LineObservation::default(), ..idle };
     assert_eq!(answer(&silent, &[], &Before::default()).sentence(words), "nothing is sent; line 0 % full");
 }
