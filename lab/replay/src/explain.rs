@@ -14,6 +14,7 @@ use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
 
+use tidegate_capture::dissect::protocol;
 use tidegate_config::shaper::{Config, Match};
 use tidegate_config::values::{Protocol, User, dscp_name, icmp_type_name, tcp_flag_names};
 use tidegate_core::classify::{Fields, Signal, Traits};
@@ -295,7 +296,11 @@ fn conditions_as_written(matches: &Match, fields: &Fields, names: &Names) -> Vec
         flags.map(tcp_flag_names),
         flags.is_some_and(|flags| matches.tcp_flags.iter().any(|wanted| wanted.holds(flags))),
     );
-    let pure_ack = if let Signal::Tcp { pure_ack, .. } = signal { Some(pure_ack) } else { None };
+    let pure_ack = match signal {
+        Signal::Tcp { pure_ack, .. } => Some(pure_ack),
+        // Nothing but TCP has them.
+        _ => fields.protocol.filter(|number| *number != protocol::TCP).map(|_| false),
+    };
     let wanted = if matches.pure_ack { vec!["true".to_owned()] } else { Vec::new() };
     add("pure-ack", wanted, pure_ack.map(|pure_ack| pure_ack.to_string()), pure_ack == Some(true));
     let kind = if let Signal::Icmp(kind) = signal { Some(kind) } else { None };

@@ -449,10 +449,8 @@ fn total(
         for (class, of_class) in stated.take(8) {
             error.related(of_class.place, format!("`{}`", class.name.value));
         }
-        error.help(format!(
-            "{}{more} = {sum}: raise the total or lower a class; a promise must fit even when all are busy",
-            parts.join(" + ")
-        ));
+        let sum = if parts.len() > 1 { format!("{}{more} = {sum}: ", parts.join(" + ")) } else { String::new() };
+        error.help(format!("{sum}raise the total or lower a class; a promise must fit even when all are busy"));
     }
     rate.value
 }

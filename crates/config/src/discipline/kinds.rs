@@ -204,7 +204,8 @@ crate::record! {
         pub burst: Option<Spanned<Bytes>>,
         /// The burst of one flow after a pause. Default: the same as `burst`.
         pub flow_burst: Option<Spanned<Bytes>>,
-        /// Classes with a smaller number are served first. Default 1, which leaves 0 for a premium class.
+        /// Classes with a smaller number are served first, each up to its rate; what classes leave unused is lent without regard to
+        /// this. Default 1, which leaves 0 for a premium class.
         pub priority: Spanned<u8> = 1,
         /// The code point that its packets are marked with. Default: they keep theirs.
         pub dscp: Option<Dscp>,
@@ -213,8 +214,8 @@ crate::record! {
         pub bursts: Bursts = "strict",
         /// Who gets the share that a flow leaves unused. Default work-conserving: no capacity stays idle.
         pub share: Spanned<Sharing> = "work-conserving",
-        /// Whether the class may use capacity that other classes leave unused. Default true, so that no capacity stays
-        /// idle; false with strict sharing, so that what a flow may send does not depend on other classes. Set it to false
+        /// Whether the class may use capacity that other classes leave unused, which goes to the classes that borrow in proportion
+        /// to their rates. Default true, so that no capacity stays idle; false with strict sharing, so that what a flow may send does not depend on other classes. Set it to false
         /// if a network polices the class.
         pub borrow: Option<Spanned<bool>>,
         /// The most that the class sends, borrowed capacity included: a bound, where `rate` is a promise. At least `rate`, which

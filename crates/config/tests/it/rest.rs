@@ -41,6 +41,6 @@ fn a_class_without_a_rate_has_what_the_others_leave() {
     assert!(shown.contains("the others are promised 2mbit of 2mbit"), "{shown}");
     // Where the others alone are promised too much, that is the one error.
     let shown = loaded(&format!("[shaper]\nrate = \"1mbit\"\n{calls}{rest}")).expect_err("too much");
-    assert!(shown.contains("the classes are promised 2mbit") && shown.contains("2mbit = 2mbit: raise"), "{shown}");
+    assert!(shown.contains("the classes are promised 2mbit") && shown.contains("help: raise the total"), "{shown}");
     assert!(!shown.contains("0bit") && !shown.contains("has no `rate`"), "{shown}");
 }

@@ -300,10 +300,21 @@ pub fn default_path(interface: &str, direction: Option<&str>) -> Option<PathBuf>
 
 /// The directory of what is kept over restarts, in this network namespace. See [`default_path`].
 pub fn state_directory() -> Option<PathBuf> {
-    let namespace =
-        |process: &str| fs::metadata(format!("/proc/{process}/ns/net")).ok().map(|data| (data.dev(), data.ino()));
-    // Without permission to look it is the first process's where this one may shape the machine's interfaces.
-    if namespace("1").is_some_and(|machine| namespace("thread-self").is_some_and(|own| own != machine)) {
+    let number = |path: &Path| fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
+    let own = number(Path::new("/proc/thread-self/ns/net"))?;
+    let is_another = match number(Path::new("/proc/1/ns/net")) {
+        Some(machine) => machine != own,
+        // In a container the first process may be hidden. A namespace that was entered for this process alone, or one of `ip netns`,
+        // is none of a machine even so.
+        None => {
+            let parent = PathBuf::from(format!("/proc/{}/ns/net", std::os::unix::process::parent_id()));
+            let named = || {
+                fs::read_dir("/run/netns").is_ok_and(|all| all.flatten().any(|one| number(&one.path()) == Some(own)))
+            };
+            number(&parent).is_some_and(|parent| parent != own) || named()
+        }
+    };
+    if is_another {
         return None;
     }
     match std::env::var_os("STATE_DIRECTORY") {

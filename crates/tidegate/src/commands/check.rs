@@ -326,6 +326,7 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
             "`{name}` has no rate of its own: while all are busy it has {rate} of what the others leave of the total{less}"
         )?;
     }
+    write_service(out, shaper, sums)?;
     for (class, sum) in shaper.classes.iter().zip(&sums.classes) {
         for promise in &sum.rules {
             let what = &config.rules[promise.rule].matches;
@@ -353,11 +354,40 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
     Ok(())
 }
 
+/// A longer wait in a queue is told.
+const LONG: Span = Span::from_millis(500);
+
+/// What readers of other shapers do not expect: that priority decides nothing about spare rate, and how long a queue is that follows
+/// from a small rate.
+fn write_service(out: &mut dyn Write, shaper: &Shaper, sums: &Guarantees) -> Result<(), Failure> {
+    let borrowing = || shaper.classes.iter().filter(|class| class.borrow == Borrow::Allowed);
+    let first = borrowing().map(|class| class.priority).min();
+    if borrowing().any(|class| Some(class.priority) != first) {
+        writeln!(
+            out,
+            "what classes leave is lent in proportion to the rates of those that borrow, whatever their priority"
+        )?;
+    }
+    for (class, sum) in shaper.classes.iter().zip(&sums.classes) {
+        if let Some(wait) = sum.longest_wait.filter(|wait| *wait > LONG) {
+            writeln!(
+                out,
+                "a packet of `{}` may wait {} while all are busy: a smaller `limit`, or queue = {{ kind = \"fq-codel\" }}, keeps \
+                 that short",
+                class.name,
+                output::wait(wait)
+            )?;
+        }
+    }
+    Ok(())
+}
+
 fn rules(config: &Config) -> Table {
-    let mut table = Table::new("", ["rule", "packets with", "class", "weight", "minimum", "at most", "displaced"])
-        .optional(["weight"])
-        .shorten("packets with", 24)
-        .shorten("displaced", 12);
+    let mut table =
+        Table::new("", ["rule", "name", "packets with", "class", "weight", "minimum", "at most", "displaced"])
+            .optional(["weight"])
+            .shorten("packets with", 24)
+            .shorten("displaced", 12);
     for (i, rule) in config.rules.iter().enumerate() {
         let minimum = if rule.minimum.is_zero() {
             "-".into()
@@ -369,6 +399,7 @@ fn rules(config: &Config) -> Table {
         });
         let row = [
             (i + 1).to_string(),
+            rule.name.clone().unwrap_or_default(),
             rule.matches.to_string(),
             class_name(config, rule.class).unwrap_or_default(),
             rule.weight.to_string(),
@@ -378,8 +409,8 @@ fn rules(config: &Config) -> Table {
         ];
         table.row(row.map(Into::into));
     }
-    table.row(["-", "no rule matches", &default_name(config)].map(Into::into));
-    table.if_any(["at most"])
+    table.row(["-", "", "no rule matches", &default_name(config)].map(Into::into));
+    table.if_any(["at most", "name"])
 }
 
 fn finding_json(finding: &Diagnostic, source: &Source) -> Value {

@@ -24,8 +24,11 @@ use crate::{Failure, output};
 pub fn explain(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let mut client = args.connect.open()?;
     let known = names::of_hosts(args, &mut client)?;
-    let args = &completed(&names::resolved(args, known)?, &mut client)?;
+    let (args, chosen) = &completed(&names::resolved(args, known)?, &mut client)?;
     let described = fields(args)?;
+    if let Some(chosen) = chosen.as_ref().filter(|_| !args.json) {
+        writeln!(out, "{chosen}")?;
+    }
     let explained = client.explain(&request(args))?;
     let text = client.in_force(&InForce { direction: Some(explained.direction.clone()) })?;
     let config = tidegate_replay::exact::configuration(&text).map_err(Failure::Failed)?;
@@ -172,18 +175,25 @@ fn recorded(explained: &Explained, config: &Config) -> String {
     let ago = explained.seen.as_ref().map_or_else(String::new, |seen| format!(" {} ago", output::wait(seen.idle)));
     let mut text = format!("class {}, {}, as the shaper recorded it{ago}\n", explained.class, by(explained.rule));
     if let Some(now) = &explained.now {
-        text.push_str(&format!(
-            "    a packet like its first would now be in class {} ({}): since then a time, a quota or the addresses of a device \
-             have changed, or its packets differ\n",
-            now.class,
-            by(now.rule).replace("matched", "matches")
-        ));
+        let rule = explained.rule.and_then(|rule| config.rules.get(rule as usize - 1));
+        let keys: Vec<&str> = rule.iter().flat_map(|rule| rule.matches.keys_of_packets()).collect();
+        let why = match &keys[..] {
+            [] => {
+                "since then a time, a quota or the addresses of a device have changed, or its packets differ".to_owned()
+            }
+            keys => {
+                format!("the rule is about single packets ({}), and the last one of the flow was such", keys.join(", "))
+            }
+        };
+        let (class, by) = (&now.class, by(now.rule).replace("matched", "matches"));
+        text.push_str(&format!("    a packet as above would now be in class {class} ({by}): {why}\n"));
     }
     text
 }
 
-/// The packet that is asked for: what an address or a port leaves open is as in the fastest flow that has them.
-fn completed(args: &Args, client: &mut Client) -> Result<Args, Failure> {
+/// The packet that is asked for: what an address or a port leaves open is as in the fastest flow that has them, which is the second
+/// part of the result.
+fn completed(args: &Args, client: &mut Client) -> Result<(Args, Option<String>), Failure> {
     let mut args = args.clone();
     let is_flow = [
         args.source.is_some(),
@@ -192,7 +202,7 @@ fn completed(args: &Args, client: &mut Client) -> Result<Args, Failure> {
         args.destination_port.is_some(),
     ];
     if !is_flow.contains(&true) || (!is_flow.contains(&false) && args.protocol.is_some()) {
-        return Ok(args);
+        return Ok((args, None));
     }
     let seen =
         client.flows(&Flows { direction: args.direction.clone(), limit: Some(Flows::MOST), ..Flows::default() })?;
@@ -212,17 +222,26 @@ fn completed(args: &Args, client: &mut Client) -> Result<Args, Failure> {
     };
     let mut found: Vec<(String, FlowObservation)> = seen.directions.iter().flat_map(of).collect();
     found.sort_by_key(|(_, flow)| std::cmp::Reverse(flow.rate));
-    let Some((direction, fastest)) = found.first() else { return Ok(args) };
+    let Some((direction, fastest)) = found.first() else {
+        return match args.source.is_some() == args.destination.is_some() {
+            true => Ok((args, None)),
+            // What the rules choose depends on both ends.
+            false => Err(Failure::Failed(
+                "no flow that has this is known now; to ask what the rules choose, give --source and --destination"
+                    .into(),
+            )),
+        };
+    };
     let others = match found.len() - 1 {
         0 => String::new(),
         n => format!(", the fastest of {} that have this", n + 1),
     };
-    message!("{direction}: {}{others}", fastest.flow);
+    let chosen = format!("{direction}: {}{others}", fastest.flow);
     (args.source, args.destination) =
         (fastest.flow.source.map(End::Address), fastest.flow.destination.map(End::Address));
     (args.source_port, args.destination_port) = (fastest.flow.source_port, fastest.flow.destination_port);
     args.protocol = fastest.flow.protocol.map(|protocol| Protocol(protocol.0));
     args.uid = args.uid.or(fastest.flow.uid);
     args.direction = Some(direction.clone());
-    Ok(args)
+    Ok((args, Some(chosen)))
 }
