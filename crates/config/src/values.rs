@@ -243,6 +243,10 @@ pub struct Prefix {
 }
 
 impl Prefix {
+    /// Whether the prefix is one address.
+    pub fn is_one_address(self) -> bool {
+        self.length == if self.address.is_ipv4() { 32 } else { 128 }
+    }
     /// Whether the prefix contains `address`.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4() && masked(address, self.length) == self.address

@@ -118,7 +118,7 @@ const HOSTS = (state) => [
   { name: "slowest flow", key: (one) => Math.max(one.up.wait_p99_ns, one.down.wait_p99_ns), cell: (one) => [nanos(Math.max(one.up.wait_p99_ns, one.down.wait_p99_ns))] },
   { name: "drops", less: true, key: (one) => one.up.dropped_packets + one.down.dropped_packets, cell: (one) => [count(one.up.dropped_packets + one.down.dropped_packets)] },
   { name: "sent", less: true, key: (one) => one.up.sent_bytes + one.down.sent_bytes, cell: (one) => [bytes(one.up.sent_bytes + one.down.sent_bytes)] },
-  { name: "limited by", less: true, key: (one) => one.limited_by, cell: (one) => [LIMITS[one.limited_by] ?? "itself", ...(one.rival ? [": ", make("span", { class: "sub", text: rival(one.rival) })] : [])] },
+  { name: "limited by", key: (one) => one.limited_by, cell: (one) => [LIMITS[one.limited_by] ?? "itself", ...(one.rival ? [": ", make("span", { class: "sub", text: rival(one.rival) })] : [])] },
 ];
 // The flows of a host, both ways, the fastest first.
 const flowsOf = (state, host) => {

@@ -467,9 +467,12 @@ fn edited(
     let names: Vec<&str> = directions.iter().map(|direction| direction.name.as_str()).collect();
     match possible[..] {
         [at] => outcomes.swap_remove(at).map_err(invalid),
-        [] => outcomes.swap_remove(0).map_err(|text| {
-            invalid(text).help(format!("name the direction as well, --direction {}", names.join(" or ")))
-        }),
+        [] => {
+            let mut texts: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
+            let is_one = texts.iter().all(|text| *text == texts[0]);
+            let said = names.iter().zip(&texts).map(|(name, text)| format!("{name}: {text}"));
+            Err(invalid(if is_one { texts.swap_remove(0) } else { said.collect::<Vec<_>>().join("\n") }))
+        }
         _ => {
             // A mistake that is one in every direction is to be mended first.
             let loaded = outcomes.iter().flatten().flatten().map(|(_, new)| load(CHANGED, new.text()));

@@ -1,6 +1,7 @@
 //! The shaped directions of the traffic: a data path for each, with the configuration in force.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Bounds, Config, Rule};
@@ -144,6 +145,24 @@ impl ShapedDirection {
             named.chain(devices).collect::<Vec<_>>()
         };
         (1..).zip(rules).flat_map(of_rule).collect()
+    }
+    /// What the names of rules about one device say of the addresses that it has now.
+    pub(crate) fn named_devices(&self) -> HashMap<IpAddr, String> {
+        let Some(shaping) = &self.shaping else { return HashMap::new() };
+        let mut named = HashMap::new();
+        for rule in &shaping.config().rules {
+            let Some(name) = &rule.name else { continue };
+            let addresses = match (&rule.matches.macs[..], &rule.matches.hosts[..]) {
+                ([device], []) => shaping.addresses_of(device),
+                ([], [host]) if host.is_one_address() => vec![host.address],
+                _ => Vec::new(),
+            };
+            for address in addresses {
+                // Packets meet the first rule about an address.
+                named.entry(address).or_insert_with(|| name.clone());
+            }
+        }
+        named
     }
     /// Takes the data path out; dropping it ends shaping.
     pub(crate) fn take_shaping(&mut self) -> Option<Shaping> {

@@ -110,7 +110,7 @@ fn follow(line: &Spanned<FollowSection>, section: &ShaperSection, base: Rate, di
             .help("`rate` is what the shaper begins with and returns to when idle: choose it between the two");
     }
     for peer in peers.iter() {
-        if usize::from(peer.length) != if peer.address.is_ipv4() { 32 } else { 128 } {
+        if !peer.is_one_address() {
             diagnostics
                 .error(peer.place, "a peer is one host")
                 .label("a network")

@@ -134,7 +134,7 @@ fn day(text: &str) -> Result<usize, Wrong> {
         message: format!("`{text}` is not a day of the week"),
         help: match text.strip_prefix('!') {
             Some(_) => "there is no `not`: a rule for these times first, and after it one without `when`".into(),
-            None => suggest::help(text, &DAYS),
+            None => format!("{}; for example \"{}\"", suggest::help(text, &DAYS), Times::EXAMPLE),
         },
     })
 }

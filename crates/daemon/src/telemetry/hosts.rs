@@ -37,14 +37,21 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Returns the hosts of the flows of `directions`, the fastest first, with names; by the resolver as well if
-    /// `reverse_lookup`.
-    pub fn observe(&mut self, directions: &[DirectionObservation], reverse_lookup: bool) -> Vec<HostObservation> {
+    /// Returns the hosts of the flows of `directions`, the fastest first, with names: those that devices have in leases, or else in
+    /// `rules`, or by the resolver if `reverse_lookup`.
+    pub fn observe(
+        &mut self,
+        directions: &[DirectionObservation],
+        rules: &HashMap<IpAddr, String>,
+        reverse_lookup: bool,
+    ) -> Vec<HostObservation> {
         self.count(directions);
         let mut hosts = hosts(directions, |_| true);
         hosts.truncate(Observation::MOST_HOSTS);
         for host in &mut hosts {
-            host.name = self.names.of(host.address, reverse_lookup);
+            let written = rules.get(&host.address);
+            let name = self.names.of(host.address, reverse_lookup && written.is_none());
+            host.name = name.or_else(|| written.cloned());
             let totals = self.known.get(&host.address).copied().unwrap_or_default();
             for (way, (sent, dropped)) in [(&mut host.up, totals.up), (&mut host.down, totals.down)] {
                 (way.sent_bytes, way.dropped_packets) = (Bytes::new(sent), dropped);
@@ -111,6 +118,16 @@ mod tests {
         vec![direction("up", up), direction("wan0.down", swapped.collect())]
     }
 
+    /// A television without a name in any lease is called as the rule about it.
+    #[test]
+    fn a_host_may_be_named_by_its_rule() {
+        let rules = HashMap::from([([10, 0, 0, 7].into(), "tv".to_owned())]);
+        let flows = vec![flow(1, 7, 900, 1_000), flow(2, 8, 100, 500)];
+        let hosts = Hosts::default().observe(&both(flows, vec![]), &rules, false);
+        let names: Vec<_> = hosts.iter().map(|host| (host.address.to_string(), host.name.as_deref())).collect();
+        assert_eq!(names, [("10.0.0.7".into(), Some("tv")), ("10.0.0.8".into(), None)]);
+    }
+
     #[test]
     fn addresses_that_are_not_one_hosts_are_left_out() {
         let up = ["::", "fe80::1", "ff02::16", "0.0.0.0", "169.254.3.4", "224.0.0.251", "2001:db8::7"];
@@ -119,15 +136,18 @@ mod tests {
             flow.flow.source = Some(source.parse().unwrap());
             flow
         });
-        let hosts = Hosts::default().observe(&both(up.collect(), vec![]), false);
+        let hosts = Hosts::default().observe(&both(up.collect(), vec![]), &HashMap::new(), false);
         assert_eq!(hosts.iter().map(|host| host.address.to_string()).collect::<Vec<_>>(), ["2001:db8::7"]);
     }
 
     #[test]
     fn totals_of_a_host_only_grow() {
         let mut all = Hosts::default();
-        let first = all
-            .observe(&both(vec![flow(1, 7, 900, 1_000), flow(2, 7, 100, 500)], vec![flow(3, 7, 2_000, 9_000)]), false);
+        let first = all.observe(
+            &both(vec![flow(1, 7, 900, 1_000), flow(2, 7, 100, 500)], vec![flow(3, 7, 2_000, 9_000)]),
+            &HashMap::new(),
+            false,
+        );
         assert_eq!(first.len(), 1);
         let host = &first[0];
         assert_eq!((host.up.rate, host.down.rate), (Rate::from_mbit(1), Rate::from_mbit(2)));
@@ -138,7 +158,7 @@ mod tests {
         // The fastest is that which comes down; one that goes up has a queue.
         assert_eq!((host.class.as_str(), host.limited_by), ("class 3", HostLimit::Share));
         // Flow 2 has ended; flow 1 has sent 200 bytes more, and 3 began again.
-        let second = all.observe(&both(vec![flow(1, 7, 900, 1_200)], vec![flow(3, 7, 10, 40)]), false);
+        let second = all.observe(&both(vec![flow(1, 7, 900, 1_200)], vec![flow(3, 7, 10, 40)]), &HashMap::new(), false);
         assert_eq!((second[0].up.sent_bytes, second[0].down.sent_bytes), (Bytes::new(1_700), Bytes::new(9_040)));
         assert_eq!((second[0].class.as_str(), second[0].limited_by), ("class 1", HostLimit::Share));
     }
@@ -151,7 +171,7 @@ mod tests {
             held_by,
             ..flow(key, 7, 100, 100)
         };
-        let limit = |flows| Hosts::default().observe(&both(flows, vec![]), false)[0].limited_by;
+        let limit = |flows| Hosts::default().observe(&both(flows, vec![]), &HashMap::new(), false)[0].limited_by;
         assert_eq!(limit(vec![queued(2, None)]), HostLimit::Share);
         assert_eq!(limit(vec![queued(2, Some(HeldBy::Host)), queued(3, None)]), HostLimit::HostCeiling);
         assert_eq!(limit(vec![queued(2, None), queued(3, Some(HeldBy::Class))]), HostLimit::ClassCeiling);
@@ -173,7 +193,7 @@ mod tests {
                 ceilings: Ceilings { class, host, flow },
                 ..ClassObservation::default()
             }];
-            Hosts::default().observe(&directions, false)[0].limited_by
+            Hosts::default().observe(&directions, &HashMap::new(), false)[0].limited_by
         };
         let two = || vec![queued(2, 500), queued(3, 480)];
         assert_eq!(limit(two(), [None, Some(1_000), None]), HostLimit::HostCeiling);
@@ -193,7 +213,7 @@ mod tests {
                 one.flow.source = Some([10, 0, round, n].into());
                 one
             });
-            let hosts = all.observe(&both(flows.collect(), Vec::new()), false);
+            let hosts = all.observe(&both(flows.collect(), Vec::new()), &HashMap::new(), false);
             assert_eq!(hosts.len(), Observation::MOST_HOSTS);
             assert_eq!((hosts[0].address, hosts[0].limited_by), ([10, 0, round, 255].into(), HostLimit::Demand));
         }

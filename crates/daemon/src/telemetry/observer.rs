@@ -234,7 +234,9 @@ impl Observer {
         }
         if with_flows {
             let requested = directions.iter().any(|direction| direction.config.reverse_lookup);
-            observation.hosts = self.hosts.observe(&observation.directions, self.reverse_lookup || requested);
+            let rules = directions.iter().flat_map(ShapedDirection::named_devices).collect();
+            let reverse_lookup = self.reverse_lookup || requested;
+            observation.hosts = self.hosts.observe(&observation.directions, &rules, reverse_lookup);
             self.answers.give(&mut observation, Instant::now());
         }
         if second {

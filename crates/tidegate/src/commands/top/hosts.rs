@@ -8,7 +8,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::widgets::{Cell, Row, TableState};
 use tidegate_control::calls::{FlowObservation, FlowSort, HostObservation, Observation, hosts};
 use tidegate_display::{Table, bytes, count};
-use tidegate_units::Rate;
+use tidegate_units::{Rate, Span};
 
 use super::columns::{columns, head, is_empty, of_hosts};
 use super::show::rate;
@@ -58,7 +58,8 @@ fn cells(host: &HostObservation, limits: [Option<Rate>; 2], room: usize) -> [Str
         part(down.rate, limits[1]),
         both.flows.to_string(),
         bytes(both.queue_bytes.as_u64()),
-        wait(both.wait_p99),
+        // A host whose flows are idle has no wait.
+        if both.wait_p99 == Span::ZERO { "-".into() } else { wait(both.wait_p99) },
         count(both.dropped_packets),
         bytes(both.sent_bytes.as_u64()),
         host.class.clone(),
