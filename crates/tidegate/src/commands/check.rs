@@ -326,7 +326,6 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
             "`{name}` has no rate of its own: while all are busy it has {rate} of what the others leave of the total{less}"
         )?;
     }
-    write_service(out, shaper, sums)?;
     for (class, sum) in shaper.classes.iter().zip(&sums.classes) {
         for promise in &sum.rules {
             let what = &config.rules[promise.rule].matches;
@@ -351,7 +350,7 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
             writeln!(out, "advised in `{}` to flows of QUIC: {}, {what}", class.name, class.advice.word())?;
         }
     }
-    Ok(())
+    write_service(out, shaper, sums)
 }
 
 /// A longer wait in a queue is told.
