@@ -93,16 +93,21 @@ pub(super) struct Item {
     point: String,
     measure: String,
     unit: &'static str,
+    /// Null if a run did not reach it.
     mean: f64,
     /// Half the width of the 95 % confidence interval; null with one run.
     half_width_95: Option<f64>,
     values: Vec<Option<f64>>,
+    /// The seeds of the runs that did not reach a percentile, whose value is null.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_reached: Vec<u64>,
 }
 
 impl From<Quantity> for Item {
     fn from(quantity: Quantity) -> Self {
+        let not_reached = quantity.not_reached();
         let Quantity { subject, variant, point, measure, unit, mean, half_width_95, values, .. } = quantity;
-        Self { subject, variant, point, measure, unit, mean, half_width_95, values }
+        Self { subject, variant, point, measure, unit, mean, half_width_95, values, not_reached }
     }
 }
 
@@ -245,7 +250,7 @@ struct Report<'a> {
     /// How the number of runs and the warm-up were chosen, where a rule has chosen them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
-    /// The transfers that were not completed, which completion times leave out.
+    /// The transfers and pages that were not completed, and what this means.
     #[serde(skip_serializing_if = "Option::is_none")]
     unfinished: Option<String>,
     items: Vec<Item>,
@@ -546,8 +551,7 @@ fn clear(folder: Option<&Path>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the sentence of the scenario, the values, and which runs they are of. If a look chooses parts, the values are those of the
-/// part.
+/// Writes the values, and which runs they are of. If a look chooses parts, the values are those of the part.
 fn table(out: &mut impl Write, report: &Report<'_>, part: Option<&Comparison>) -> Result<(), Failure> {
     if let Some(sentence) = report.sentence {
         writeln!(out, "{}", wrapped(sentence, width()))?;
