@@ -435,8 +435,12 @@ fn print(
         if let Some(first) = outcomes.first() {
             shapers::write(&mut out, first)?;
         }
-        table(&mut out, report, is_part.then_some(comparison))?;
+        // The conclusions first, as in `compare`; then the values that they are drawn from.
+        if let Some(sentence) = report.sentence {
+            writeln!(out, "{}", wrapped(sentence, width()))?;
+        }
         answer(&mut out, comparison, is_part || !primary.is_empty(), outcomes.len())?;
+        table(&mut out, report, is_part.then_some(comparison))?;
     }
     out.flush()?;
     Ok(())
@@ -460,6 +464,9 @@ fn answer(out: &mut impl Write, comparison: &Comparison, chosen: bool, runs: usi
         let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all, and \
                     --look measure=NAME chooses one, with the correction for fewer.";
         writeln!(out, "{}", wrapped(rest, width()))?;
+    }
+    if is_compared {
+        writeln!(out)?;
     }
     Ok(())
 }
@@ -553,9 +560,6 @@ fn clear(folder: Option<&Path>) -> Result<(), Failure> {
 
 /// Writes the values, and which runs they are of. If a look chooses parts, the values are those of the part.
 fn table(out: &mut impl Write, report: &Report<'_>, part: Option<&Comparison>) -> Result<(), Failure> {
-    if let Some(sentence) = report.sentence {
-        writeln!(out, "{}", wrapped(sentence, width()))?;
-    }
     values::tables(out, report.items.iter().filter(|item| item.is_in(part)), width())?;
     let plural = if report.runs.len() == 1 { "" } else { "s" };
     let first = report.runs.first().map_or(0, |run| run.seed);
