@@ -27,6 +27,9 @@ pub struct Options {
     pub quantum: Span,
     /// How long before a deadline the thread spins instead of sleeping, which costs processor time. Zero: never.
     pub spin: Span,
+    /// The most packets held in all, beyond which a class with more than its part queues no more. By default what the kernel can
+    /// hold without making every verdict dear.
+    pub most_queued: Option<u32>,
     /// Whether to ask for real-time scheduling.
     pub priority: Priority,
     /// The bits of the firewall mark that may be used.
@@ -73,6 +76,7 @@ impl Default for Options {
             catch_up_normal: Span::from_millis(20),
             quantum: Span::from_micros(50),
             spin: Span::ZERO,
+            most_queued: None,
             priority: Priority::RealTime,
             marks: MarkLayout::default(),
             secret: None,
