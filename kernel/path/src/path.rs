@@ -37,7 +37,7 @@ const ARRIVING: Duration = Duration::from_millis(20);
 /// [`StartError::NotInKernel`] with everything that it cannot.
 pub fn check(config: &Config) -> Result<(), StartError> {
     Plan::new(config, None, 0)?;
-    let setup = Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, names: Names::default() };
+    let setup = Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
     image(config, &setup).map(drop)
 }
 

@@ -76,6 +76,12 @@ impl Config {
             Root::Discipline(discipline) => discipline.line(),
         }
     }
+    /// Whether packets are marked when they have waited for about a millisecond, as L4S asks, so that nothing else should make them
+    /// wait that long.
+    pub fn marks_early(&self) -> bool {
+        let root = format!("{:?}", self.root);
+        root.contains("l4s_step: Some") || root.contains("DualPi2")
+    }
     /// The same with another total rate, of which the classes keep their shares; `None` for a discipline.
     pub fn at_rate(&self, rate: Rate) -> Option<Self> {
         match &self.root {

@@ -17,6 +17,7 @@ use super::options::Options;
 use super::owners::resolve;
 use super::thread::PathThread;
 use crate::guardian::Turn;
+use crate::nfqueue::search;
 use crate::rules::{Direction, TagRule};
 
 /// The interfaces, threads and configuration of a data path.
@@ -126,7 +127,8 @@ impl Beginning {
             Some(secret) => secret,
             None => random()?,
         };
-        let setup = Setup { seed: secret[0], secret, catch_up: options.catch_up, names: owners };
+        let most_queued = options.most_queued.or_else(search::most_affordable);
+        let setup = Setup { seed: secret[0], secret, catch_up: options.catch_up, most_queued, names: owners };
         Ok(Self { names, found, setup, tags, groups })
     }
 }

@@ -65,9 +65,9 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     duration: Option<Span>,
     /// The longest interval between groups of departing packets; 0us for the finest spacing, at the cost of processor
-    /// time; at most 5ms
-    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = quantum)]
-    quantum: Span,
+    /// time; at most 5ms. Default: 50us, and up to 1ms while packets arrive singly and faster than that
+    #[arg(long, value_name = "TIME", value_parser = quantum)]
+    quantum: Option<Span>,
     /// Poll the clock instead of sleeping for this long before a packet is due, at most 50us
     #[arg(long, value_name = "TIME", default_value = "0us")]
     spin: Span,
@@ -214,9 +214,11 @@ impl Signals {
 
 /// The options of the data paths. Loads what those in the kernel need.
 fn options(args: &Args, configs: &[Config]) -> Result<Options, Failure> {
+    let defaults = Options::default();
     Ok(Options {
         interfaces: args.interface.clone(),
-        quantum: args.quantum,
+        quantum: args.quantum.unwrap_or(defaults.quantum),
+        rest: args.quantum.unwrap_or(defaults.rest),
         spin: args.spin,
         priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
         guardian: Some(guardian(args, configs)),
@@ -224,7 +226,7 @@ fn options(args: &Args, configs: &[Config]) -> Result<Options, Failure> {
         offload: Some(Arc::new(load_for_kernel(args, configs)?)),
         #[cfg(debug_assertions)]
         inject: args.inject,
-        ..Options::default()
+        ..defaults
     })
 }
 

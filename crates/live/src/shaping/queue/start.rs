@@ -143,7 +143,8 @@ impl Queue {
         *lock(&state.releaser) = Some(socket.releaser(queues).map_err(system("share the queue socket"))?);
         let (groups, of_thread) = (self.groups.clone(), Arc::clone(&state));
         let copy_range = options.copy_range.unwrap_or(QueueSettings::default().copy_range);
-        let (marks, quantum, spin, priority) = (options.marks, options.quantum, options.spin, options.priority);
+        let (marks, quantum, rest) = (options.marks, options.quantum, options.rest);
+        let (spin, priority) = (options.spin, options.priority);
         let patient = options.catch_up_normal;
         #[cfg(debug_assertions)]
         let inject = options.inject;
@@ -158,6 +159,7 @@ impl Queue {
                 commands,
                 waker,
                 quantum,
+                rest,
                 spin,
                 priority,
                 patient,
