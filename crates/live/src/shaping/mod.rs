@@ -21,6 +21,7 @@ mod command;
 mod coverage;
 mod error;
 mod find;
+mod hold;
 #[cfg(debug_assertions)]
 mod injection;
 mod interfaces;
@@ -57,6 +58,7 @@ pub use command::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 pub use coverage::Coverage;
 pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven};
 pub use find::are_there;
+pub use hold::Hold;
 #[cfg(debug_assertions)]
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
