@@ -33,10 +33,11 @@ impl Hold {
     ///
     /// # Errors
     /// When the kernel has no NFQUEUE, or this process may not use it: nothing is held then.
-    pub fn begin(interface: &str, index: u32) -> Result<Self, StartError> {
+    pub fn begin(rtnl: &mut Rtnl, index: u32) -> Result<Self, StartError> {
+        let link = rtnl.link_by_index(index)?.ok_or_else(|| StartError::DataPath("the interface is gone".into()))?;
         let settings = QueueSettings { copy_range: 1, owners: Owners::Omitted, ..QueueSettings::default() };
         let bound = bind(&settings, 1)?.pop().ok_or_else(|| StartError::NoQueue("it has none".into()))?;
-        let rules = Rules::hold(Interface { name: interface.into(), index }, bound.1[0])?;
+        let rules = Rules::hold(Interface { name: link.name, index }, bound.1[0])?;
         after_packets_on_their_way();
         Ok(Self { rules: Some(rules), bound })
     }

@@ -74,7 +74,7 @@ pub fn an_exchanged_root_loses_nothing_that_is_held() -> Ended {
             .run(|| {
                 let mut rtnl = Rtnl::open().unwrap();
                 for is_bucket in [true, false].repeat(ROUNDS as usize) {
-                    let hold = is_held.then(|| Hold::begin(DEVICE, index).unwrap());
+                    let hold = is_held.then(|| Hold::begin(&mut rtnl, index).unwrap());
                     if let Some(hold) = &hold {
                         hold.wait_until_empty(&mut rtnl, index);
                     }
