@@ -161,7 +161,7 @@ impl Default for Interface {
             direction: Direction::Egress,
             mtu: DEFAULT_MTU,
             overhead: Bytes::ZERO,
-            data_path: DataPath::UserSpace,
+            data_path: DataPath::Auto,
             unattended: Unattended::Keep,
             threads: 1,
         }

@@ -18,7 +18,7 @@ use super::owners::resolve;
 use super::thread::PathThread;
 use crate::guardian::Turn;
 use crate::nfqueue::search;
-use crate::rules::{Direction, TagRule};
+use crate::rules::{Direction, InterfaceLock, TagRule};
 
 /// The interfaces, threads and configuration of a data path.
 #[derive(Debug)]
@@ -31,9 +31,22 @@ pub struct Running {
     /// The configuration in force.
     pub(super) config: Config,
     pub(super) setup: Setup,
+    /// Keep other instances from the interface, by each name that it has had, where no rules do.
+    pub(super) locks: Vec<InterfaceLock>,
 }
 
 impl Running {
+    /// Keeps other instances from the interfaces.
+    ///
+    /// # Errors
+    /// When another instance has one of them.
+    pub(super) fn lock(&mut self) -> Result<(), StartError> {
+        for interface in &self.interfaces {
+            self.locks.push(InterfaceLock::acquire(interface.name(), self.direction)?);
+        }
+        Ok(())
+    }
+
     /// The configuration in force.
     pub fn config(&self) -> &Config {
         &self.config

@@ -98,7 +98,8 @@ pub struct Args {
     /// reservations to a successor for 10 s. No packet is lost or reordered
     #[arg(long)]
     hand_over: bool,
-    /// Queue packets in the kernel (Linux 6.16 and later), as data-path = "kernel" in the file does
+    /// Queue packets in the kernel (Linux 6.16 and later) or not at all, as data-path = "kernel" in the file does; by default they are
+    /// queued there where this machine and the file allow it
     #[arg(long)]
     in_kernel: bool,
     /// Do not request real-time scheduling
@@ -331,11 +332,13 @@ fn load_for_kernel(args: &Args, configs: &[Config]) -> Result<KernelPrograms, Fa
     let programs = KernelPrograms::default();
     for config in configs {
         let wanted = if args.in_kernel { DataPath::Kernel } else { config.interface.data_path };
-        if wanted == DataPath::UserSpace {
+        if wanted == DataPath::UserSpace || wanted == DataPath::Auto && args.hand_over {
             continue;
         }
-        let loaded = tidegate_kernel::check(config)
-            .and_then(|()| programs.load(config).map_err(|error| StartError::NoKernelProgram(error.to_string())));
+        let mut config = config.clone();
+        config.interface.data_path = wanted;
+        let loaded = tidegate_kernel::check(&config)
+            .and_then(|()| programs.load(&config).map_err(|error| StartError::NoKernelProgram(error.to_string())));
         // With `auto` the data path reports it.
         if let Err(error) = loaded
             && wanted == DataPath::Kernel
