@@ -101,31 +101,42 @@ TWIN_GLOBAL u32 twin_fbq_place(const struct twin_fbq_options *options TWIN_GIVEN
 /* When the ceiling of a class pays for bytes: at once without one, U64_MAX for never. */
 TWIN_INLINE u64 twin_fbq_pays_at(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 q, u64 bytes)
 {
-	option_units_instant time;
+	return twin_fbq_params(options, q)->most == 0 ? 0 : twin_ceiling_pays_at(&twin_fbq_class_of(fbq, q)->ceiling, bytes);
+}
 
-	if (twin_fbq_params(options, q)->most == 0)
-		return 0;
-	time = bucket_token_bucket_time_for(&twin_fbq_class_of(fbq, q)->ceiling, 0, bytes);
-	return time.some ? time.value : U64_MAX;
+/* The flow of a class that is covered by its share first, alone or in its group; TWIN_NONE where all wait for a ceiling. */
+TWIN_INLINE u32 twin_fbq_sharer(struct twin_fbq *fbq, const struct twin_fbq_class *class)
+{
+	u32 flow = class->share, group = class->groups, first;
+	u128 tag, of_group;
+
+	if (group == TWIN_NONE)
+		return flow;
+	first = twin_fbq_host_of(fbq, group - TWIN_HOSTS)->share;
+	if (flow == TWIN_NONE)
+		return first;
+	tag = twin_node_of(&fbq->orders, flow)->key;
+	of_group = twin_node_of(&fbq->orders, group)->key;
+	return tag < of_group || (tag == of_group && flow < first) ? flow : first;
 }
 
 /*
  * Selects the candidate of a class as of base: a flow whose minimum covers its first packet precedes those whose share does. In a
- * strict class, and where all wait for the ceilings of their hosts, one may be selected for a later time.
+ * strict class, and where all wait for ceilings of flows or groups, one may be selected for a later time.
  */
 TWIN_INLINE void twin_fbq_select(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 q,
 				 u64 base)
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
-	u32 number = class->share, guarantee = class->guarantee, by = FBQ_BY_SHARE;
+	u32 number = twin_fbq_sharer(fbq, class), guarantee = class->guarantee, by = FBQ_BY_SHARE;
 	u64 since = base, covered = U64_MAX;
 	const struct twin_packet *head;
 	option_units_instant due;
 
-	if (number == TWIN_NONE && options->fair_by != 0 && class->waiting_hosts != TWIN_NONE) {
-		number = class->waiting_hosts;
+	if (number == TWIN_NONE && class->waiting_hosts != TWIN_NONE) {
+		number = twin_fbq_next_of_host(twin_fbq_host_of(fbq, class->waiting_hosts - TWIN_HOSTS));
 		guarantee = TWIN_NONE;
-		since = max_u64(twin_node_of(&fbq->orders, number)->key, base);
+		since = max_u64(twin_node_of(&fbq->orders, class->waiting_hosts)->key, base);
 	}
 	class->has_candidate = number != TWIN_NONE;
 	if (number == TWIN_NONE)
@@ -139,8 +150,6 @@ TWIN_INLINE void twin_fbq_select(const struct twin_fbq_options *options, struct 
 				since = covered;
 				by = FBQ_BY_GUARANTEE;
 			}
-		} else if (options->fair_by != 0) {
-			number = twin_fbq_host_of(fbq, number - TWIN_HOSTS)->share;
 		}
 	} else {
 		by = FBQ_BY_GUARANTEE;
@@ -181,8 +190,7 @@ TWIN_INLINE void twin_fbq_rechoose(const struct twin_fbq_options *options, struc
 {
 	if (twin_fbq_params(options, q)->strict == 1)
 		twin_filling_balance(fbq, q, TWIN_NOW_SHARED);
-	if (options->fair_by != 0)
-		twin_fbq_release_hosts(options, fbq, held, q, base);
+	twin_fbq_release_hosts(options, fbq, held, q, base);
 	fbq->chosen.always = always;
 	/* In several functions, since the stack of the kernel is small. */
 	twin_fbq_choose_anew(options, fbq, held, q, base);

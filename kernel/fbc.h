@@ -96,7 +96,7 @@ TWIN_INLINE void twin_fbq_start(const struct twin_fbq_options *options, struct t
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 
-	fbq->served = twin_fbq_virtual_now(options, fbq, flow);
+	twin_fbq_find_served(options, fbq, number);
 	if (flow->start < fbq->served)
 		twin_fbq_start_behind(options, fbq, number);
 }
@@ -116,7 +116,7 @@ TWIN_INLINE void twin_fbq_put(const struct twin_fbq_options *options, struct twi
 		class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);
 	twin_push(held, number, slot);
 	qdisc_backlog_add(&class->backlog, twin_packet_of(held, slot)->size);
-	if (options->fair_by != 0)
+	if (flow->host != TWIN_NONE)
 		twin_fbq_host_queued(options, fbq, held, number, twin_packet_of(held, slot)->size);
 	if (first) {
 		twin_list_remove(held, &fbq->idle, number);
@@ -244,10 +244,10 @@ TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, s
 	u64 limit = twin_fbq_params(options, q)->limit;
 	option_units_instant own, all;
 
-	if (options->fair_by != 0 || twin_fbq_params(options, q)->strict == 1)
+	if (twin_fbq_params(options, q)->strict == 1)
 		return TWIN_NONE;
 	/* Of a flow that is known, and as it is. */
-	if (number == TWIN_NONE || twin_queue_of(held, number)->key != key || flow->conditions != options->conditions ||
+	if (number == TWIN_NONE || flow->host != TWIN_NONE || twin_queue_of(held, number)->key != key || flow->conditions != options->conditions ||
 	    flow->class != q || flow->home != q || flow->profile != fbq->packet.flow_profile || flow->granted)
 		return TWIN_NONE;
 	if (twin_fbq_is_restless(class) || twin_fbq_is_restless(twin_fbq_class_of(fbq, next)) || twin_fbq_is_over(options, fbq))
@@ -503,8 +503,8 @@ TWIN_INLINE void twin_fbq_charge(const struct twin_fbq_options *options, struct 
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 	u128 length = twin_fbq_length(&class->packet, size, flow->weight);
 
-	if (options->fair_by != 0) {
-		twin_fbq_charge_host(options, fbq, flow, then, size, length);
+	if (flow->host != TWIN_NONE) {
+		twin_fbq_charge_host(options, fbq, number, then, size, length);
 	} else if (twin_fbq_params(options, flow->class)->strict == 1) {
 		u128 virtual_then = class->by == FBQ_BY_SHARE ? 0 : twin_fbq_virtual_time(options, fbq, flow->class, then);
 
@@ -588,7 +588,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	twin_pop(held, number);
 	twin_fbq_note_step(options, fbq, held, number, now - packet->at);
 	qdisc_backlog_remove(&class->backlog, packet->size);
-	if (options->fair_by != 0)
+	if (flow->host != TWIN_NONE)
 		twin_fbq_host_sent(fbq, held, number, packet->size);
 	if (twin_queue_of(held, number)->backlog.packets == 0) {
 		flow->idle_since = now;

@@ -45,6 +45,9 @@ struct twin_fbq_class_options {
 	u64 most_burst;
 	u64 host_most;
 	u64 host_most_burst;
+	/* That of each of its flows. A class that is strict has none. */
+	u64 flow_most;
+	u64 flow_most_burst;
 	/* The limit of its one queue; 0 packets where it has a queue for each flow. See fbc.h. */
 	u64 fifo_packets;
 	u64 fifo_bytes;
@@ -63,6 +66,9 @@ struct twin_fbq_profile {
 	/* The rate below which a flow goes to another class, and that class plus 1; 0 for none. */
 	u64 below;
 	u64 to;
+	/* The ceiling of its flows in a class together; 0 for none. */
+	u64 most;
+	u64 most_burst;
 };
 
 /* See promises.h. */
@@ -103,7 +109,7 @@ struct twin_fbq_options {
 };
 
 /*
- * Where the places are: of flows in the orders of shares, of hosts in those of classes, of flows with more than a weight in that of
+ * Where the places are: of flows in the orders of shares, of hosts and other groups in those of classes, of flows with more than a weight in that of
  * minimums, in three fillings, by preference and by threshold, and of classes in five orders.
  */
 #define TWIN_HOSTS TWIN_QUEUES
@@ -130,14 +136,17 @@ struct twin_fbq_flow {
 	u64 waited;
 	/* Those for which its promise was found. */
 	u64 conditions;
-	/* Where hosts share the class. */
+	/* That of its host where hosts share the classes, otherwise its own. */
 	u64 host_key;
+	/* The bucket of its ceiling, if it has one. */
+	bucket_token_bucket ceiling;
 	u32 class;
 	/* The class of its packets, from which it may be displaced. */
 	u32 home;
 	u32 profile;
 	/* The place of its promise, plus 1. */
 	u32 promise;
+	/* Its host, or another group of flows; TWIN_NONE where it is in none. */
 	u32 host;
 	/* Its place among those with more than a weight, plus 1. */
 	u32 special;
@@ -146,6 +155,8 @@ struct twin_fbq_flow {
 	bool above;
 	/* The step marked its packet that left last, if that is of ECT(1). */
 	bool stepped;
+	/* It has a ceiling; its place is among those of its group that wait for theirs. */
+	bool has_ceiling, held;
 };
 
 /* What only few flows have: a minimum, a preference, a threshold of displacement. */
@@ -165,22 +176,30 @@ struct twin_fbq_special {
 	u32 wait_before, wait_next;
 };
 
+/*
+ * A host that has flows in a class, or other flows that have a ceiling in common: those of a rule, or a single one with a ceiling of
+ * its own.
+ */
 struct twin_fbq_host {
+	/* That of the host or the flow, and the profile of the rule, plus 1; 0 for none. */
 	u64 key;
+	u32 rule;
 	/* The virtual time of the class at which its share was empty, and that of its flows. */
 	u128 start, virtual_now;
 	/* Of its queues. */
 	u64 bytes;
+	/* The sum of the weights of its flows with a queue. */
+	u64 queued_weight;
 	/* Its flows, and those with a queue. */
 	u32 flows, queued;
-	/* The order of these. */
-	u32 share;
+	/* The order of these, and of those that wait for their ceilings. */
+	u32 share, held;
 	u32 class;
 	/* The next with the same hash of its key; the next of those of its class that are free. */
 	u32 chain;
 	/* Its number among those of its class. */
 	u32 tie;
-	/* Whether it is among those that wait for their ceilings, with the time until which it does. */
+	/* Whether it is among those that wait for a ceiling, with the time until which it does. */
 	bool waits;
 	bucket_token_bucket ceiling;
 };
@@ -223,7 +242,8 @@ struct twin_fbq_class {
 	 */
 	u64 since, ready, due, size;
 	u32 candidate, by;
-	u32 share, guarantee;
+	/* The orders of flows by their shares, except for those in groups, of groups, and of flows by their minimums. */
+	u32 share, groups, guarantee;
 	struct twin_list waiting;
 	bool has_candidate, unsettled;
 	/* Where it is strict: since when virtual_now is that, and the rest of the division. */
@@ -236,7 +256,7 @@ struct twin_fbq_class {
 	/* The flows with a threshold, the largest first, and entries of those that were displaced from here. */
 	u32 thresholds;
 	struct twin_list away;
-	/* Its hosts: how many there ever were, those that are free, and those that wait for their ceilings. */
+	/* Its hosts and other groups: how many there ever were, those that are free, and those that wait for a ceiling. */
 	u32 hosts, free_host, waiting_hosts;
 	/* The latest time as of which a flow was selected. */
 	u64 host_time;
@@ -293,7 +313,7 @@ struct twin_fbq {
 	/* A number of 128 bits that a function is given or returns, and what is left of a division by it. */
 	u128 wide;
 	u64 rest;
-	/* The virtual time in which a flow is served: see twin_fbq_virtual_now. */
+	/* The virtual time in which a flow is served: see twin_fbq_find_served. */
 	u128 served;
 	/* The minimum that a flow is to have, and the weight that it had: see twin_fbq_grant_in_place. */
 	u64 asked, before;
@@ -374,7 +394,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 		struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 		const struct twin_fbq_class_options *params = twin_fbq_params(options, q);
 
-		*class = (struct twin_fbq_class){ .share = TWIN_NONE, .guarantee = TWIN_NONE, .waiting = none };
+		*class = (struct twin_fbq_class){ .share = TWIN_NONE, .groups = TWIN_NONE, .guarantee = TWIN_NONE, .waiting = none };
 		TWIN_FOR(u32, k, 0, TWIN_FILLINGS) {
 			struct twin_filling *filling = twin_filling_of(class, k);
 
@@ -412,26 +432,9 @@ TWIN_INLINE u128 twin_fbq_length(struct twin_fbq_length *last, u64 bytes, u64 we
 	return last->length;
 }
 
-/* The virtual length of bytes of a host: all hosts have one weight. */
-TWIN_INLINE u128 twin_fbq_host_length(u64 bytes)
-{
-	return fbq_virtual_length(bytes, fbq_weight_one());
-}
-
 #include "shares.h"
 #include "hosts.h"
 #include "candidates.h"
-
-/* Enters a flow with a queue into the order of its host. */
-TWIN_GLOBAL u32 twin_fbq_key_in_host(struct twin_fbq *fbq TWIN_GIVEN, struct twin_held *held TWIN_GIVEN, u32 number)
-{
-	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
-	const struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, number)->head);
-
-	twin_order_set(&fbq->orders, &twin_fbq_host_of(fbq, flow->host)->share, number,
-		       flow->start + twin_fbq_length(&twin_fbq_class_of(fbq, flow->class)->packet, head->size, flow->weight), number);
-	return 0;
-}
 
 /* And a flow with a granted minimum into that of minimums, if the minimum ever covers its first packet. */
 TWIN_GLOBAL u32 twin_fbq_key_minimum(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
@@ -442,10 +445,11 @@ TWIN_GLOBAL u32 twin_fbq_key_minimum(const struct twin_fbq_options *options TWIN
 	const struct twin_packet *head = twin_packet_of(held, twin_queue_of(held, number)->head);
 	option_units_instant covered = {0};
 
-	/* The packets of others of its host count towards the ceiling of the host, so that the flow has to wait for the host's turn. */
-	if (flow->granted && twin_fbq_params(options, flow->class)->host_most == 0)
+	/* The packets of others of its group count towards the ceiling of the group, so that the flow has to wait for the group's turn. */
+	if (flow->granted && (flow->host == TWIN_NONE || twin_fbq_group_ceiling(options, twin_fbq_host_of(fbq, flow->host)).rate == 0))
 		covered = fbq_covered_at(&twin_fbq_special_of(fbq, number)->guarantee, head->size, head->at);
-	if (covered.some)
+	covered.value = max_u64(covered.value, twin_fbq_flow_pays_at(flow, head->size));
+	if (covered.some && covered.value != U64_MAX)
 		twin_order_set(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + flow->special - 1, covered.value, number);
 	else
 		twin_order_remove(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + flow->special - 1);
@@ -467,7 +471,7 @@ TWIN_GLOBAL u32 twin_fbq_key_in_class(struct twin_fbq *fbq TWIN_GIVEN, struct tw
 /* Enters a flow with a queue into both orders of its class. */
 TWIN_INLINE void twin_fbq_key(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 number)
 {
-	if (options->fair_by != 0) {
+	if (twin_fbq_flow_of(fbq, number)->host != TWIN_NONE) {
 		twin_fbq_key_in_host(fbq, held, number);
 		twin_fbq_key_host(options, fbq, held, twin_fbq_flow_of(fbq, number)->host);
 	} else {
@@ -477,14 +481,13 @@ TWIN_INLINE void twin_fbq_key(const struct twin_fbq_options *options, struct twi
 		twin_fbq_key_minimum(options, fbq, held, number);
 }
 
-TWIN_GLOBAL u32 twin_fbq_unkey(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-			       struct twin_held *held TWIN_GIVEN, u32 number)
+TWIN_INLINE void twin_fbq_unkey(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
 
-	if (options->fair_by != 0) {
-		twin_order_remove(&fbq->orders, &twin_fbq_host_of(fbq, flow->host)->share, number);
+	if (flow->host != TWIN_NONE) {
+		twin_fbq_unlist_flow(fbq, number);
 		twin_fbq_key_host(options, fbq, held, flow->host);
 	} else {
 		twin_order_remove(&fbq->orders, &class->share, number);
@@ -493,7 +496,6 @@ TWIN_GLOBAL u32 twin_fbq_unkey(const struct twin_fbq_options *options TWIN_GIVEN
 		twin_order_remove(&fbq->orders, &class->guarantee, TWIN_GUARANTEES + flow->special - 1);
 	if (class->candidate == number)
 		class->has_candidate = false;
-	return 0;
 }
 
 TWIN_INLINE u64 twin_fbq_minimum(const struct twin_fbq_flow *flow)
@@ -640,15 +642,16 @@ TWIN_GLOBAL u32 twin_fbq_enter_special(const struct twin_fbq_options *options TW
 }
 
 /* The place of a flow in the order of thresholds, if it has one and is in its own class. */
-TWIN_INLINE void twin_fbq_note_threshold(struct twin_fbq *fbq, u32 number)
+TWIN_GLOBAL u32 twin_fbq_note_threshold(struct twin_fbq *fbq TWIN_GIVEN, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	u32 *root = &twin_fbq_class_of(fbq, flow->class)->thresholds;
 
 	if (flow->special == 0 || twin_fbq_special_of(fbq, number)->to == 0 || flow->class != flow->home)
-		return;
+		return 0;
 	twin_ratio(fbq, twin_fbq_special_of(fbq, number)->below, flow->weight);
 	twin_order_set(&fbq->orders, root, TWIN_THRESHOLDS + flow->special - 1, ~fbq->wide, TWIN_QUEUES - 1 - number);
+	return 0;
 }
 
 TWIN_INLINE void twin_fbq_forget_threshold(struct twin_fbq *fbq, u32 number)
@@ -670,13 +673,12 @@ TWIN_GLOBAL u32 twin_fbq_admit(const struct twin_fbq_options *options TWIN_GIVEN
 	u64 credit = 0;
 
 	class->minimum += twin_fbq_minimum(flow);
-	if (options->fair_by != 0)
+	if (flow->host != TWIN_NONE)
 		alone = twin_fbq_host_of(fbq, flow->host)->queued == 0;
 	if (alone)
 		credit = min_u64(twin_fbq_params(options, flow->class)->flow_burst, bucket_token_bucket_bytes(&class->bucket, fbq->now));
 	flow->start = fbq_starts_with(fbq->served, fbq_virtual_length(credit, flow->weight));
 	twin_fbq_shares_changed(class);
-	twin_fbq_note_threshold(fbq, number);
 	class->backlog.packets += queue->backlog.packets;
 	class->backlog.bytes += queue->backlog.bytes;
 	if (queue->backlog.packets != 0)
@@ -694,12 +696,14 @@ TWIN_GLOBAL u32 twin_fbq_join(const struct twin_fbq_options *options TWIN_GIVEN,
 	if (twin_fbq_flow_of(fbq, number)->special != 0)
 		twin_fbq_enter_special(options, fbq, number);
 	twin_shares_join(fbq, number);
-	if (options->fair_by != 0) {
+	twin_fbq_limit_flow(options, fbq, number);
+	if (twin_fbq_is_grouped(options, twin_fbq_flow_of(fbq, number))) {
 		twin_fbq_join_host(options, fbq, held, number);
 		twin_fbq_limit_host(options, fbq, number);
 	}
-	fbq->served = twin_fbq_virtual_now(options, fbq, twin_fbq_flow_of(fbq, number));
+	twin_fbq_find_served(options, fbq, number);
 	twin_fbq_admit(options, fbq, held, number);
+	twin_fbq_note_threshold(fbq, number);
 	if (twin_queue_of(held, number)->backlog.packets != 0)
 		twin_fbq_key(options, fbq, held, number);
 	twin_fbq_choose(options, fbq, held, q, fbq->now);
@@ -723,7 +727,7 @@ TWIN_GLOBAL u32 twin_fbq_take_out(const struct twin_fbq_options *options TWIN_GI
 		twin_fbq_forget_threshold(fbq, number);
 	}
 	twin_fbq_shares_changed(class);
-	if (options->fair_by != 0)
+	if (flow->host != TWIN_NONE)
 		twin_fbq_leave_host(options, fbq, held, number);
 	class->backlog.packets -= queue->backlog.packets;
 	class->backlog.bytes -= queue->backlog.bytes;
@@ -752,7 +756,7 @@ TWIN_GLOBAL u32 twin_fbq_part(const struct twin_fbq_options *options TWIN_GIVEN,
 enum { TWIN_WAITS, TWIN_GRANTED, TWIN_IF_FREE, TWIN_AS_IT_IS };
 
 /* The weight of a flow was `before`: its saved tokens and its debt as of fbq->served are kept. */
-TWIN_GLOBAL u32 twin_fbq_reweighed(struct twin_fbq *fbq TWIN_GIVEN, u32 number, u64 before)
+TWIN_GLOBAL u32 twin_fbq_keep_tokens(struct twin_fbq *fbq TWIN_GIVEN, u32 number, u64 before)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	u128 virtual_now = fbq->served;
@@ -765,9 +769,15 @@ TWIN_GLOBAL u32 twin_fbq_reweighed(struct twin_fbq *fbq TWIN_GIVEN, u32 number, 
 		flow->start = virtual_now - min_u128(fbq->wide, virtual_now);
 	else
 		flow->start = virtual_now + fbq->wide < virtual_now ? ~(u128)0 : virtual_now + fbq->wide;
-	if (twin_node_of(&fbq->orders, TWIN_THRESHOLDS + flow->special - 1)->rank != 0)
-		twin_fbq_note_threshold(fbq, number);
 	return 0;
+}
+
+/* The same, with its place in the order of thresholds, if it has one. */
+TWIN_INLINE void twin_fbq_reweighed(struct twin_fbq *fbq, u32 number, u64 before)
+{
+	twin_fbq_keep_tokens(fbq, number, before);
+	if (twin_node_of(&fbq->orders, TWIN_THRESHOLDS + twin_fbq_flow_of(fbq, number)->special - 1)->rank != 0)
+		twin_fbq_note_threshold(fbq, number);
 }
 
 /* Sets minimum and preference of a flow that is not in the shares of its class, and whether the former is granted. */
@@ -817,7 +827,8 @@ TWIN_INLINE void twin_fbq_grant_in_place(const struct twin_fbq_options *options,
 	twin_fbq_prefer_again(fbq, number);
 	twin_shares_join(fbq, number);
 	if (twin_fbq_flow_of(fbq, number)->weight != fbq->before) {
-		fbq->served = twin_fbq_virtual_now(options, fbq, twin_fbq_flow_of(fbq, number));
+		twin_fbq_host_weighed(fbq, held, number, fbq->before);
+		twin_fbq_find_served(options, fbq, number);
 		twin_fbq_reweighed(fbq, number, fbq->before);
 	}
 	twin_fbq_shares_changed(twin_fbq_class_of(fbq, twin_fbq_flow_of(fbq, number)->class));

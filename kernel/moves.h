@@ -49,7 +49,8 @@ TWIN_GLOBAL u32 twin_fbq_weigh(const struct twin_fbq_options *options TWIN_GIVEN
 	twin_filling_join(fbq, number, TWIN_NOW_SHARED);
 	class->virtual_rest = 0;
 	class->unsettled = true;
-	fbq->served = twin_fbq_virtual_now(options, fbq, flow);
+	twin_fbq_host_weighed(fbq, held, number, before);
+	twin_fbq_find_served(options, fbq, number);
 	twin_fbq_reweighed(fbq, number, before);
 	if (twin_queue_of(held, number)->backlog.packets != 0)
 		twin_fbq_key(options, fbq, held, number);
@@ -57,7 +58,7 @@ TWIN_GLOBAL u32 twin_fbq_weigh(const struct twin_fbq_options *options TWIN_GIVEN
 	return 0;
 }
 
-/* Grants the first minimum that waits in an unsettled class, if it fits. */
+/* Grants the first minimum that waits in an unsettled class, if it fits. Returns whether a candidate is to be chosen then. */
 TWIN_GLOBAL u32 twin_fbq_grant_first(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 				     struct twin_held *held TWIN_GIVEN, u32 q)
 {
@@ -65,15 +66,14 @@ TWIN_GLOBAL u32 twin_fbq_grant_first(const struct twin_fbq_options *options TWIN
 	u32 first = class->waiting.head;
 
 	if (first == TWIN_NONE)
-		return 0;
+		return false;
 	if (twin_fbq_flow_of(fbq, first)->minimum > twin_fbq_unpromised(class)) {
 		class->unsettled = false;
-		return 0;
+		return false;
 	}
 	twin_fbq_wait_no_more(fbq, class, first);
 	twin_fbq_grant(options, fbq, held, first, TWIN_GRANTED);
-	twin_fbq_choose(options, fbq, held, q, fbq->now);
-	return 0;
+	return true;
 }
 
 /* Whether a flow would get at least so much in a class, its minimum included. */
@@ -213,8 +213,8 @@ TWIN_INLINE void twin_fbq_visit(const struct twin_fbq_options *options, struct t
 			break;
 		twin_fbq_weigh(options, fbq, held, number);
 	}
-	if (class->unsettled)
-		twin_fbq_grant_first(options, fbq, held, q);
+	if (class->unsettled && twin_fbq_grant_first(options, fbq, held, q))
+		twin_fbq_choose(options, fbq, held, q, fbq->now);
 	if (class->thresholds != TWIN_NONE) {
 		TWIN_FOR(u32, move, 0, TWIN_FBQ_MOVES) {
 			number = twin_fbq_mover(fbq, q);

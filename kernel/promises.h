@@ -290,8 +290,9 @@ TWIN_GLOBAL u32 twin_fbq_make_flow(const struct twin_fbq_options *options TWIN_G
 		return TWIN_NONE;
 	flow = twin_fbq_flow_of(fbq, number);
 	*flow = (struct twin_fbq_flow){ .idle_since = fbq->now, .present = true, .class = q, .home = q, .host = TWIN_NONE };
-	if (options->fair_by != 0)
-		flow->host_key = twin_fbq_has_one_queue(options, q) ? fbq->packet.flow : twin_know_host(options->fair_by);
+	flow->host_key = fbq->packet.flow;
+	if (options->fair_by != 0 && !twin_fbq_has_one_queue(options, q))
+		flow->host_key = twin_know_host(options->fair_by);
 	fbq->flow_count++;
 	twin_list_append(held, &fbq->idle, number);
 	twin_fbq_look_again(options, fbq, number);

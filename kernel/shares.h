@@ -392,6 +392,18 @@ TWIN_INLINE u128 twin_fbq_virtual_time(const struct twin_fbq_options *options, s
 	return class->virtual_now + fbq->wide;
 }
 
+/* The virtual time of a strict class, whose filling is balanced, is that of some time. */
+TWIN_GLOBAL u32 twin_advance_to(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u64 then)
+{
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+
+	twin_gain_of(fbq, q, then);
+	class->virtual_now += fbq->wide;
+	class->virtual_rest = fbq->rest;
+	class->virtual_at = then;
+	return 0;
+}
+
 /* To be called before the shares of a class change: its virtual time is that of the call. */
 TWIN_INLINE void twin_fbq_advance(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 q)
 {
@@ -399,18 +411,32 @@ TWIN_INLINE void twin_fbq_advance(const struct twin_fbq_options *options, struct
 
 	if (twin_fbq_params(options, q)->strict != 1 || fbq->now <= class->virtual_at)
 		return;
-	twin_fbq_virtual_gain(fbq, q, fbq->now);
-	class->virtual_now += fbq->wide;
-	class->virtual_rest = fbq->rest;
-	class->virtual_at = fbq->now;
+	twin_filling_balance(fbq, q, TWIN_NOW_SHARED);
+	twin_advance_to(fbq, q, fbq->now);
 }
 
-/* The virtual time in which a flow is served: that of its host, or of its class. */
-TWIN_INLINE u128 twin_fbq_virtual_now(const struct twin_fbq_options *options, struct twin_fbq *fbq, const struct twin_fbq_flow *flow)
+/* The virtual time in which a flow is served, in fbq->served: that of its host or other group, or of its class, whose filling is balanced. */
+TWIN_GLOBAL u32 twin_served_in(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN, u32 number)
 {
-	if (options->fair_by != 0 && flow->host != TWIN_NONE)
-		return twin_fbq_host_of(fbq, flow->host)->virtual_now;
-	return twin_fbq_virtual_time(options, fbq, flow->class, fbq->now);
+	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, flow->class);
+
+	fbq->served = flow->host != TWIN_NONE ? twin_fbq_host_of(fbq, flow->host)->virtual_now : class->virtual_now;
+	if (twin_fbq_params(options, flow->class)->strict == 1) {
+		twin_gain_of(fbq, flow->class, fbq->now);
+		fbq->served += fbq->wide;
+	}
+	return 0;
+}
+
+TWIN_INLINE void twin_fbq_find_served(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 number)
+{
+	u32 q = twin_fbq_flow_of(fbq, number)->class;
+
+	/* Not a part of the other, since the stack of the kernel is small. */
+	if (twin_fbq_params(options, q)->strict == 1)
+		twin_filling_balance(fbq, q, TWIN_NOW_SHARED);
+	twin_served_in(options, fbq, number);
 }
 
 #endif

@@ -17,7 +17,7 @@ mod text;
 
 pub use escape::escape;
 pub use number::{
-    bytes, count, digits, exact_rate, human, human_in, human_interval, human_interval_in, interval, part, rate,
+    NOT_REACHED, bytes, count, digits, exact_rate, human, human_in, human_interval, human_interval_in, interval, part, rate,
     unit_of, unit_of_all, wait,
 };
 pub use table::{Align, Cell, Column, Mood, Table};

@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Numbers for people. Infinity is a percentile of which the measurement saw no end: *not reached*.
 
 /// Formats a value in a suitable unit with four digits: `12.35 ms`, `9.733 Mbit/s`. Units are those of
 /// machine-readable output (`bps`, `ns`) or of an axis (`bit/s`, `s`, `B`, `packets`, `1`).
@@ -41,8 +41,11 @@ pub fn interval(mean: f64, half: f64) -> (String, Option<String>) {
     (format!("{mean:.places$}"), Some(half))
 }
 
+/// Text for an infinite value.
+pub const NOT_REACHED: &str = "not reached";
+
 fn with_unit(number: String, unit: &str) -> String {
-    if matches!(unit, "1" | "") { number } else { format!("{number} {unit}") }
+    if matches!(unit, "1" | "") || number == NOT_REACHED { number } else { format!("{number} {unit}") }
 }
 
 /// The scale and the name of the unit in which a value is read best. Several values in one unit take that of the greatest.
@@ -142,6 +145,7 @@ pub fn part(part: f64) -> String {
 /// Formats a number with four digits, without trailing zeros after the point.
 pub fn digits(value: f64) -> String {
     let places = match value.abs() {
+        f64::INFINITY => return NOT_REACHED.to_owned(),
         v if v >= 1000.0 => 0,
         v if v >= 100.0 => 1,
         v if v >= 10.0 => 2,
@@ -169,6 +173,13 @@ mod tests {
         ] {
             assert_eq!(human_interval(mean, half, unit), text);
         }
+    }
+
+    /// A percentile that was not reached has no unit, and does not choose that of others.
+    #[test]
+    fn infinity_is_not_reached() {
+        assert_eq!((human(f64::INFINITY, "ns").as_str(), human_in(f64::INFINITY, (1e6, "ms")).as_str()), (NOT_REACHED, NOT_REACHED));
+        assert_eq!(unit_of_all([2e6, f64::INFINITY].into_iter(), "ns"), (1e6, "ms"));
     }
 
     #[test]

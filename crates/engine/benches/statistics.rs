@@ -41,7 +41,7 @@ detail = "{detail}"
 "#
     );
     let config = shaper::load(&Source::new("bench.toml", text), &mut Diagnostics::new()).expect("valid");
-    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
     Engine::new(&config, &setup, Instant::ZERO).expect("valid")
 }
 

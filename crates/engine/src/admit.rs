@@ -6,6 +6,7 @@
 use tidegate_core::classify::Fields;
 use tidegate_core::{DropReason, Instant, Qdisc};
 
+use crate::engine::Engine;
 use crate::hold_queue::HoldQueue;
 use crate::packet::QueuedPacket;
 use crate::packet_table::PacketTable;
@@ -73,6 +74,28 @@ impl<H: Copy + Send + 'static> Admit<H> {
             self.packets.set_held(packet.slot, true);
         }
         back
+    }
+}
+
+impl<H: Copy + Send + 'static> Engine<H> {
+    /// Whether a packet that arrives finds [`Setup::most_queued`](crate::Setup::most_queued) packets, and its class has its part
+    /// of them by rate. In the shaper a flow without a queue and one with a granted minimum may always queue a packet.
+    #[inline]
+    pub(crate) fn is_crowded(&self, packet: &QueuedPacket) -> bool {
+        self.setup.most_queued.is_some_and(|most| self.admit.packets.len() > most as usize && self.crowds(packet, most))
+    }
+
+    #[inline(never)]
+    fn crowds(&self, packet: &QueuedPacket, most: u32) -> bool {
+        let rates = self.tree.class_rate(packet.class).zip(self.config.limit());
+        let part = match rates.map(|(own, all)| (u128::from(own.as_bps()), u128::from(all.as_bps()))) {
+            Some((own, all)) => (u128::from(most) * own / all.max(1)) as u64,
+            None => u64::from(most) / self.account.classes.names().len().max(1) as u64,
+        };
+        match self.tree.shaper() {
+            Some(shaper) => shaper.is_crowded(packet.class, shaper.find(packet.flow.flow, packet.flow_slot), part),
+            None => self.account.classes.all()[self.account.classes.index(packet.class)].backlog.packets >= part,
+        }
     }
 }
 

@@ -133,7 +133,7 @@ mod tests {
         let mut diagnostics = Diagnostics::new();
         let config =
             shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
-        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         Classify::new(&config, &setup).expect("valid")
     }
     fn meta(port: Option<u16>, fragment: Option<Piece>) -> PacketMeta {

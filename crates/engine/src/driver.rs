@@ -13,8 +13,8 @@
 //! next_wakeup(now)               when the loop must wake up: for a departure or to poll watched flows
 //! ```
 //!
-//! *Law*: no packet leaves before its deadline. With a quantum q a packet leaves at most q after its deadline, and wake-ups
-//! for departures are at least q apart. While a superpacket is being segmented, later packets of its flow do not enter the
+//! *Law*: no packet leaves before its deadline. With a quantum q and a rest r a packet leaves at most the longer of both after its
+//! deadline, and wake-ups for departures are at least q apart. While a superpacket is being segmented, later packets of its flow do not enter the
 //! engine before its segments.
 //! *Units*: instants of the clock of the data path; sizes as on the link.
 //! *Cost*: constant per call, beside that of the engine; one more classification per packet while a flow is diverted.
@@ -27,11 +27,10 @@ use tidegate_core::{Bytes, Instant, Rate, Span};
 use crate::engine::Engine;
 use crate::guard::guarded;
 use crate::sink::{Admission, PacketMeta, Sink};
+use crate::turns::Turns;
 
 /// How many batches of arrivals are received before departures get their turn.
 const BATCHES: u32 = 4;
-/// After this many consecutive turns that each began within a quantum of the one before, arrivals are received in groups.
-const BUSY_TURNS: u32 = 8;
 
 /// How a data path segments a superpacket that is too long for the rate of its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,6 +48,9 @@ pub struct Params {
     /// The minimum time between two wake-ups for departures; packets that become due meanwhile leave together. With zero each
     /// packet leaves at its deadline.
     pub quantum: Span,
+    /// The longest time for which a busy loop in real time rests between two turns, so that packets share them; see the module
+    /// `turns`. With zero every arrival wakes the loop.
+    pub rest: Span,
     /// The rate of a link behind the engine that transmits one packet at a time; `None` for a link of infinite rate.
     pub link: Option<Rate>,
     /// How superpackets are segmented.
@@ -108,9 +110,9 @@ pub struct Driver<H: Send> {
     /// When the link will have transmitted the packet that it is transmitting.
     link_free: Instant,
     last_release: Instant,
-    last_turn: Instant,
-    /// Consecutive turns that began within a quantum of the one before.
-    short_turns: u32,
+    /// When the turn began.
+    turn_began: Instant,
+    turns: Turns,
     /// Whether the engine was called since watched flows were last polled.
     dirty: bool,
 }
@@ -127,8 +129,8 @@ impl<H: Copy + Send + 'static> Driver<H> {
             now,
             link_free: now,
             last_release: Instant::ZERO,
-            last_turn: Instant::ZERO,
-            short_turns: 0,
+            turn_began: Instant::ZERO,
+            turns: Turns::new(params.rest),
             dirty: false,
         }
     }
@@ -153,6 +155,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
     /// Offers a packet to the engine.
     pub fn offer(&mut self, now: Instant, arrival: Arrival<'_, H>, sink: &mut impl Sink<H>) -> Offered<H> {
         let Arrival { handle, meta, bytes, segmented } = arrival;
+        self.turns.handle(meta.length);
         self.advance(now, sink);
         if !self.diverted.is_empty()
             && !segmented
@@ -271,12 +274,14 @@ impl<H: Copy + Send + 'static> Driver<H> {
         self.engine.deadline(now).instant(now).map(|due| due.max(self.link_free))
     }
 
+    /// Changes how long a busy loop may rest.
+    pub fn set_rest(&mut self, rest: Span) {
+        self.turns = Turns::new(rest);
+    }
     /// Begins a turn of a loop in real time.
     pub fn begin_turn(&mut self, now: Instant) {
         self.counters.turns += 1;
-        let short = now.since(self.last_turn) < self.params.quantum;
-        self.short_turns = if short { self.short_turns.saturating_add(1) } else { 0 };
-        self.last_turn = now;
+        self.turn_began = now;
     }
     /// Ends a turn: reports changes of watched flows, and lets a recorder write its buffer.
     pub fn end_turn(&mut self, now: Instant, sink: &mut impl Sink<H>) {
@@ -292,11 +297,13 @@ impl<H: Copy + Send + 'static> Driver<H> {
         if let Some(recorder) = self.engine.recorder() {
             recorder.idle(now);
         }
+        self.turns.end(self.turn_began);
     }
     /// Returns how long a loop in real time may wait.
     pub fn wait(&self, now: Instant) -> Wait {
-        let busy = self.short_turns >= BUSY_TURNS;
-        Wait { ignore_arrivals_until: busy.then(|| self.last_turn + self.params.quantum), until: self.next_wakeup(now) }
+        let next = self.turns.next();
+        let until = self.next_wakeup(now).map(|until| until.max(next));
+        Wait { ignore_arrivals_until: (next > now).then_some(next), until }
     }
 
     fn advance(&mut self, now: Instant, sink: &mut impl Sink<H>) {

@@ -137,6 +137,9 @@ impl<H: Copy + Send + 'static> Engine<H> {
         };
         self.account.check_minimums(now, &packet, &self.tree);
         match self.admit.enter(now, handle, &mut packet, fields) {
+            Decision::Queue if self.is_crowded(&packet) => {
+                self.outlet(now, out).drop_packet(&packet, DropReason::ClassLimit);
+            }
             Decision::Queue => {
                 self.queue(now, packet, out);
                 self.queue_held(now, out);

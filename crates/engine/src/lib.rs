@@ -36,6 +36,7 @@ mod steering;
 pub mod swap;
 pub mod target;
 pub mod tree;
+mod turns;
 mod view;
 pub mod wire;
 

@@ -158,7 +158,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             });
         }
         tree.set_catch_up(self.setup.catch_up);
-        let setup = Setup { catch_up: self.setup.catch_up, ..setup };
+        let setup = Setup { catch_up: self.setup.catch_up, most_queued: self.setup.most_queued, ..setup };
         // Queued packets refer to places in the flow table, which other statistics replace.
         let same_statistics = format!("{:?}", self.config.statistics) == format!("{:?}", config.statistics);
         let in_place = same_statistics && self.change_in_place(now, &config);

@@ -30,7 +30,7 @@ fn nothing_is_allocated_for_a_packet_or_a_look() {
     let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\nflow-limit = \"5kB\"\n\
                 [statistics]\nflows = 256\n";
     let config = shaper::load(&Source::new("test.toml", text), &mut Diagnostics::new()).expect("valid");
-    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
     let mut engine: Engine<u64> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
     let mut random = Stream::named(5, "allocations");
     let (mut flows, mut classes) = (Vec::with_capacity(64), Vec::with_capacity(16));

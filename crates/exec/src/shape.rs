@@ -24,7 +24,7 @@ pub(crate) fn driver(config: Option<&Config>) -> Result<Driver<u32>, BuildFailur
     let _ = rustix::rand::getrandom(&mut secret, rustix::rand::GetRandomFlags::NONBLOCK);
     let secret = u128::from_ne_bytes(secret);
     let secret = [secret as u64, (secret >> 64) as u64];
-    let setup = Setup { seed: secret[0], secret, catch_up: CATCH_UP, names: Names::default() };
+    let setup = Setup { seed: secret[0], secret, catch_up: CATCH_UP, most_queued: None, names: Names::default() };
     let unshaped = || {
         let loaded = shaper::load(&Source::new("unshaped", UNSHAPED), &mut Diagnostics::new());
         loaded.ok_or_else(|| BuildFailure::Tree("the configuration of an unshaped direction is invalid".into()))

@@ -26,6 +26,7 @@ use crate::netlink::{self, Attributes, Body, Builder, Error, Messages, Result, s
 mod counters;
 mod packet;
 pub(crate) mod release;
+pub(crate) mod search;
 mod verdicts;
 
 pub use counters::{QueueCounters, queue_counters};

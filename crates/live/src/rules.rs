@@ -69,6 +69,7 @@ use crate::nft::{self, Chain, Family, Found, Ownership, Rule, Table};
 mod adopt;
 mod copy;
 mod error;
+mod hold;
 mod lock;
 mod plan;
 mod stale;
@@ -332,20 +333,28 @@ impl Rules {
     }
 
     /// Installs the rules by the first of `attempts` that the kernel accepts.
-    fn create(
+    fn create(socket: Socket, spec: &Spec, attempts: impl IntoIterator<Item = Attempt>) -> Result<Self, RulesError> {
+        let names = table_names(spec);
+        let planned = |attempt, limits| tables(spec, attempt, limits, &names);
+        Self::create_tables(socket, spec, &names, attempts, planned)
+    }
+
+    /// Installs the tables that `planned` has for the first of `attempts` that the kernel accepts.
+    fn create_tables(
         mut socket: Socket,
         spec: &Spec,
+        names: &[String],
         attempts: impl IntoIterator<Item = Attempt>,
+        planned: impl Fn(Attempt, Limits) -> Vec<Table>,
     ) -> Result<Self, RulesError> {
-        let (mut refused, names) = (Vec::new(), table_names(spec));
+        let mut refused = Vec::new();
         for attempt in attempts {
             for limits in [Limits::Available, Limits::Missing] {
-                let tables = tables(spec, attempt, limits, &names);
+                let tables = planned(attempt, limits);
                 match nft::create(&mut socket, &tables, attempt.ownership) {
                     Ok(()) => {
                         let installed = Installed { attempt, refused };
-                        let locks = Vec::new();
-                        let log = None;
+                        let (locks, log, names) = (Vec::new(), None, names.to_vec());
                         return Ok(Self { socket, names, tables, locks, log, installed, limits, removed: false });
                     }
                     Err(error) if is_missing_feature(&error) && limits == Limits::Available => {}

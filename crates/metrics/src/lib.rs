@@ -3,6 +3,7 @@
 //! | type | represents |
 //! | --- | --- |
 //! | [`Histogram`] | the distribution of any 64-bit values; 30 kB on the heap once it is used |
+//! | [`Survival`] | the distribution of durations of which some had not ended |
 //! | [`Delays`], [`RecentDelays`], [`FewDelays`] | queueing delays, of all time and of the last seconds; no heap |
 //! | [`Series`] | a value over time, in at most 1,024 bins |
 //! | [`PartSeries`] | a flow or a class over time |
@@ -29,6 +30,7 @@ mod series;
 mod steady;
 mod student;
 mod summary;
+mod survival;
 mod value;
 
 pub use curve::{Curve, OTHER_CLASSES, OTHER_FLOWS, Points, SHOWN_PARTS};
@@ -42,6 +44,7 @@ pub use part::{Part, PartSeries, largest};
 pub use series::Series;
 pub use steady::{BATCHES, Steady, batch_means, warm_up};
 pub use summary::{LEVEL, Summary, summarise};
+pub use survival::Survival;
 pub use value::Value;
 
 /// The example of the README, compiled and run as a test.

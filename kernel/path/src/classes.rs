@@ -2,7 +2,7 @@
 
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Class, Config, Shaper};
-use tidegate_core::fbq::{Borrow, Ceiling, Displace, FairBy, Marking, Spare};
+use tidegate_core::fbq::{Borrow, Ceiling, Ceilings, Displace, FairBy, Marking, Spare};
 use tidegate_core::fifo::Limit;
 use tidegate_core::{Bytes, Span};
 
@@ -41,9 +41,6 @@ impl Classes {
         for class in &shaper.classes {
             examine(class, lack);
         }
-        for rule in config.rules.iter().filter(|rule| rule.at_most.is_some()) {
-            lack(format!("`at-most` of the rule `{}`", rule.label()));
-        }
         let profiles = config.profiles();
         if profiles.len() > PROFILES {
             lack(format!("{} rules (up to {} are possible)", config.rules.len(), PROFILES - 1));
@@ -77,9 +74,7 @@ impl Classes {
         for class in shaper.classes.iter().take(CLASSES) {
             let params = class.params();
             let fifo = fifo(class);
-            let ceiling = |of: Option<Ceiling>| of.map_or([0; 2], |of| [of.rate.as_bps(), of.burst.as_u64()]);
-            let ([most, most_burst], [host_most, host_most_burst]) =
-                (ceiling(params.at_most.class), ceiling(params.at_most.host));
+            let Ceilings { class, host, flow } = params.at_most;
             numbers.extend([
                 0,
                 params.rate.as_bps(),
@@ -91,10 +86,9 @@ impl Classes {
                 params.flow_limit.as_u64(),
                 u64::from(params.spare == Spare::Idle),
                 params.increment,
-                most,
-                most_burst,
-                host_most,
-                host_most_burst,
+            ]);
+            numbers.extend([class, host, flow].into_iter().flat_map(ceiling));
+            numbers.extend([
                 fifo.map_or(0, |limit| limit.packets),
                 fifo.map_or(0, |limit| limit.bytes.as_u64().max(largest)),
             ]);
@@ -107,7 +101,8 @@ impl Classes {
         numbers.resize(HEAD + CLASSES * CLASS, 0);
         numbers.extend(profiles.iter().take(PROFILES).flat_map(|profile| {
             let [below, to] = displacement(profile.displace);
-            [profile.weight, profile.minimum.as_bps(), below, to]
+            let [most, burst] = ceiling(profile.at_most);
+            [profile.weight, profile.minimum.as_bps(), below, to, most, burst]
         }));
         numbers.resize(PROMISES + FBQ_PROMISES as usize * PROMISE, 0);
         Self { numbers }
@@ -144,6 +139,11 @@ pub(super) fn displacement(displace: Option<Displace>) -> [u64; 2] {
     displace.map_or([0; 2], |displace| [displace.below.as_bps(), u64::from(displace.to) + 1])
 }
 
+/// A ceiling as the program has it; zeros for none.
+fn ceiling(of: Option<Ceiling>) -> [u64; 2] {
+    of.map_or([0; 2], |of| [of.rate.as_bps(), of.burst.as_u64()])
+}
+
 /// The limit of the one queue of a class that has one.
 fn fifo(class: &Class) -> Option<Limit> {
     match class.queue.as_ref()? {
@@ -161,9 +161,6 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     let params = class.params();
     if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {
         lack(format!("`borrow` of class `{name}`, which has share = \"strict\""));
-    }
-    if class.at_most.flow.is_some() {
-        lack(format!("`flow-at-most` of class `{name}`"));
     }
 }
 
@@ -199,7 +196,7 @@ mod tests {
         let profiles = HEAD + CLASSES * CLASS;
         assert_eq!(
             (&numbers[profiles..profiles + PROFILE], numbers.len()),
-            (&[65_536, 0, 0, 0][..], PROMISES + FBQ_PROMISES as usize * PROMISE)
+            (&[65_536, 0, 0, 0, 0, 0][..], PROMISES + FBQ_PROMISES as usize * PROMISE)
         );
     }
 
@@ -223,22 +220,28 @@ mod tests {
         let numbers = self::numbers(&found, &[]);
         assert_eq!((numbers[HEAD + STRICT], numbers[HEAD + BORROWS], numbers[FLOWS]), (1, 0, 4_096));
         let profile = HEAD + CLASSES * CLASS + PROFILE;
-        assert_eq!(numbers[profile..profile + PROFILE], [65_536, 0, 300_000, 2]);
+        assert_eq!(numbers[profile..profile + PROFILE], [65_536, 0, 300_000, 2, 0, 0]);
     }
 
-    /// Ceilings of classes and of hosts are numbers of the program. Their bursts are those of the file: a superpacket leaves a debt.
+    /// Ceilings are numbers of the program. Their bursts are those of the file: a superpacket leaves a debt.
     #[test]
     fn ceilings_are_those_of_the_file() {
         let found = plan(
             "[interface]\ndata-path = \"kernel\"\n[shaper]\nfair-by = \"source\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\n\
-             at-most = \"5mbit\"\nhost-at-most = \"1mbit\"\n\
-             [[class]]\nname = \"b\"\nrate = \"1mbit\"\ndefault = true\n",
+             at-most = \"5mbit\"\nhost-at-most = \"1mbit\"\nflow-at-most = \"300kbit\"\n\
+             [[class]]\nname = \"b\"\nrate = \"1mbit\"\ndefault = true\n\
+             [[rule]]\nclass = \"b\"\nprotocol = \"udp\"\nat-most = \"400kbit\"\n",
         );
         let numbers = numbers(&found.unwrap(), &[]);
-        let [most, burst, host_most, host_burst] = std::array::from_fn(|at| numbers[HEAD + MOST + at]);
-        assert_eq!((most, host_most), (5_000_000, 1_000_000));
-        assert!((1..81_920).contains(&burst) && (1..81_920).contains(&host_burst), "{burst}, {host_burst}");
-        assert_eq!(numbers[HEAD + CLASS + MOST..HEAD + CLASS + MOST + 4], [0; 4]);
+        let [most, burst, host_most, host_burst, flow_most, flow_burst] =
+            std::array::from_fn(|at| numbers[HEAD + MOST + at]);
+        assert_eq!((most, host_most, flow_most), (5_000_000, 1_000_000, 300_000));
+        let rule = &numbers[HEAD + CLASSES * CLASS + PROFILE..][..PROFILE];
+        assert_eq!(rule[4], 400_000);
+        for burst in [burst, host_burst, flow_burst, rule[5]] {
+            assert!((1..81_920).contains(&burst), "{burst}");
+        }
+        assert_eq!(numbers[HEAD + CLASS + MOST..HEAD + CLASS + MOST + 6], [0; 6]);
     }
 
     /// The one queue of a class, which has room for a superpacket at least, feedback and the step are numbers of the program; who marks

@@ -58,11 +58,12 @@ places! {
     steps: "fbq.specials.steps",
     host: "fbq.flows.host",
     host_waits: "fbq.hosts.waits",
+    host_rule: "fbq.hosts.rule",
+    flow_waits: "fbq.flows.held",
     has_candidate: "fbq.classes.has_candidate",
     since: "fbq.classes.since",
     ready: "fbq.classes.ready",
     latest: "state.latest",
-    fair_by: "classes.fair_by",
     profile: "fbq.flows.profile",
     promise: "fbq.flows.promise",
     minimum: "fbq.flows.minimum",
@@ -193,10 +194,14 @@ impl Flows {
     fn held_by(&self, of: usize) -> Option<HeldBy> {
         let at = &self.places;
         let class = self.read(&at.class, of) as usize;
-        let host = Some(self.read(&at.host, of)).filter(|host| *host != NO_SLOT && self.read(&at.fair_by, 0) != 0);
+        let of_group = |place, group| self.read(place, group as usize);
+        let group = Some(self.read(&at.host, of)).filter(|group| *group != NO_SLOT);
         let ready = self.read(&at.ready, class);
-        if host.is_some_and(|host| self.read(&at.host_waits, host as usize) != 0) {
-            Some(HeldBy::Host)
+        // A group waits also where all its flows wait for theirs.
+        if self.read(&at.flow_waits, of) != 0 {
+            Some(HeldBy::Flow)
+        } else if let Some(group) = group.filter(|group| of_group(&at.host_waits, *group) != 0) {
+            Some(if of_group(&at.host_rule, group) == 0 { HeldBy::Host } else { HeldBy::Rule })
         } else if self.read(&at.has_candidate, class) != 0
             && ready > self.read(&at.since, class).max(self.read(&at.latest, 0))
         {

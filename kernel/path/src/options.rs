@@ -233,14 +233,16 @@ pub mod fbq_class_options {
     pub const MOST_BURST: usize = 11;
     pub const HOST_MOST: usize = 12;
     pub const HOST_MOST_BURST: usize = 13;
-    pub const FIFO_PACKETS: usize = 14;
-    pub const FIFO_BYTES: usize = 15;
-    pub const FEEDBACK_ABOVE: usize = 16;
-    pub const FEEDBACK_BELOW: usize = 17;
-    pub const FEEDBACK_MARKS: usize = 18;
-    pub const STEP: usize = 19;
+    pub const FLOW_MOST: usize = 14;
+    pub const FLOW_MOST_BURST: usize = 15;
+    pub const FIFO_PACKETS: usize = 16;
+    pub const FIFO_BYTES: usize = 17;
+    pub const FEEDBACK_ABOVE: usize = 18;
+    pub const FEEDBACK_BELOW: usize = 19;
+    pub const FEEDBACK_MARKS: usize = 20;
+    pub const STEP: usize = 21;
     /// The words of the struct.
-    pub const WORDS: usize = 20;
+    pub const WORDS: usize = 22;
 }
 
 /// Words of `struct twin_fbq_profile` of kernel/fbq.h.
@@ -249,8 +251,10 @@ pub mod fbq_profile {
     pub const MINIMUM: usize = 1;
     pub const BELOW: usize = 2;
     pub const TO: usize = 3;
+    pub const MOST: usize = 4;
+    pub const MOST_BURST: usize = 5;
     /// The words of the struct.
-    pub const WORDS: usize = 4;
+    pub const WORDS: usize = 6;
 }
 
 /// Words of `struct twin_fbq_promise` of kernel/fbq.h.

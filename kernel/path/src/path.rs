@@ -5,17 +5,17 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_config::shaper::{Config, Unattended};
+use tidegate_config::shaper::{Config, DataPath, Unattended};
 use tidegate_engine::guard::lock;
 use tidegate_engine::{Names, PromiseTable, Setup, rules};
 use tidegate_live::netlink::Error;
 use tidegate_live::probe::Inspection;
 use tidegate_live::rtnl::{OnLink, RootQdisc, Rtnl};
-use tidegate_live::rules::{Difference, Direction, InterfaceLock};
+use tidegate_live::rules::{Difference, Direction};
 use tidegate_live::shaping::backend::{
     Backend, DEVICE, DISCIPLINE, OffloadBackend, OffloadCounters, device_name, remove_device,
 };
-use tidegate_live::shaping::{Running, StartError, WorkerCounts, resolve};
+use tidegate_live::shaping::{Hold, Running, StartError, WorkerCounts, resolve};
 use tidegate_units::Span;
 
 use crate::counters::{Counters, queued};
@@ -31,13 +31,16 @@ const EMPTYING: Duration = Duration::from_secs(2);
 /// How long packets that have left the queue of our device may take to arrive.
 const ARRIVING: Duration = Duration::from_millis(20);
 
-/// Whether the program can do what a configuration asks for.
+/// Whether the program can do what a configuration asks for, and with `auto` whether it does it as user space does.
 ///
 /// # Errors
 /// [`StartError::NotInKernel`] with everything that it cannot.
 pub fn check(config: &Config) -> Result<(), StartError> {
     Plan::new(config, None, 0)?;
-    let setup = Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, names: Names::default() };
+    if config.interface.data_path == DataPath::Auto {
+        plan::examine_choice(config)?;
+    }
+    let setup = Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
     image(config, &setup).map(drop)
 }
 
@@ -85,8 +88,6 @@ struct Attachment {
     marks: bool,
     /// The names that owners in rules had at the start, the seed of random streams, and the secret of flow keys.
     setup: Setup,
-    /// Other data paths are kept from this interface, by each name that it has had.
-    locks: Vec<InterfaceLock>,
 }
 
 impl KernelPath {
@@ -98,24 +99,25 @@ impl KernelPath {
     /// an earlier run has left.
     fn put(&self, to: &mut Attachment, name: &str, config: &Config) -> Result<Vec<String>, StartError> {
         let mut rtnl = Rtnl::open()?;
+        let mut notes = Vec::new();
         to.index = to.line;
-        let mut notes = match to.direction {
-            OnLink::Leaving => self.make_room(&mut rtnl, to.line, name)?,
-            OnLink::Arriving => {
-                let left = remove_device(&mut rtnl, to.line)?;
-                let mut notes: Vec<_> = left.map(|queued| taken_over(name, queued)).into_iter().collect();
-                let device = device_name(to.line);
-                rtnl.create(&device, DEVICE)?;
-                to.index = rtnl.link(&device)?.map_or(0, |link| link.index);
-                notes.push(format!("what arrives by {name} waits at {device}, a device made for that"));
-                notes
-            }
-        };
+        if to.direction == OnLink::Arriving {
+            let left = remove_device(&mut rtnl, to.line)?;
+            notes.extend(left.map(|queued| taken_over(name, queued)));
+            let device = device_name(to.line);
+            rtnl.create(&device, DEVICE)?;
+            to.index = rtnl.link(&device)?.map_or(0, |link| link.index);
+            notes.push(format!("what arrives by {name} waits at {device}, a device made for that"));
+        }
         let prepared = prepared(to, config, self.discipline.queues)?;
         notes.extend(prepared.plan.notes.clone());
         to.marks = prepared.plan.marks();
         self.discipline.marks.set(marks::DEVICE, to.index.into());
         self.configure(prepared);
+        let hold = Hold::begin(&mut rtnl, to.line);
+        if to.direction == OnLink::Leaving {
+            notes.extend(self.make_room(&mut rtnl, to.line, name, hold.as_ref().ok())?);
+        }
         rtnl.set_plain(to.index, &self.discipline.name)?;
         match rtnl.root_qdisc(to.index)? {
             Some(root) if root.kind == self.discipline.name => {}
@@ -129,6 +131,10 @@ impl KernelPath {
             rtnl.up(to.index)?;
         }
         self.set_program(&mut rtnl, to, to.marks)?;
+        match hold {
+            Ok(hold) => hold.end()?,
+            Err(error) => notes.push(format!("what left by {name} while its queue was exchanged may be lost: {error}")),
+        }
         Ok(notes)
     }
 
@@ -140,8 +146,14 @@ impl KernelPath {
         self.put(to, name, config).map(drop)
     }
 
-    /// Removes what an earlier run has left at the root of the interface.
-    fn make_room(&self, rtnl: &mut Rtnl, line: u32, name: &str) -> Result<Vec<String>, StartError> {
+    /// Removes what an earlier run has left at the root of the interface, or has the discipline there send what waits in it.
+    fn make_room(
+        &self,
+        rtnl: &mut Rtnl,
+        line: u32,
+        name: &str,
+        hold: Option<&Hold>,
+    ) -> Result<Vec<String>, StartError> {
         match rtnl.root_qdisc(line)? {
             Some(root) if root.kind.starts_with(DISCIPLINE) => {
                 rtnl.clear_qdisc(line)?;
@@ -150,12 +162,15 @@ impl KernelPath {
             Some(RootQdisc { kind, handle, .. }) if handle != 0 => {
                 Err(StartError::RootConfigured { interface: name.into(), kind })
             }
-            _ => Ok(Vec::new()),
+            _ => {
+                hold.into_iter().for_each(|hold| hold.wait_until_empty(rtnl, line));
+                Ok(Vec::new())
+            }
         }
     }
 
     /// Has our program see packets at the interface where that is needed: all that arrive, and those that leave where they are
-    /// marked.
+    /// marked. `clsact` comes and goes with it, so that what leaves is to be held.
     fn set_program(&self, rtnl: &mut Rtnl, to: &Attachment, marks: bool) -> Result<(), StartError> {
         if to.direction == OnLink::Leaving && !marks {
             return Ok(rtnl.remove_program(to.line, to.direction, DISCIPLINE)?);
@@ -163,6 +178,18 @@ impl KernelPath {
         let program = self.discipline.filter(to.direction);
         let program = program.map_err(|error| StartError::NoKernelProgram(error.to_string()))?;
         Ok(rtnl.set_program(to.line, to.direction, DISCIPLINE, program)?)
+    }
+
+    /// As [`set_program`](Self::set_program) at an interface in use, if that changes something.
+    fn change_program(&self, to: &Attachment, marks: bool) -> Result<(), StartError> {
+        let mut rtnl = Rtnl::open()?;
+        let is_there = rtnl.program(to.line, to.direction, DISCIPLINE)?.is_some();
+        if is_there == (marks || to.direction == OnLink::Arriving) {
+            return Ok(());
+        }
+        let hold = Hold::begin(&mut rtnl, to.line).ok();
+        self.set_program(&mut rtnl, to, marks)?;
+        hold.map_or(Ok(()), Hold::end)
     }
 
     /// Puts another configuration in force. Queued packets stay: none is lost, and packets of a flow stay in order.
@@ -212,24 +239,39 @@ impl KernelPath {
 
     /// Lets queued packets pass, in order, gives the interface its default discipline, and removes our program and our device.
     fn detach(&mut self) -> Result<(), Error> {
-        // Its locks last until the discipline is gone.
         let Some(to) = self.attached.take() else { return Ok(()) };
+        let mut rtnl = Rtnl::open()?;
         self.discipline.link.set(UNTIL, 1);
+        self.wait_until_empty();
+        let hold = Hold::begin(&mut rtnl, to.line).ok();
+        let removed = match to.direction {
+            OnLink::Arriving => rtnl.remove_program(to.line, to.direction, DISCIPLINE),
+            OnLink::Leaving => {
+                self.wait_until_empty();
+                let removed = rtnl.remove_program(to.line, to.direction, DISCIPLINE);
+                if rtnl
+                    .root_qdisc(to.index)
+                    .is_ok_and(|root| root.is_some_and(|root| root.kind == self.discipline.name))
+                {
+                    rtnl.clear_qdisc(to.index)?;
+                }
+                removed
+            }
+        };
+        drop(hold);
+        if to.direction == OnLink::Arriving {
+            thread::sleep(ARRIVING);
+            remove_device(&mut rtnl, to.line)?;
+        }
+        removed
+    }
+
+    /// Waits until nothing is queued, for [`EMPTYING`] at most.
+    fn wait_until_empty(&self) {
         let began = Instant::now();
         while queued(&self.discipline) > 0 && began.elapsed() < EMPTYING {
             thread::sleep(Duration::from_millis(1));
         }
-        let mut rtnl = Rtnl::open()?;
-        let removed = rtnl.remove_program(to.line, to.direction, DISCIPLINE);
-        if to.direction == OnLink::Arriving {
-            thread::sleep(ARRIVING);
-            remove_device(&mut rtnl, to.line)?;
-        } else if let Ok(Some(root)) = rtnl.root_qdisc(to.index)
-            && root.kind == self.discipline.name
-        {
-            rtnl.clear_qdisc(to.index)?;
-        }
-        removed
     }
 }
 
@@ -259,7 +301,7 @@ impl Backend for KernelPath {
         let next = self.other(config)?;
         // A program that finds no code point and owes no mark changes nothing.
         if let Some(to) = self.attached.as_ref().filter(|_| next.plan.marks()) {
-            self.set_program(&mut Rtnl::open()?, to, true)?;
+            self.change_program(to, true)?;
         }
         self.next = Some(next);
         Ok(resolve(config, Vec::new())?.0)
@@ -272,11 +314,9 @@ impl Backend for KernelPath {
             if let Some(to) = &mut self.attached {
                 to.marks = marks;
             }
-            if let Some(to) = self.attached.as_ref().filter(|_| !marks)
-                && let Ok(mut rtnl) = Rtnl::open()
-            {
+            if let Some(to) = self.attached.as_ref().filter(|_| !marks) {
                 // One that stays does nothing.
-                let _ = self.set_program(&mut rtnl, to, false);
+                let _ = self.change_program(to, false);
             }
         }
     }
@@ -290,8 +330,6 @@ impl Backend for KernelPath {
 
     fn follow(&mut self, _at: usize, name: &str, index: u32, running: &Running) -> Result<(), StartError> {
         let Some(mut to) = self.attached.take() else { return Err(detached()) };
-        // The lock of the earlier name stays. Without that of the new one it is shaped all the same.
-        to.locks.extend(InterfaceLock::acquire(name, running.config().interface.direction));
         let earlier = std::mem::replace(&mut to.line, index);
         let put = if earlier == index { Ok(()) } else { self.put_again(&mut to, earlier, name, running.config()) };
         self.attached = Some(to);
@@ -329,13 +367,11 @@ impl OffloadBackend for KernelPath {
         // An earlier data path may have left its accounts.
         lock(&self.discipline.accounts).clear();
         self.discipline.write(|written| written.promises = written.promises.ended());
-        let lock = InterfaceLock::acquire(interface, config.interface.direction)?;
         let direction = match config.interface.direction {
             Direction::Egress => OnLink::Leaving,
             Direction::Ingress => OnLink::Arriving,
         };
-        let mut to =
-            Attachment { line: index, index, direction, marks: false, setup: setup.clone(), locks: vec![lock] };
+        let mut to = Attachment { line: index, index, direction, marks: false, setup: setup.clone() };
         let put = self.put(&mut to, interface, config);
         self.attached = Some(to);
         put

@@ -2,9 +2,7 @@
 
 use tidegate_config::discipline::outside::Outside;
 use tidegate_config::discipline::{Discipline, InKernel};
-use tidegate_config::shaper::{
-    Advice, Borrow, Class, Config, DataPath, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper,
-};
+use tidegate_config::shaper::{Advice, Borrow, Class, Config, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper};
 use tidegate_config::suggest;
 use tidegate_core::elephants::{self, Measure};
 use tidegate_core::fbq::Ceilings;
@@ -55,8 +53,8 @@ impl Plan {
     pub fn new(config: &Config, superpacket: Option<u64>, seed: u64) -> Result<Self, StartError> {
         let mut lacks = Vec::new();
         let mut lack = |what: String| lacks.push(what);
-        if config.interface.direction == Direction::Ingress {
-            examine_arriving(config, &mut lack);
+        if config.interface.direction == Direction::Ingress && by_marks(config) {
+            lack("marks of what arrives".into());
         }
         if config.interface.threads > 1 {
             lack("several threads".into());
@@ -81,9 +79,6 @@ impl Plan {
             }
             _ => (options(config, seed, &mut lack), None),
         };
-        if config.interface.data_path == DataPath::Auto {
-            examine_bursts(config, largest, &mut lack);
-        }
         if classes.is_none() && !config.rules.is_empty() {
             lack("rules without classes that have a queue for each flow".into());
         }
@@ -99,9 +94,7 @@ impl Plan {
         if !keys.is_empty() {
             lack(format!("rules by {}", suggest::listed(&keys)));
         }
-        if !lacks.is_empty() {
-            return Err(StartError::NotInKernel { what: lacks.join("; ") });
-        }
+        refused(&lacks)?;
         let mut options = options.unwrap_or_default();
         if options.rate != 0 && options.burst < burst {
             let (asked, now) = (Bytes::new(options.burst), Bytes::new(burst));
@@ -143,42 +136,58 @@ impl Plan {
     }
 }
 
-/// Reports to `lack` a rate at which a superpacket keeps others waiting for too long, since the kernel does not segment it.
-fn examine_bursts(config: &Config, superpacket: u64, lack: &mut dyn FnMut(String)) {
-    let Root::Shaper(shaper) = &config.root else { return };
-    let time = shaper.rate.time_for_ceil(Bytes::new(superpacket));
-    if time.is_none_or(|time| time > LONGEST_SUPERPACKET) {
-        lack(format!(
-            "to segment superpackets, of which one takes more than {LONGEST_SUPERPACKET} at {} (data-path = \"kernel\" has them pass \
-             whole)",
-            shaper.rate
-        ));
-    }
-}
-
-/// Reports to `lack` what a program that sees packets before the packet filter does cannot know of them.
-fn examine_arriving(config: &Config, lack: &mut dyn FnMut(String)) {
-    let (mut by_receivers, mut by_marks) = (false, false);
+/// Whether the kernel may be chosen for `config` without being asked for: what it does then is what user space does.
+///
+/// # Errors
+/// [`StartError::NotInKernel`] with everything that would differ.
+pub(super) fn examine_choice(config: &Config) -> Result<(), StartError> {
+    let mut lacks = Vec::new();
     if let Root::Shaper(shaper) = &config.root {
-        by_receivers =
-            matches!(shaper.flow_by, FlowBy::Destination | FlowBy::HostPair) || shaper.fair_by == FairBy::Destination;
-        by_marks = shaper.flow_by == FlowBy::Mark;
+        let time = shaper.rate.time_for_ceil(Bytes::new(SUPERPACKET));
+        // The kernel does not segment them.
+        if time.is_none_or(|time| time > LONGEST_SUPERPACKET) {
+            lacks.push(format!(
+                "to segment superpackets, of which one takes more than {LONGEST_SUPERPACKET} at {} (data-path = \"kernel\" has \
+                 them pass whole)",
+                shaper.rate
+            ));
+        }
     }
-    by_receivers |= config.rules.iter().map(|rule| &rule.matches).any(|matches| {
-        !matches.destinations.is_empty()
-            || !matches.hosts.is_empty()
-            || matches.both_ways && !matches.sources.is_empty()
-    });
-    if by_receivers && config.interface.data_path == DataPath::Auto {
-        lack(
+    if config.follow().is_some() {
+        lacks.push("the round trips of what passes, by which a rate follows the line".into());
+    }
+    // The program sees packets before the packet filter does.
+    if config.interface.direction == Direction::Ingress && by_receivers(config) {
+        lacks.push(
             "addresses of receivers behind address translation, before which packets are seen (with data-path = \"kernel\" they \
              are taken as they are)"
                 .into(),
         );
     }
-    if by_marks || config.rules.iter().any(|rule| !rule.matches.marks.is_empty()) {
-        lack("marks of what arrives".into());
-    }
+    refused(&lacks)
+}
+
+fn refused(lacks: &[String]) -> Result<(), StartError> {
+    if lacks.is_empty() { Ok(()) } else { Err(StartError::NotInKernel { what: lacks.join("; ") }) }
+}
+
+/// Whether packets are told apart by their marks.
+fn by_marks(config: &Config) -> bool {
+    let by_mark = matches!(&config.root, Root::Shaper(shaper) if shaper.flow_by == FlowBy::Mark);
+    by_mark || config.rules.iter().any(|rule| !rule.matches.marks.is_empty())
+}
+
+/// Whether arriving packets are told apart by their receivers.
+fn by_receivers(config: &Config) -> bool {
+    let by_receiver = |shaper: &Shaper| {
+        matches!(shaper.flow_by, FlowBy::Destination | FlowBy::HostPair) || shaper.fair_by == FairBy::Destination
+    };
+    matches!(&config.root, Root::Shaper(shaper) if by_receiver(shaper))
+        || config.rules.iter().map(|rule| &rule.matches).any(|matches| {
+            !matches.destinations.is_empty()
+                || !matches.hosts.is_empty()
+                || matches.both_ways && !matches.sources.is_empty()
+        })
 }
 
 /// Whether it is a token bucket before one queue: one class with a discipline, and for `fifo` neither ceilings nor rules, which a class
@@ -419,6 +428,7 @@ fn mean(sizing: Sizing) -> u64 {
 pub(super) mod tests {
     use super::*;
     use tidegate_config::discipline::{Kind, Site};
+    use tidegate_config::shaper::DataPath;
     use tidegate_config::{Diagnostics, Source, shaper};
     use tidegate_core::fifo::Fifo;
     use tidegate_core::{AnyPacket, Qdisc};
@@ -428,7 +438,10 @@ pub(super) mod tests {
         let mut diagnostics = Diagnostics::new();
         let config = shaper::load(&source, &mut diagnostics);
         let config = config.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
-        Plan::new(&config, None, 7).map_err(|error| error.to_string())
+        let plan = Plan::new(&config, None, 7);
+        let is_auto = config.interface.data_path == DataPath::Auto;
+        let plan = plan.and_then(|plan| if is_auto { examine_choice(&config).map(|()| plan) } else { Ok(plan) });
+        plan.map_err(|error| error.to_string())
     }
     /// As [`plan`], for the kernel.
     fn planned(text: &str) -> Plan {
@@ -542,9 +555,10 @@ pub(super) mod tests {
     fn what_the_program_does_not_do_is_named() {
         let class = "[[class]]\nname = \"all\"\nrate = \"20mbit\"\ndefault = true\n";
         for (text, named) in [
+            (class.to_owned(), "to segment superpackets, of which one takes more than 10ms at 20mbit"),
             (
-                format!("[interface]\ndata-path = \"auto\"\n{class}"),
-                "to segment superpackets, of which one takes more than 10ms at 20mbit",
+                format!("[shaper]\nrate = \"90mbit\"\nfollow = {{ from = \"60mbit\", to = \"100mbit\" }}\n{class}"),
+                "round trips of what passes",
             ),
             ("[discipline]\nkind = \"fq-pie\"\n".to_owned(), "kind = \"fq-pie\""),
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),

@@ -46,14 +46,22 @@ impl Classes {
         let fair_by = random.below(6) / 3 * (1 + random.below(2));
         // In half of the others some classes are strict, which fit no hosts.
         let strict = if fair_by == 0 && random.below(2) == 0 { 2 } else { 1 };
+        // And neither fits ceilings of flows and rules.
+        let limits = strict == 1 && random.below(2) == 0;
         let class = |random: &mut Stream| {
             // As in a file, a class with one queue has room for each of its packets.
             let fifo = if random.below(4) == 0 { spread(random, 1, 200) } else { 0 };
             let limit = if fifo == 0 { spread(random, 100, 2_000_000) } else { 2_000_000 };
             let above = if fifo == 0 { random.below(2) * spread(random, 1, limit) } else { 0 };
             let strict = random.below(strict);
+            let ceiling = |random: &mut Stream, may: bool| {
+                let most = u64::from(may) * random.below(2) * spread(random, 1, rate.max(1));
+                [most, random.below(10).min(1) * spread(random, 1, 200_000)]
+            };
             let own = if random.below(10) == 0 { 0 } else { each / (1 + random.below(3)) };
             let most = random.below(2) * spread(random, own.max(1), rate.max(own).max(1).saturating_mul(2));
+            let ([host_most, host_burst], [flow_most, flow_burst]) =
+                (ceiling(random, fair_by != 0), ceiling(random, limits));
             [
                 0,
                 own,
@@ -67,8 +75,10 @@ impl Classes {
                 spread(random, 1, 1 << 32),
                 most,
                 random.below(10).min(1) * spread(random, 1, 200_000),
-                if fair_by == 0 { 0 } else { random.below(2) * spread(random, 1, rate.max(1)) },
-                random.below(10).min(1) * spread(random, 1, 200_000),
+                host_most,
+                host_burst,
+                flow_most,
+                flow_burst,
                 fifo,
                 spread(random, 100, 1_000_000),
                 above,
@@ -87,7 +97,9 @@ impl Classes {
             let displaces = random.below(3) == 0;
             let below = minimum + 1 + random.below(each + 1);
             let to = 1 + random.below(count);
-            [weight, minimum, if displaces { below } else { 0 }, if displaces { to } else { 0 }]
+            let most = u64::from(limits) * random.below(2) * spread(random, 1, rate.max(1));
+            let burst = random.below(10).min(1) * spread(random, 1, 200_000);
+            [weight, minimum, if displaces { below } else { 0 }, if displaces { to } else { 0 }, most, burst]
         };
         let profiles = random.below(6);
         Self {
@@ -172,6 +184,8 @@ impl Classes {
             most_burst,
             host_most,
             host_burst,
+            flow_most,
+            flow_ceiling_burst,
             _,
             _,
             above,
@@ -179,13 +193,11 @@ impl Classes {
             _,
             step,
         ]: &[u64; CLASS]| {
-            let ceiling =
-                |rate, burst| (rate != 0).then_some(Ceiling { rate: Rate::from_bps(rate), burst: Bytes::new(burst) });
             ClassParams {
                 at_most: Ceilings {
                     class: ceiling(most, most_burst),
                     host: ceiling(host_most, host_burst),
-                    flow: None,
+                    flow: ceiling(flow_most, flow_ceiling_burst),
                 },
                 step: (step != 0).then_some(Step::at(Span::from_nanos(step))),
                 feedback: (above != 0).then_some(Feedback {
@@ -204,11 +216,11 @@ impl Classes {
                 ..ClassParams::new(Rate::from_bps(rate))
             }
         };
-        let profile = |&[weight, minimum, below, to]: &[u64; PROFILE]| Profile {
+        let profile = |&[weight, minimum, below, to, most, burst]: &[u64; PROFILE]| Profile {
             weight,
             minimum: Rate::from_bps(minimum),
             displace: displace(below, to),
-            ..Profile::default()
+            at_most: ceiling(most, burst),
         };
         let (classes, profiles) = (self.classes.iter().map(class), self.profiles.iter().map(profile));
         let fbc = Fbc::new(params, classes.collect(), profiles.collect(), Instant::ZERO);
@@ -224,6 +236,11 @@ impl Classes {
         let class = self.classes.get(usize::try_from(class).ok()?)?;
         Some(class[FIFO_PACKETS]).filter(|packets| *packets != 0)
     }
+}
+
+/// A ceiling; 0 for none.
+fn ceiling(rate: u64, burst: u64) -> Option<Ceiling> {
+    (rate != 0).then_some(Ceiling { rate: Rate::from_bps(rate), burst: Bytes::new(burst) })
 }
 
 /// A displacement to the class with this number, plus 1; 0 for none.

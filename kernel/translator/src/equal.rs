@@ -280,8 +280,8 @@ struct Script<'a> {
 impl<'a> Script<'a> {
     fn new(random: &'a mut Stream, options: &Options, classes: Option<&'a Classes>) -> Self {
         let has_codel = matches!(options.kind, CODEL | FQ_CODEL);
-        // Packets of one MTU leave exactly that behind.
-        let alike = (has_codel || options.kind == MERED) && random.below(2) == 0;
+        // Packets of one MTU leave exactly that behind, and flows of classes are next at one time.
+        let alike = (has_codel || matches!(options.kind, MERED | FBQ)) && random.below(2) == 0;
         let sizes = if alike { options.mtu } else { spread(random, 60, 70_000) };
         // About the time of a packet, so that queues build up and run empty.
         let typical = match options.kind {

@@ -34,7 +34,7 @@ impl Settings {
     /// Settings with random streams and flow keys from `seed`, without a link, that keep nothing.
     pub fn seeded(seed: u64) -> Self {
         let secret = [seed ^ 0x7469_6465_6761_7465, seed.rotate_left(32) ^ 0x7265_706c_6179_2020];
-        let setup = Setup { seed, secret, catch_up: Span::ZERO, names: Names::default() };
+        let setup = Setup { seed, secret, catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         Self { setup, link: None, keep: Keep::default() }
     }
 

@@ -5,7 +5,7 @@ use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
 use crate::look::{Form, Look};
 use crate::palette::Pens;
-use tidegate_display::{human_in, unit_of_all};
+use tidegate_display::{NOT_REACHED, human_in, unit_of_all};
 
 /// The height of a row, given for type of 13 points.
 const ROW: f64 = 22.0;
@@ -39,7 +39,7 @@ impl Comparison {
         }
         for group in &self.groups {
             for (at, measure) in group.measures.iter().enumerate() {
-                let cells = group.rows.iter().filter_map(|row| row.cells.get(at)?.as_ref());
+                let cells = group.estimates(at).into_iter().map(|(_, cell)| cell);
                 let all = cells.flat_map(|cell| cell.values.iter().copied().chain([cell.mean]));
                 if let Some(least) = all.reduce(f64::min).filter(|least| *least <= 0.0) {
                     let of = if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) };
@@ -243,17 +243,22 @@ fn bar(
     look: &Look,
 ) {
     let (u, size) = (look.unit(), look.type_of(12.0));
-    let most = cells.iter().map(|cell| cell.high()).fold(0.0_f64, f64::max);
+    let most = cells.iter().filter(|cell| cell.is_reached()).map(|cell| cell.high()).fold(0.0_f64, f64::max);
     // One scale has one unit.
     let unit = unit_of_all(cells.iter().map(|cell| cell.mean), &measure.unit);
     let text = human_in(estimate.mean, unit);
     // The space for numbers fits the widest of them with a mark behind it.
-    let numbers = cells.iter().map(|cell| room(&human_in(cell.mean, unit), size)).fold(0.0, f64::max);
+    let reached = cells.iter().filter(|cell| cell.is_reached());
+    let numbers = reached.map(|cell| room(&human_in(cell.mean, unit), size)).fold(0.0, f64::max);
     let length = (column - numbers - 28.0 * u).max(20.0 * u);
     let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
     let middle = y - 4.0 * u;
     drawing.line((x, middle - 8.0 * u), (x, middle + 8.0 * u), u.max(0.5), Ink::Muted);
     let (wide, half) = (scale(estimate.mean), 6.0 * u);
+    if !estimate.is_reached() {
+        drawing.text((x + 4.0 * u, y), Anchor::Start, size, Ink::Text, NOT_REACHED.to_owned());
+        return;
+    }
     drawing.rectangle((x, middle - half), wide, 2.0 * half, Ink::Bar(colour));
     if look.grey {
         let outline = [(0.0, -half), (wide, -half), (wide, half), (0.0, half)].map(|(by, up)| (x + by, middle + up));

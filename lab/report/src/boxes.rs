@@ -10,6 +10,7 @@ use crate::model::Axis;
 use crate::number::quantiles;
 use crate::palette::{Pen, Pens};
 use crate::ruler::Ruler;
+use tidegate_display::{NOT_REACHED, human};
 
 /// The height of a row and half the height of a box, given for type of 13 points.
 const ROW: f64 = 20.0;
@@ -18,6 +19,10 @@ const HALF: f64 = 4.5;
 const APART: f64 = 2.5;
 /// The number of runs from which boxes with quartiles and violins are drawn.
 const ENOUGH: usize = 5;
+/// How many times as far as the rest all runs reach where those that are far from the quartiles of their row are beyond the axis.
+const FAR: f64 = 4.0;
+/// How many times the distance of the quartiles a run is from them if it is far.
+const FENCE: f64 = 3.0;
 /// The number of points at which a density is computed.
 const STEPS: usize = 48;
 
@@ -36,6 +41,7 @@ impl Comparison {
         let (mut drawing, left, mut y) = self.begin(&title, look);
         // How many of the rows that are drawn have enough runs for what the form adds to their points, and how many have not.
         let mut summed = [0_usize; 2];
+        let mut beyond = Vec::new();
         for group in self.groups.iter().filter(|group| group.runs() > 1) {
             y = self.heading(group, &mut drawing, y, look);
             for measures in blocks(group, left, look) {
@@ -50,7 +56,8 @@ impl Comparison {
                 for (n, at) in measures.iter().enumerate() {
                     let x = left + column * n as f64;
                     let frame = Frame { left: x, top, right: x + column - 30.0 * u, bottom, unit: u };
-                    let name_with_unit = group.column(&mut drawing, (*at, form, look.log), &frame, (pens, small));
+                    let name_with_unit =
+                        group.column((&mut drawing, &mut beyond), (*at, form, look.log), &frame, (pens, small));
                     let enough = group.rows.iter().filter_map(|row| row.cells.get(*at)?.as_ref());
                     enough.for_each(|cell| summed[usize::from(cell.values.len() >= ENOUGH)] += 1);
                     let name = fitted(&name_with_unit, small, column - 12.0 * u);
@@ -60,7 +67,10 @@ impl Comparison {
             }
         }
         if look.on_paper {
-            let what = caption(form, summed) + if look.log { " Logarithmic axes." } else { "" };
+            let mut what = caption(form, summed) + if look.log { " Logarithmic axes." } else { "" };
+            if !beyond.is_empty() {
+                what += &format!(" Arrows: beyond the axis, {}.", beyond.join("; "));
+            }
             let lines = Look::lines(&what, small, look.width - 24.0 * u);
             drawing.note(&lines, (12.0 * u, y - 8.0 * u), small);
             y += lines.len() as f64 * small * 1.3;
@@ -92,10 +102,11 @@ impl Group {
     }
 
     /// Draws the runs of one measure, and returns its name with the unit of its axis. On a logarithmic axis all are above 0, as
-    /// [`Comparison::check_axis`] checks.
+    /// [`Comparison::check_axis`] checks. On a linear one a run that is far from all others has an arrow at the end of the axis, and is
+    /// added to `beyond`.
     fn column(
         &self,
-        drawing: &mut Drawing,
+        (drawing, beyond): (&mut Drawing, &mut Vec<String>),
         (at, form, log): (usize, Form, bool),
         frame: &Frame,
         (pens, size): (&Pens, f64),
@@ -103,15 +114,21 @@ impl Group {
         let Measure { name, unit, .. } = &self.measures[at];
         let u = frame.unit;
         let runs = |(n, row): (usize, &'_ Row)| {
-            let cell = row.cells.get(at)?.as_ref()?;
+            let cell = row.cells.get(at)?.as_ref().filter(|cell| cell.is_reached())?;
             let values = if cell.values.is_empty() { vec![cell.mean] } else { cell.values.clone() };
             Some((n, pens.pen(&row.name), values))
         };
         let rows: Vec<(usize, Pen, Vec<f64>)> = self.rows.iter().enumerate().filter_map(runs).collect();
-        let all = || rows.iter().flat_map(|(.., values)| values).copied();
-        let (Some(low), Some(high)) = (all().reduce(f64::min), all().reduce(f64::max)) else {
+        for (n, row) in self.rows.iter().enumerate() {
+            if row.cells.get(at).is_some_and(|cell| cell.as_ref().is_some_and(|cell| !cell.is_reached())) {
+                let y = frame.top + ROW * u * (n as f64 + 0.5) + 4.0 * u;
+                drawing.text((frame.left + 4.0 * u, y), Anchor::Start, size, Ink::Text, NOT_REACHED);
+            }
+        }
+        let Some([low, high]) = ends(rows.iter().map(|(.., values)| values.as_slice()), log) else {
             return name.clone();
         };
+        let is_beyond = |value: f64| value < low || value > high;
         // Equal values are drawn in the middle.
         let margin = if high > low { (high - low) * 0.06 } else { (high.abs() * 0.1).max(0.5) };
         // The axis of nonnegative values does not become negative.
@@ -129,10 +146,15 @@ impl Group {
             let is_apart = form != Form::Strip && values.len() >= ENOUGH;
             let (middle, points_at) =
                 if is_apart { (centre - APART * u, centre + 2.5 * APART * u) } else { (centre, centre) };
-            let place = |value: f64| frame.x(&ruler, value);
+            let place = |value: f64| frame.x(&ruler, value.clamp(low, high));
+            for value in values.iter().copied().filter(|value| is_beyond(*value)) {
+                beyond.push(format!("{name}, {} {}", self.rows[n].name, human(value, &self.measures[at].unit)));
+                arrow(drawing, (place(value), points_at), if value > high { 3.0 * u } else { -3.0 * u }, (pen, u));
+            }
             // In a strip neighbouring runs are at different heights, so that equal ones can be counted.
             let lift = |n: usize| if form == Form::Strip { ((n * 2) % 5) as f64 * 2.0 - 4.0 } else { 0.0 };
-            let points = values.iter().enumerate().map(|(n, value)| (place(*value), points_at + lift(n) * u)).collect();
+            let inside = values.iter().enumerate().filter(|(_, value)| !is_beyond(**value));
+            let points = inside.map(|(n, value)| (place(*value), points_at + lift(n) * u)).collect();
             let five = quantiles(&mut values).filter(|_| values.len() >= ENOUGH);
             match (five, form) {
                 (Some(five), Form::Strip) => {
@@ -153,6 +175,32 @@ impl Group {
         }
         if unit.is_empty() { name.clone() } else { format!("{name}, {unit}") }
     }
+}
+
+/// The ends of the axis of several rows: the least and the greatest value. If those far from the quartiles of their row would press
+/// the others together, they are left out.
+fn ends<'a>(rows: impl Iterator<Item = &'a [f64]> + Clone, log: bool) -> Option<[f64; 2]> {
+    let span = |values: &mut dyn Iterator<Item = f64>| {
+        let none = [f64::INFINITY, f64::NEG_INFINITY];
+        let [low, high] = values.fold(none, |[low, high], value| [low.min(value), high.max(value)]);
+        (low <= high).then_some([low, high])
+    };
+    let whole = span(&mut rows.clone().flatten().copied())?;
+    let near = |values: &'a [f64]| {
+        let [.., lower, _, upper, _] = quantiles(&mut values.to_vec()).unwrap_or_default();
+        let fence = FENCE * (upper - lower);
+        let is_few = values.len() < ENOUGH;
+        values.iter().copied().filter(move |value| is_few || (lower - fence..=upper + fence).contains(value))
+    };
+    let inner = span(&mut rows.flat_map(near))?;
+    let is_pressed = inner[1] > inner[0] && whole[1] - whole[0] > FAR * (inner[1] - inner[0]);
+    Some(if is_pressed && !log { inner } else { whole })
+}
+
+/// Draws the head of an arrow at an end of an axis, to the right or, with a negative length, to the left.
+fn arrow(drawing: &mut Drawing, (x, y): (f64, f64), length: f64, (pen, u): (Pen, f64)) {
+    let head = vec![(x, y - 3.0 * u), (x + length, y), (x, y + 3.0 * u)];
+    drawing.shapes.push(Shape::Lines { lines: vec![head], width: 1.2 * u, ink: Ink::Curve(pen.colour), dash: &[] });
 }
 
 /// Draws a box, vertically centred at `middle`, from the positions of the least value, the lower quartile, the median,
@@ -268,6 +316,42 @@ mod tests {
         }
         assert_eq!(drawing.misplaced(), Vec::<String>::new());
         assert_eq!(comparison(&[&[1.0], &[2.0]]).spread(&Pens::default(), Form::Box, &Look::page()), None);
+    }
+
+    /// One of ten runs takes a hundred times as long: the others are not pressed into a point, and the caption has the value.
+    #[test]
+    fn a_far_run_has_an_arrow_and_its_value_below() {
+        let near: Vec<f64> = (0..10).map(|n| 10.0 + f64::from(n)).collect();
+        let mut far = near.clone();
+        far[3] = 1500.0;
+        let drawn = |look: &str| {
+            let look = Look::parse(look).expect("a look");
+            comparison(&[&near, &far]).figure(&Pens::default(), &look).expect("an axis").expect("runs")
+        };
+        let drawing = drawn("column,form=box");
+        assert_eq!(drawing.misplaced(), Vec::<String>::new());
+        let text = |drawing: &Drawing| {
+            let texts = drawing.shapes.iter().filter_map(|shape| match shape {
+                Shape::Text { text, .. } => Some(text.clone()),
+                _ => None,
+            });
+            texts.collect::<Vec<_>>().join(" ")
+        };
+        assert!(text(&drawing).contains("Arrows: beyond the axis, MOS, variant 1 1500."), "{}", text(&drawing));
+        let widest = |drawing: &Drawing| {
+            let of_first = drawing.shapes.iter().find_map(|shape| match shape {
+                Shape::Marks { points, .. } => Some(points.clone()),
+                _ => None,
+            });
+            let at: Vec<f64> = of_first.expect("points").iter().map(|point| point.0).collect();
+            at.iter().copied().fold(0.0, f64::max) - at.iter().copied().fold(f64::INFINITY, f64::min)
+        };
+        assert!(widest(&drawing) > 80.0, "{}", widest(&drawing));
+        // A logarithmic axis has room for all.
+        assert!(!text(&drawn("column,log,form=box")).contains("Arrows"));
+        // Values that are merely spread have no arrows.
+        let spread: Vec<f64> = (0..10).map(|n| f64::from(n * n)).collect();
+        assert_eq!(ends([near.as_slice(), &spread].into_iter(), false), Some([0.0, 81.0]));
     }
 
     /// 1, 10 and 100 are equally far apart on a logarithmic axis, which bars do not have, nor a value of 0.

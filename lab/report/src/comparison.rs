@@ -73,6 +73,8 @@ pub struct Estimate {
     pub seeds: Vec<u64>,
     /// The number of further runs that have no value.
     pub missing: usize,
+    /// The number of runs that did not reach it, and that of all, if the mean is infinite.
+    pub open: Option<(usize, usize)>,
 }
 
 impl From<f64> for Estimate {
@@ -92,14 +94,25 @@ impl Estimate {
     pub(crate) fn of_runs(mean: f64, half: Option<f64>, values: Vec<f64>) -> Self {
         Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() }, ..Self::default() }
     }
+    /// A percentile that `open` of `runs` did not reach. It has no mean, and nothing is tested by the other runs alone.
+    pub(crate) fn not_reached(open: usize, runs: usize) -> Self {
+        Self { mean: f64::INFINITY, open: Some((open, runs)), ..Self::default() }
+    }
+    /// Whether it has a mean: all runs that have a value have reached it.
+    pub(crate) fn is_reached(&self) -> bool {
+        self.mean.is_finite()
+    }
     /// Adds the seeds of the runs, unless their number is not that of the runs.
     #[must_use]
     pub(crate) fn with_seeds(mut self, seeds: Vec<u64>) -> Self {
         self.seeds = if seeds.len() == self.values.len() { seeds } else { Vec::new() };
         self
     }
-    /// Says of how many runs it is, for behind the number, if others have no value.
+    /// Says of how many runs it is, for behind the number, if others have no value or, if it is not reached, others have reached it.
     pub(crate) fn of_fewer(&self) -> String {
+        if let Some((open, runs)) = self.open {
+            return if open == runs { String::new() } else { format!(" in {open} of {runs} runs") };
+        }
         of_fewer(self.values.len().max(1), self.missing)
     }
     pub(crate) fn low(&self) -> f64 {
@@ -217,10 +230,11 @@ impl Group {
         self.measures.iter().any(|measure| measure.better != Better::Neither)
     }
 
-    /// The rows that have a value of this measure, with the best first.
+    /// The rows that have reached this measure, with the best first.
     pub(crate) fn ranked<'a>(&'a self, at: usize) -> Vec<(&'a str, &'a Estimate)> {
         let measured = |row: &'a Row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?));
-        let mut rows: Vec<(&str, &Estimate)> = self.rows.iter().filter_map(measured).collect();
+        let mut rows: Vec<(&str, &Estimate)> =
+            self.rows.iter().filter_map(measured).filter(|(_, cell)| cell.is_reached()).collect();
         if self.measures[at].better == Better::More {
             rows.sort_by(|a, b| b.1.mean.total_cmp(&a.1.mean));
         } else {

@@ -187,7 +187,10 @@ fn sections_with_bands(
         let mut section = Section::new(title).note(note);
         section.fold = fold;
         section.parts = parts(&groups);
-        section.plots_mut().for_each(|plot| plot.note.clone_from(&of_bands));
+        for plot in section.plots_mut() {
+            let notes = [of_bands.clone(), plot.open_end()];
+            plot.note = notes.into_iter().flatten().reduce(|notes, note| format!("{notes} {note}"));
+        }
         section
     };
     let sections = [section("over time", over_time), section("distributions", distributions)];

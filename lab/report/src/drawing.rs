@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::font::width;
 use crate::palette::{self, Pen};
 use tidegate_display::escape;
 
@@ -17,6 +18,8 @@ pub struct Drawing {
     pub(crate) title: String,
     pub(crate) shapes: Vec<Shape>,
     pub(crate) finish: Finish,
+    /// The number of curves of its fullest plot.
+    pub(crate) curves: usize,
 }
 
 /// The parts of a [`Look`](crate::Look) that matter when shapes are written.
@@ -186,6 +189,8 @@ pub(crate) enum Shape {
         size: f64,
         ink: Ink,
         text: String,
+        /// The width that it has in any font of a reader, if its line was broken for this width.
+        width: Option<f64>,
     },
 }
 
@@ -273,8 +278,12 @@ impl Drawing {
     pub fn beyond_page(&self) -> Option<f64> {
         (self.finish.on_paper && self.height > PAGE).then_some(self.height)
     }
+    /// The number of curves of one plot, if they are more than can be told apart by their dashes and marks.
+    pub fn crowded(&self) -> Option<usize> {
+        (self.curves > palette::DASHES.len()).then_some(self.curves)
+    }
     pub(crate) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, ink: Ink, text: impl Into<String>) {
-        self.shapes.push(Shape::Text { x, y, anchor, size, ink, text: text.into() });
+        self.shapes.push(Shape::Text { x, y, anchor, size, ink, text: text.into(), width: None });
     }
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), width: f64, ink: Ink) {
         self.shapes.push(Shape::Lines { lines: vec![vec![from, to]], width, ink, dash: &[] });
@@ -291,7 +300,8 @@ impl Drawing {
     /// Writes lines of less important text below `y`.
     pub(crate) fn note(&mut self, lines: &[String], (x, y): (f64, f64), size: f64) {
         for (n, line) in lines.iter().enumerate() {
-            self.text((x, y + size * 1.3 * (n + 1) as f64), Anchor::Start, size, Ink::Muted, line.as_str());
+            let (y, width) = (y + size * 1.3 * (n + 1) as f64, Some(width(line, size)));
+            self.shapes.push(Shape::Text { x, y, anchor: Anchor::Start, size, ink: Ink::Muted, text: line.clone(), width });
         }
     }
     pub(crate) fn rectangle(&mut self, (x, y): (f64, f64), width: f64, height: f64, ink: Ink) {
@@ -303,6 +313,7 @@ impl Drawing {
         let by = self.height;
         self.width = self.width.max(other.width);
         self.height += other.height;
+        self.curves = self.curves.max(other.curves);
         if self.shapes.is_empty() {
             (self.title, self.finish) = (other.title, other.finish);
         }
@@ -433,16 +444,19 @@ impl Shape {
                 }
                 svg.push_str("</g>\n");
             }
-            Shape::Text { x, y, anchor, size, ink, text } => {
+            Shape::Text { x, y, anchor, size, ink, text, width } => {
                 let anchor = match anchor {
                     Anchor::Start => "start",
                     Anchor::Middle => "middle",
                     Anchor::End => "end",
                 };
+                let width = width.map_or(String::new(), |width| {
+                    format!(" textLength=\"{width:.p$}\" lengthAdjust=\"spacingAndGlyphs\"")
+                });
                 push(
                     svg,
                     format_args!(
-                        "<text x=\"{x:.p$}\" y=\"{y:.p$}\" text-anchor=\"{anchor}\" font-size=\"{}\" \
+                        "<text x=\"{x:.p$}\" y=\"{y:.p$}\" text-anchor=\"{anchor}\" font-size=\"{}\"{width} \
                          fill=\"{}\">{}</text>\n",
                         short(*size),
                         colour(*ink),
@@ -461,8 +475,8 @@ impl Drawing {
         let mut texts: Vec<(&str, [f64; 4])> = Vec::new();
         let mut found = Vec::new();
         for shape in &self.shapes {
-            let Shape::Text { x, y, anchor, size, text, .. } = shape else { continue };
-            let width = crate::font::room(text, *size);
+            let Shape::Text { x, y, anchor, size, text, width, .. } = shape else { continue };
+            let width = width.unwrap_or_else(|| crate::font::room(text, *size));
             let begin = anchor.begin(*x, width);
             let own = [begin, y - size * 0.75, begin + width, *y];
             if own[0] < 0.0 || own[1] < 0.0 || own[2] > self.width || own[3] > self.height {

@@ -198,9 +198,10 @@ impl Contrast {
 }
 
 impl Group {
-    /// The estimates of a measure with the names of their variants.
+    /// The estimates of a measure that were reached, with the names of their variants.
     pub(crate) fn estimates(&self, at: usize) -> Vec<(&str, &Estimate)> {
-        self.rows.iter().filter_map(|row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?))).collect()
+        let measured = self.rows.iter().filter_map(|row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?)));
+        measured.filter(|(_, estimate)| estimate.is_reached()).collect()
     }
 }
 

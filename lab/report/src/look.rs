@@ -5,7 +5,7 @@ use std::fmt::Display;
 use crate::chart::units::number_in;
 use crate::comparison::{Comparison, Group, means};
 use crate::drawing::Finish;
-use crate::font::room;
+use crate::font::width;
 use crate::model::{Panels, Plot, Scale, Style};
 use crate::stated::parts_of;
 
@@ -385,12 +385,12 @@ impl Look {
         Ok(Comparison { title: comparison.title.clone(), groups: found })
     }
 
-    /// Breaks a text into lines that fit into `width`.
-    pub(crate) fn lines(text: &str, size: f64, width: f64) -> Vec<String> {
+    /// Breaks a text into lines that fit into `most`. [`Drawing::note`](crate::drawing::Drawing::note) writes them so that they have it in any font.
+    pub(crate) fn lines(text: &str, size: f64, most: f64) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for word in text.split_whitespace() {
             match lines.last_mut() {
-                Some(line) if room(&format!("{line} {word}"), size) <= width => *line += &format!(" {word}"),
+                Some(line) if width(&format!("{line} {word}"), size) <= most => *line += &format!(" {word}"),
                 _ => lines.push(word.to_owned()),
             }
         }

@@ -183,6 +183,16 @@ impl Plot {
     }
 }
 
+impl Plot {
+    /// Says of distributions which curves end below one, because the longest durations had not ended.
+    pub(crate) fn open_end(&self) -> Option<String> {
+        let is_open = |curve: &&Curve| curve.points.last().is_some_and(|point| point.1 < 1.0 - 1e-9);
+        let open: Vec<&str> = self.curves.iter().filter(is_open).map(|curve| curve.name.as_str()).collect();
+        (self.style == Style::Cdf && !open.is_empty())
+            .then(|| format!("Not completed, and longer than the curve: the rest of {}.", open.join(", ")))
+    }
+}
+
 /// An axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Axis {

@@ -2,8 +2,9 @@
 
 use crate::bars::subject_of;
 use crate::comparison::{Comparison, Estimate, Group, Measure, Row};
+use crate::look;
 use crate::tikz::latex;
-use tidegate_display::{digits, interval, unit_of_all};
+use tidegate_display::{NOT_REACHED, digits, interval, unit_of_all};
 
 /// A column of such a table: a measure in one unit for all rows.
 struct Head {
@@ -26,19 +27,18 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(comparison: &Comparison) -> Self {
-        match by_quantity(comparison) {
-            None => Self::by_subject(comparison),
-            Some(wide) => {
-                let mut rows = Self::by_subject(&wide);
-                for head in &mut rows.heads {
-                    if let Some((measure, of)) = head.name.clone().split_once(" of ") {
-                        (head.name, head.of) = (measure.to_owned(), of.to_owned());
-                    }
-                }
-                rows
+    /// The tables of a comparison: one, unless it has cells that no subject could fill, or is too wide.
+    fn of(comparison: &Comparison) -> Vec<Self> {
+        let Some(wide) = by_quantity(comparison) else {
+            return parts(comparison).iter().map(Self::by_subject).collect();
+        };
+        let mut rows = Self::by_subject(&wide);
+        for head in &mut rows.heads {
+            if let Some((measure, of)) = head.name.clone().split_once(" of ") {
+                (head.name, head.of) = (measure.to_owned(), of.to_owned());
             }
         }
+        vec![rows]
     }
 
     fn by_subject(comparison: &Comparison) -> Self {
@@ -67,6 +67,7 @@ impl Rows {
                     let at = group.measures.iter().position(|measure| measure.name == head.name)?;
                     let estimate = row.cells.get(at)?.as_ref()?;
                     let Estimate { mean, half, .. } = estimate;
+                    // Infinity is not reached in any unit.
                     let mean = mean / head.scale;
                     let (number, half) = match half.map(|half| interval(mean, half / head.scale)) {
                         Some(number) => number,
@@ -113,6 +114,30 @@ fn by_quantity(comparison: &Comparison) -> Option<Comparison> {
     Some(Comparison { title: comparison.title.clone(), groups: vec![wide] })
 }
 
+/// The comparison in parts, each of subjects that have the same measures, and of at most [`WIDEST`] of them.
+fn parts(comparison: &Comparison) -> Vec<Comparison> {
+    let mut parts: Vec<Comparison> = Vec::new();
+    for group in &comparison.groups {
+        let same = |part: &&mut Comparison| part.groups[0].measures == group.measures;
+        match parts.iter_mut().find(same) {
+            Some(part) => part.groups.push(group.clone()),
+            None => parts.push(Comparison { title: comparison.title.clone(), groups: vec![group.clone()] }),
+        }
+    }
+    let narrow = |part: Comparison| {
+        let all: Vec<usize> = (0..part.groups[0].measures.len()).collect();
+        // Tables of equally many columns look better than a full one and a rest.
+        let columns = all.len().div_ceil(all.len().div_ceil(WIDEST).max(1)).max(1);
+        let of_some = |some: &[usize]| {
+            let groups = part.groups.iter();
+            let groups = groups.map(|group| look::part(group, &(0..group.rows.len()).collect::<Vec<_>>(), some));
+            Comparison { title: part.title.clone(), groups: groups.collect() }
+        };
+        all.chunks(columns).map(of_some).collect::<Vec<_>>()
+    };
+    parts.into_iter().flat_map(narrow).collect()
+}
+
 /// The numbers of a column in math mode, with invisible digits where a number has fewer before or after the point, or no interval, so that
 /// the points of all are below each other.
 fn aligned(column: &[&Number]) -> Vec<String> {
@@ -121,7 +146,7 @@ fn aligned(column: &[&Number]) -> Vec<String> {
         (whole.to_owned(), rest.to_owned())
     };
     let halves = |half: &str| split(half.strip_prefix("< ").unwrap_or(half));
-    let numbers = || column.iter().filter_map(|number| number.as_ref());
+    let numbers = || column.iter().filter_map(|number| number.as_ref()).filter(|(mean, ..)| mean != NOT_REACHED);
     let most = |parts: &mut dyn Iterator<Item = (String, String)>| {
         parts.fold((0, 0), |(whole, rest), part| (part.0.len().max(whole), part.1.len().max(rest)))
     };
@@ -136,6 +161,9 @@ fn aligned(column: &[&Number]) -> Vec<String> {
     };
     let number = |number: &&Number| {
         let Some((mean, half, fewer)) = number else { return String::new() };
+        if mean == NOT_REACHED {
+            return format!("{mean}{fewer}");
+        }
         let (whole, rest) = split(mean);
         let mut text = format!("{}{mean}{}", before(&whole, means.0), after(&rest, means.1));
         let sign = if narrow { "{<}" } else { "" };
@@ -158,18 +186,29 @@ fn aligned(column: &[&Number]) -> Vec<String> {
 }
 
 impl Comparison {
-    /// Formats all values as a `tabular` for LaTeX with the package booktabs. Each column has one unit, each number as many digits as its
-    /// 95 % interval justifies, and the points of a column are below each other. A few quantities of different subjects have
-    /// columns, not rows.
+    /// Formats all values as a `tabular` for LaTeX with the package booktabs, or as several if subjects have different measures, or more
+    /// than fit beside each other. Each column has one unit, each number as many digits as its 95 % interval justifies, and the points
+    /// of a column are below each other. A few quantities of different subjects have columns, not rows.
     pub fn latex(&self) -> String {
-        let Rows { heads, grouped, rows } = Rows::new(self);
-        let names = if grouped { "ll" } else { "l" };
-        let mut out = format!(
+        let tables: Vec<String> = Rows::of(self).iter().map(Rows::latex).collect();
+        format!(
             "% \\usepackage{{booktabs}}; the numbers after \\pm are half the width of 95 % intervals of the mean; \
-             a number without one is of a single run, or equal in all, as percentiles may be, which are known to 1/64\n\
-             \\begin{{tabular}}{{{names}{}}}\n\\toprule\n",
-            "r".repeat(heads.len())
-        );
+             a number without one is of a single run, or equal in all, as percentiles may be, which are known to 1/64\n{}",
+            tables.join("\n")
+        )
+    }
+
+    /// Formats all values as tables of Markdown, divided like those of [`latex`](Self::latex).
+    pub fn markdown(&self) -> String {
+        Rows::of(self).into_iter().map(Rows::markdown).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Rows {
+    fn latex(&self) -> String {
+        let Self { heads, grouped, rows } = self;
+        let names = if *grouped { "ll" } else { "l" };
+        let mut out = format!("\\begin{{tabular}}{{{names}{}}}\n\\toprule\n", "r".repeat(heads.len()));
         let begin = "& ".repeat(names.len());
         let line = |of: fn(&Head) -> &str| {
             let cells: Vec<String> = heads.iter().map(|head| latex(of(head))).collect();
@@ -189,7 +228,7 @@ impl Comparison {
             if n > 0 && !group.is_empty() {
                 out += "\\addlinespace\n";
             }
-            if grouped {
+            if *grouped {
                 out += &format!("{} & ", latex(group));
             }
             out += &latex(row);
@@ -201,9 +240,8 @@ impl Comparison {
         out + "\\bottomrule\n\\end{tabular}\n"
     }
 
-    /// Formats all values as a table of Markdown.
-    pub fn markdown(&self) -> String {
-        let Rows { heads, grouped, rows } = Rows::new(self);
+    fn markdown(self) -> String {
+        let Self { heads, grouped, rows } = self;
         // A pipe would end a cell.
         let plain = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ");
         let head = |head: &Head| {
@@ -292,5 +330,29 @@ mod tests {
             markdown.starts_with("| variant | delay p99 of flow call (ms) | goodput of flow bulk (Mbit/s) |"),
             "{markdown}"
         );
+    }
+
+    /// Four calls with a delay and four transfers with a goodput: two tables, in which no cell is empty. Eight measures of a subject are
+    /// two tables of four.
+    #[test]
+    fn many_subjects_have_a_table_for_each_kind() {
+        let one = comparison().groups[0].clone();
+        let of = |name: &str, at: usize| {
+            Group { name: name.into(), ..look::part(&one, &[0, 1, 2], &[at]) }
+        };
+        let groups = ["flow a", "flow b", "flow c", "flow d"].iter().enumerate();
+        let groups: Vec<Group> =
+            groups.flat_map(|(n, name)| [of(&format!("{name} call {n}"), 1), of(name, 0)]).collect();
+        let all = Comparison { title: String::new(), groups };
+        let latex = all.latex();
+        assert_eq!(latex.matches("\\begin{tabular}{llr}").count(), 2, "{latex}");
+        assert_eq!((latex.matches(" --").count(), latex.matches("usepackage").count()), (0, 1), "{latex}");
+        let markdown = all.markdown();
+        assert!(!markdown.contains("|  |\n") && markdown.contains("\n\n| of | variant | goodput (Mbit/s) |"), "{markdown}");
+        let mut wide = comparison();
+        let group = &mut wide.groups[0];
+        group.measures = (0..8).map(|n| Measure { name: format!("delay {n}"), ..group.measures[1].clone() }).collect();
+        group.rows.iter_mut().for_each(|row| row.cells = vec![row.cells[1].clone(); 8]);
+        assert_eq!(wide.latex().matches("\\begin{tabular}{llrrrr}").count(), 2, "{}", wide.latex());
     }
 }

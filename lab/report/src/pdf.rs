@@ -118,7 +118,7 @@ impl Drawing {
                         self.path(&mut page, &outline).fill_nonzero();
                     }
                 }
-                Shape::Text { x, y, anchor, size, ink, text } => {
+                Shape::Text { x, y, anchor, size, ink, text, .. } => {
                     let bytes: Vec<u8> = text.chars().map(byte).collect();
                     let width = bytes.iter().map(|byte| font::advance(character(*byte))).sum::<f64>() * size / 1000.0;
                     let (x, y) = self.point((anchor.begin(*x, width), *y));

@@ -248,6 +248,7 @@ impl Plot {
         let frame = Frame { left, top, right: width - right, bottom, unit: u };
         let mut drawing =
             Drawing { width, height, title: self.title.clone(), finish: look.finish(), ..Drawing::default() };
+        drawing.curves = self.curves.len();
         let mut text = |at: (f64, f64), anchor: Anchor, text: &str| drawing.text(at, anchor, size, Ink::Text, text);
         let begin = if wide { left } else { 6.0 * u };
         if let Some(heading) = heading {

@@ -30,6 +30,8 @@ fn round(low: f64, high: f64) -> (Vec<f64>, f64) {
     ((first..=last).map(|n| n as f64 * step).collect(), step)
 }
 
+/// The share of its length by which a linear axis may become longer to end at a tick.
+const END: f64 = 0.05;
 /// The number of decades of a logarithmic axis above which ticks between the powers of ten would be a grey bar.
 const DECADES: f64 = 8.0;
 
@@ -97,6 +99,13 @@ impl Ruler {
                 if from_zero && to.is_none() {
                     let step = round(low, high).1;
                     high = (high / step - 1e-9).ceil() * step;
+                }
+                if !from_zero {
+                    // An axis whose values end a little before a tick, as the last bin of a run does, ends at this tick.
+                    let (step, reach) = (round(low, high).1, END * (high - low));
+                    let [before, next] = [(low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step];
+                    low = if from.is_none() && low - before <= reach { before } else { low };
+                    high = if to.is_none() && next - high <= reach { next } else { high };
                 }
                 let ticks = round(low, high).0.into_iter().map(tick).collect();
                 Self { scale, low, high, ticks, minor: Vec::new(), title }
@@ -191,6 +200,20 @@ mod tests {
         // A range that was chosen has the multiples that are in it.
         let (_, minor) = said(&[1.0, 500.0], [Some(15.0), Some(120.0)]);
         assert!(minor.iter().all(|value| (15.0..=120.0).contains(value)) && minor.contains(&30.0), "{minor:?}");
+    }
+
+    /// A run of 20 s in bins of 0.2 s, with 5 s of warm-up, has its last point at 19.8 s.
+    #[test]
+    fn an_axis_that_ends_near_a_tick_ends_at_it() {
+        let ends = |values: &[f64], range: [Option<f64>; 2]| {
+            let axis = Axis { range, ..Axis::new("time", "s") };
+            let ruler = Ruler::new(&axis, values.iter().copied(), false);
+            (ruler.low, ruler.high, ruler.ticks.last().map(|(_, label)| label.clone()))
+        };
+        assert_eq!(ends(&[5.0, 19.8], [None; 2]), (5.0, 20.0, Some("20".into())));
+        assert_eq!(ends(&[0.1, 29.9], [None; 2]), (0.0, 30.0, Some("30".into())));
+        assert_eq!(ends(&[0.0, 17.0], [None; 2]).1, 17.0, "far from a tick");
+        assert_eq!(ends(&[5.0, 19.8], [Some(5.1), Some(19.9)]).1, 19.9, "a range that was chosen");
     }
 
     #[test]

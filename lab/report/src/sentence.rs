@@ -88,9 +88,19 @@ impl Group {
         let measure = &self.measures[at];
         let subject = if self.name.is_empty() { String::new() } else { format!(" of {}", self.name) };
         let ranked = self.ranked(at);
-        if ranked.len() < 2 || measure.better == Better::Neither {
+        let open = self.not_reached(at);
+        if ranked.len() + open.len() < 2 || measure.better == Better::Neither {
             return None;
         }
+        let not_reached = match (open.as_slice(), ranked.as_slice()) {
+            ([], _) => String::new(),
+            (_, []) => return Some(format!("{}{subject}: not reached by any variant", measure.name)),
+            (_, [(only, reached)]) => {
+                let value = measure.value(reached.mean);
+                return Some(format!("{}{subject}: {only} has {value}; not reached by {}", measure.name, open.join(", ")));
+            }
+            _ => format!("; not reached by {}", open.join(", ")),
+        };
         let mean = ranked[0].1.mean;
         let verdict = self.verdict(at, &ranked, family);
         let said = match &verdict {
@@ -104,7 +114,14 @@ impl Group {
                 None => undecided(measure, &ranked, verdict),
             },
         };
-        Some(format!("{}{subject}: {said}", measure.name))
+        Some(format!("{}{subject}: {said}{not_reached}", measure.name))
+    }
+
+    /// The variants that did not reach a measure in all runs.
+    fn not_reached(&self, at: usize) -> Vec<String> {
+        let cells = self.rows.iter().filter_map(|row| Some((row, row.cells.get(at)?.as_ref()?)));
+        let open = cells.filter(|(_, cell)| !cell.is_reached());
+        open.map(|(row, cell)| format!("{}{}", row.name, cell.of_fewer())).collect()
     }
 }
 

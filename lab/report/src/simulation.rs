@@ -66,15 +66,19 @@ pub struct Quantity {
     pub measure: String,
     /// Its unit.
     pub unit: &'static str,
-    /// The mean over the runs that have the quantity. A count of packets that a run omits is 0.
+    /// The mean over the runs that have the quantity; infinity if one of them did not reach it. A count of packets that a run omits
+    /// is 0.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval; `None` with one run.
     pub half_width_95: Option<f64>,
-    /// The value of each run.
+    /// The value of each run; infinity for a percentile that it did not reach.
     pub values: Vec<Option<f64>>,
     /// The seed of each run; empty if the runs have none.
     pub seeds: Vec<u64>,
 }
+
+/// The measures that count what began, and what of it was completed.
+const BEGUN_AND_ENDED: [(&str, &str); 2] = [("opened", "completed"), ("pages begun", "pages loaded")];
 
 /// The unit of a value by its name in results; empty for a name that is none.
 pub fn unit(text: &str) -> &'static str {
@@ -119,7 +123,7 @@ impl Simulation<'_> {
             let values: Vec<f64> = quantity.values.iter().copied().flatten().collect();
             if let Some(summary) = summarise(&values) {
                 quantity.mean = summary.mean;
-                quantity.half_width_95 = summary.half_width;
+                quantity.half_width_95 = summary.half_width.filter(|half| half.is_finite());
             }
         }
         let mut places = BTreeMap::new();
@@ -130,22 +134,24 @@ impl Simulation<'_> {
         quantities
     }
 
-    /// States how many transfers were not completed, which completion times and their percentiles leave out: the slower a variant, the
-    /// more of its longest ones. `None` if all were.
+    /// States how many transfers and pages were not completed, and what this means for their times: the slower a variant, the more of
+    /// its longest ones it has not ended. `None` if all were.
     pub fn unfinished(&self) -> Option<String> {
         let quantities = self.quantities();
         let of = |subject: &str, measure: &str| {
             quantities.iter().find(|one| one.subject == subject && one.measure == measure).map(|one| one.mean)
         };
-        let part = |opened: &Quantity| {
-            let left = opened.mean - of(&opened.subject, "completed")?;
+        let part = |begun: &Quantity| {
+            let (_, ended) = BEGUN_AND_ENDED.iter().find(|(begin, _)| *begin == begun.measure)?;
+            let left = begun.mean - of(&begun.subject, ended).unwrap_or(0.0);
             let number = |value: f64| tidegate_display::human(value, "");
-            (left > 0.0).then(|| format!("{} {} of {}", opened.subject, number(left), number(opened.mean)))
+            (left > 0.0).then(|| format!("{} {} of {}", begun.subject, number(left), number(begun.mean)))
         };
-        let found: Vec<String> = quantities.iter().filter(|one| one.measure == "opened").filter_map(part).collect();
-        let rest = "Completion times, slowdowns and transfers.csv leave these out.";
+        let found: Vec<String> = quantities.iter().filter_map(part).collect();
+        let rest = "Percentiles and distributions count each as longer than it had lasted (Kaplan and Meier), and are not reached where \
+                    nobody knows how much longer; means are of those completed.";
         (!found.is_empty())
-            .then(|| format!("Transfers not completed, in the mean of a run: {}. {rest}", found.join("; ")))
+            .then(|| format!("Not completed, in the mean of a run: {}. {rest}", found.join("; ")))
     }
 
     /// Compares the variants by the most important measures, for each flow and the busiest links.
@@ -169,12 +175,21 @@ impl Quantity {
             seeds: Vec::new(),
         }
     }
+    /// The seeds of the runs that did not reach it.
+    pub fn not_reached(&self) -> Vec<u64> {
+        let runs = self.values.iter().zip(&self.seeds);
+        runs.filter(|(value, _)| **value == Some(f64::INFINITY)).map(|(_, seed)| *seed).collect()
+    }
     /// The subject without the variant.
     pub fn plain(&self) -> &str {
         let rest = self.subject.strip_prefix(self.variant.as_str()).and_then(|rest| rest.strip_prefix(": "));
         rest.unwrap_or(&self.subject)
     }
     fn estimate(&self) -> Estimate {
+        if self.mean == f64::INFINITY {
+            let open = self.values.iter().filter(|value| **value == Some(f64::INFINITY)).count();
+            return Estimate::not_reached(open, self.values.iter().flatten().count());
+        }
         let measured = self.values.iter().enumerate().filter(|(_, value)| value.is_some());
         let seeds = measured.filter_map(|(run, _)| self.seeds.get(run).copied()).collect();
         let estimate =
@@ -237,7 +252,7 @@ mod tests {
         assert_eq!(order, ["link a->b throughput", "link a->b marked", "link b->a throughput"]);
     }
 
-    /// Percentiles of completion are of what was completed, and a variant that completes less says so.
+    /// A variant that completes less says so.
     #[test]
     fn transfers_that_were_not_completed_are_counted() {
         let run = |completed: f64| {
@@ -254,8 +269,51 @@ mod tests {
             Simulation { runs: runs.iter().map(|values| run(values)).collect(), ..Simulation::default() }.unfinished()
         };
         let found = said(&[run(256.0), run(257.0)]).expect("five of two runs");
-        assert!(found.contains("fifo: flow short 2.5 of 259. Completion times"), "{found}");
+        assert!(found.contains("fifo: flow short 2.5 of 259. Percentiles"), "{found}");
         assert_eq!(said(&[run(259.0)]), None);
+    }
+
+    /// Two of four runs of one variant did not reach the percentile: it has no mean, no test and no star, and the others are judged
+    /// without it.
+    #[test]
+    fn what_was_not_reached_has_no_mean_and_no_test() {
+        let run = |seed: u64, open: bool| {
+            let value = |variant: &str, value: f64| Value {
+                variant: variant.into(),
+                subject: "flow short".into(),
+                measure: "completion p99".into(),
+                unit: "ns",
+                value,
+            };
+            let fifo = if open { f64::INFINITY } else { 1e9 };
+            (seed, vec![value("fifo", fifo), value("pie", 3e9 + seed as f64 * 1e6), value("cake", 2e9 + seed as f64 * 1e6)])
+        };
+        let made = [run(1, false), run(2, true), run(3, false), run(4, true)];
+        let runs = made.iter().map(|(seed, values)| Run { seed: *seed, events: 0, digest: String::new(), values, curves: &[] });
+        let simulation = Simulation { runs: runs.collect(), ..Simulation::default() };
+        let quantities = simulation.quantities();
+        assert_eq!((quantities[0].mean, quantities[0].half_width_95), (f64::INFINITY, None));
+        assert_eq!(quantities[0].not_reached(), [2, 4]);
+        let comparison = simulation.comparison();
+        let said = comparison.sentences();
+        assert_eq!(
+            said,
+            ["completion p99 of flow short: cake has the least, 2.002 s; pie has 3.002 s, 1.5 times as much; not reached by \
+              fifo in 2 of 4 runs"]
+        );
+        assert_eq!(comparison.groups[0].best(0, &comparison.family()), ["cake"]);
+        assert_eq!(comparison.contrasts().len(), 1);
+        assert_eq!(differences(&quantities, &comparison).len(), 1);
+        let latex = comparison.latex();
+        assert!(latex.contains("fifo & not reached in 2 of 4 runs \\\\"), "{latex}");
+        assert!(comparison.markdown().contains("| fifo | not reached in 2 of 4 runs |"), "{}", comparison.markdown());
+        for form in ["bars", "box"] {
+            let look = crate::Look::parse(&format!("column,form={form}")).expect("a look");
+            let drawing = comparison.figure(&crate::palette::Pens::default(), &look).expect("an axis").expect("runs");
+            assert_eq!(drawing.misplaced(), Vec::<String>::new(), "{form}");
+            let svg = drawing.svg();
+            assert!(svg.contains("not reached") && !svg.contains("inf") && !svg.contains("NaN"), "{form}: {svg}");
+        }
     }
 
     /// The page of several runs says how it was decided, and that of one that nothing was.

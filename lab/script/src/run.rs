@@ -101,7 +101,7 @@ impl Script {
     }
 
     fn setup(&self) -> Setup {
-        Setup { seed: self.seed, secret: SECRET, catch_up: Span::ZERO, names: Names::default() }
+        Setup { seed: self.seed, secret: SECRET, catch_up: Span::ZERO, most_queued: None, names: Names::default() }
     }
 
     /// Runs the script on the discipline that `make` builds instead of its own.

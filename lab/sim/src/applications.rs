@@ -44,7 +44,7 @@ impl Application {
                     |side: usize| talkers[1 - side].as_ref().map(|talker| ends[side].result(side, talker, now));
                 Some(Experience::Call([0, 1].into_iter().filter_map(played).collect()))
             }
-            Self::Browse(browser) => Some(Experience::Pages(browser.pages.clone())),
+            Self::Browse(browser) => Some(Experience::Pages(browser.pages(now))),
             Self::Play(player) => Some(Experience::Video(player.result(now))),
             Self::Live(live) => Some(Experience::Media(live.quality(now))),
         }

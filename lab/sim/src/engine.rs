@@ -8,6 +8,7 @@ mod paths;
 mod shapers;
 mod sources;
 mod traces;
+mod transfers;
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,8 @@ use crate::event::EventQueue;
 use crate::follow::Follower;
 use crate::ids::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::link::{Discipline, FlowCounters, Link, NEVER, Queue, Slab, next_call};
-use crate::metrics::{FlowMetrics, LinkMetrics, SizeClass, Transfer};
-use crate::packet::{SimPacket, TCP_HEADER};
+use crate::metrics::{FlowMetrics, LinkMetrics};
+use crate::packet::SimPacket;
 use crate::tcp::Endpoint;
 use crate::trace::SharedTracer;
 use crate::transport::{AnyEnd, SenderState};
@@ -536,32 +537,6 @@ impl Simulation {
             self.forward(index);
         }
     }
-}
-
-/// Records a transfer of `size` bytes. `crossings` says how often each direction of the path is crossed one after another until the
-/// data is there, and `data` is the direction of the data.
-fn book_completion(
-    flows: &mut [FlowMetrics],
-    flow: usize,
-    paths: &FlowPaths,
-    (crossings, data): ([u64; 2], usize),
-    size: u64,
-    [began, ended]: [u64; 2],
-) {
-    let time = ended - began;
-    let class = SizeClass::of(tidegate_core::Bytes::new(size)) as usize;
-    flows[flow].completed += 1;
-    let metrics = &mut flows[paths.pool as usize];
-    metrics.completion_ns.record(time);
-    metrics.completion_by_size_ns[class].record(time);
-    // The ideal time: the delays of the path, then the data, with headers for each segment of 1460 bytes.
-    let [there, back] = [0, 1].map(|side| paths.ideal[side].0.saturating_mul(crossings[side]));
-    let rate = paths.ideal[data].1;
-    let bytes = size + size.div_ceil(1460) * u64::from(TCP_HEADER);
-    let sending = rate.time_for_ceil(tidegate_core::Bytes::new(bytes)).unwrap_or(Span::MAX).as_nanos();
-    let ideal = there.saturating_add(back).saturating_add(sending).max(1);
-    metrics.slowdown_milli[class].record((u128::from(time) * 1000 / u128::from(ideal)) as u64);
-    flows[flow].transfers.keep(Transfer { begun_ns: began, size, time_ns: time, ideal_ns: ideal });
 }
 
 impl core::fmt::Debug for Simulation {

@@ -3,5 +3,5 @@
 mod flow;
 mod link;
 
-pub use flow::{FlowMetrics, MOST_TRANSFERS, SizeClass, Tally, Transfer, Transfers};
+pub use flow::{FlowMetrics, MOST_TRANSFERS, SizeClass, Tally, Transfer, TransferEnd, Transfers};
 pub use link::{LinkMetrics, LinkSeries, OTHERS, PARTS, Parts};

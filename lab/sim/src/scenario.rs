@@ -32,6 +32,7 @@ pub mod congestion;
 mod control;
 mod experience;
 pub mod file;
+mod lasting;
 mod model;
 mod names;
 mod outcome;
@@ -50,7 +51,7 @@ mod until;
 
 pub use file::Measure;
 pub use model::{Detail, Scenario};
-pub use outcome::{CompletedTransfer, Outcome, Report};
+pub use outcome::{FlowTransfer, Outcome, Report};
 pub use resolve::Files;
 pub use run::Run;
 pub use tidegate_metrics::Value;

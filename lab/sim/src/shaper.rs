@@ -158,7 +158,7 @@ impl ShaperQueue {
     ) -> Result<Self, BuildFailure> {
         let names = names(config, population, Instant::ZERO);
         // Flow keys follow from the seed, so that runs are reproducible.
-        let setup = Setup { seed, secret: [seed, link], catch_up: Span::ZERO, names };
+        let setup = Setup { seed, secret: [seed, link], catch_up: Span::ZERO, most_queued: None, names };
         let mut engines = Vec::with_capacity(shards);
         for _ in 0..shards.max(1) {
             engines.push(Engine::new(config, &setup, Instant::ZERO)?);

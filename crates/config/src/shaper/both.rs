@@ -84,7 +84,7 @@ fn resolve_all(text: &str, tables: &Node, file: &File, diagnostics: &mut Diagnos
             mtu: written
                 .map_or(Spanned { value: super::config::DEFAULT_MTU, place: *place }, |interface| interface.mtu),
             overhead: written.map_or(Spanned { value: tidegate_core::Bytes::ZERO, place: *place }, |one| one.overhead),
-            data_path: written.map_or(DataPath::UserSpace, |interface| interface.data_path),
+            data_path: written.map_or(DataPath::Auto, |interface| interface.data_path),
             unattended: written.map_or(Unattended::Keep, |interface| interface.unattended),
             threads: written.map_or(Spanned { value: 1, place: *place }, |interface| interface.threads),
         };

@@ -76,6 +76,12 @@ impl Config {
             Root::Discipline(discipline) => discipline.line(),
         }
     }
+    /// Whether packets are marked when they have waited for about a millisecond, as L4S asks, so that nothing else should make them
+    /// wait that long.
+    pub fn marks_early(&self) -> bool {
+        let root = format!("{:?}", self.root);
+        root.contains("l4s_step: Some") || root.contains("DualPi2")
+    }
     /// The same with another total rate, of which the classes keep their shares; `None` for a discipline.
     pub fn at_rate(&self, rate: Rate) -> Option<Self> {
         match &self.root {
@@ -155,7 +161,7 @@ impl Default for Interface {
             direction: Direction::Egress,
             mtu: DEFAULT_MTU,
             overhead: Bytes::ZERO,
-            data_path: DataPath::UserSpace,
+            data_path: DataPath::Auto,
             unattended: Unattended::Keep,
             threads: 1,
         }

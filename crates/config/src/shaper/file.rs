@@ -130,7 +130,7 @@ crate::choices! {
         /// `fq-codel` on the whole interface. A file that asks for more is refused, and the error names what.
         Kernel = "kernel",
         /// In the kernel if it supports that and everything in the file, and a superpacket takes at most 10 ms there; otherwise in
-        /// tidegate. The reason is printed.
+        /// tidegate, as with `run --hand-over`. The reason is printed.
         Auto = "auto",
     }
 }
@@ -159,10 +159,10 @@ crate::record! {
         /// The per-packet overhead of the link, which counts in all rates (38 B for Ethernet with preamble and gap).
         /// Default 0: rates are those of IP packets, as in `tc`'s `fq` and in agreements at the IP level.
         pub overhead: Spanned<Bytes> = "0B",
-        /// Where packets are queued. Default user-space, which does everything that a file can ask for, and where no change loses a
-        /// packet. Auto takes the kernel, for less processor time, where machine and file allow it; `tidegate check` shows what a
-        /// file asks for that the kernel does not do, `tidegate doctor` whether this machine's kernel can.
-        pub data_path: DataPath = "user-space",
+        /// Where packets are queued. Default auto: in the kernel, for less processor time, where machine and file allow it, otherwise
+        /// in user space, which does everything that a file can ask for; `tidegate run` prints the reason. `tidegate check` shows what
+        /// a file asks for that the kernel does not do, `tidegate doctor` whether this machine's kernel can.
+        pub data_path: DataPath = "auto",
         /// The fate of a data path in the kernel if tidegate terminates by a fault. Default keep: a link that must not
         /// be overloaded stays protected.
         pub unattended: Unattended = "keep",

@@ -99,11 +99,7 @@ impl ConfigStore {
         let places = earlier.into_iter().zip(in_kernel(directions)).zip(&*directions);
         for ((_, place), direction) in places.filter(|((before, after), _)| before.is_some() && before != after) {
             let place = if place == Some(true) { "the kernel" } else { "user space" };
-            applied.warnings += &format!(
-                "warning: {}: packets are queued in {place} now; the kernel may have dropped some that left while it exchanged \
-                 the queue of the interface\n",
-                direction.name
-            );
+            applied.warnings += &format!("note: {}: packets are queued in {place} from now on\n", direction.name);
         }
         applied.applied = true;
         applied.in_place = swapped.iter().all(|swapped| swapped.how == SwapKind::InPlace);

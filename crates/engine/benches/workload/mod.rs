@@ -44,7 +44,7 @@ fn config(detail: &str) -> Config {
 }
 
 fn engine(detail: &str) -> Engine<u32> {
-    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
     Engine::new(&config(detail), &setup, Instant::ZERO).expect("valid")
 }
 

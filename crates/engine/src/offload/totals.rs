@@ -90,7 +90,7 @@ mod tests {
     fn the_counters_are_the_status_of_the_class() {
         let text = "version = 1\n[discipline]\nkind = \"fifo\"\n";
         let config = shaper::load(&Source::new("totals.toml", text), &mut Diagnostics::new()).expect("valid");
-        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
         let account = |packets, bytes| Account { packets, bytes: Bytes::new(bytes) };
         let at = |millis| Instant::ZERO + Span::from_millis(millis);
@@ -135,7 +135,7 @@ mod tests {
     fn an_offloaded_class_kept_its_rate_where_it_sent_that() {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
         let config = shaper::load(&Source::new("totals.toml", text), &mut Diagnostics::new()).expect("valid");
-        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
         let account = |packets: u64| Account { packets, bytes: Bytes::new(packets * 1_000) };
         let mut look = |millis, sent: u64, emptied: u64| {

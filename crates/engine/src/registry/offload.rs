@@ -252,7 +252,7 @@ mod tests {
     fn engine() -> Engine<u32> {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
         let config = shaper::load(&Source::new("offload.toml", text), &mut Diagnostics::new()).expect("valid");
-        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         Engine::new(&config, &setup, Instant::ZERO).expect("valid")
     }
 
@@ -373,7 +373,7 @@ mod tests {
                  [[class]]\nname = \"other\"\nrate = \"2mbit\"\n"
             );
             let config = shaper::load(&Source::new("advice.toml", text), &mut Diagnostics::new()).expect("valid");
-            let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+            let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
             let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
             let flows = OffloadedFlows { flows: flows.to_vec(), continues: true, ..OffloadedFlows::default() };
             let mut offload = Reading { flows, promised: Vec::new(), advice: OffloadedAdvice::default() };
@@ -405,7 +405,7 @@ mod tests {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n\
                     [[rule]]\nclass = \"all\"\nprotocol = \"udp\"\n";
         let config = shaper::load(&Source::new("records.toml", text), &mut Diagnostics::new()).expect("valid");
-        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
         let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
         let account = |packets| Account { packets, bytes: Bytes::new(packets * 1_000) };
@@ -464,7 +464,7 @@ mod tests {
             let source = Source::new("moved.toml", text);
             shaper::load(&source, &mut Diagnostics::new()).expect("valid")
         };
-        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         let mut engine: Engine<u32> = Engine::new(&of(text), &setup, Instant::ZERO).expect("valid");
         let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
         let account = |packets| Account { packets, bytes: Bytes::new(packets * 1_000) };
@@ -501,7 +501,7 @@ mod tests {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n\
                     [[class]]\nname = \"other\"\nrate = \"2mbit\"\n";
         let config = shaper::load(&Source::new("moved.toml", text), &mut Diagnostics::new()).expect("valid");
-        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
         let (mut noted, at) = (Noted::default(), |millis| Instant::ZERO + Span::from_millis(millis));
         let here = OffloadedFlow { steps: 2, ..flow(7, None) };
@@ -523,7 +523,7 @@ mod tests {
     fn an_offloaded_flow_misses_its_minimum_where_it_waits_throughout() {
         let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\ndefault = true\n";
         let config = shaper::load(&Source::new("missed.toml", text), &mut Diagnostics::new()).expect("valid");
-        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         let judged = |waited: u64| {
             let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
             let at = |millis| Instant::ZERO + Span::from_millis(millis);

@@ -28,7 +28,7 @@ fn engine(rate: &str) -> Engine<u32> {
     let source = Source::new("admission.toml", text);
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
-    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
     Engine::new(&config, &setup, Instant::ZERO).expect("valid")
 }
 

@@ -64,7 +64,7 @@ fn a_new_data_path_shapes() {
     let source = Source::new("relay.toml", text);
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
-    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
     let engine = Engine::new(&config, &setup, Instant::ZERO).expect("the configuration is valid");
     let sockets = || UdpSocket::bind("127.0.0.1:0").expect("a port of the loopback");
     let [sender, input, output, receiver] = [sockets(), sockets(), sockets(), sockets()];

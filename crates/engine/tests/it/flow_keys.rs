@@ -21,7 +21,7 @@ fn file(classes: &[&str], rule: &str) -> String {
 }
 
 fn setup() -> Setup {
-    Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() }
+    Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() }
 }
 
 fn meta(dscp: Dscp) -> PacketMeta {

@@ -1,6 +1,7 @@
 //! Tests of the engine and of the driver around it.
 
 mod admission;
+mod crowded;
 mod data_path;
 mod driver;
 mod flow_keys;

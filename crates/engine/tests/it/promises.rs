@@ -19,7 +19,7 @@ fn config() -> shaper::Config {
 }
 
 fn engine() -> Engine<u64> {
-    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
     Engine::new(&config(), &setup, Instant::ZERO).expect("valid")
 }
 
@@ -238,7 +238,7 @@ fn a_rule_with_an_unknown_owner_is_named_by_its_number() {
     let rules = "[[rule]]\nclass = \"all\"\ndscp = \"ef\"\n[[rule]]\nclass = \"all\"\nuid = \"studio\"\n";
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(&Source::new("test.toml", format!("{TEXT}{rules}")), &mut diagnostics).expect("valid");
-    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
     let Err(failure) = Engine::<u64>::new(&config, &setup, Instant::ZERO) else { panic!("no user is called studio") };
     assert_eq!(
         failure.to_string(),
@@ -321,7 +321,7 @@ fn minimums_are_kept_as_far_as_a_rate_that_follows_allows() {
     assert!(counts.iter().sum::<usize>().abs_diff(2_000) < 50, "{counts:?}");
     assert!(told(&log, NotificationKind::Promised));
     // A change of the configuration brings back the rates of the file.
-    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
     engine.reconfigure(&config(), &setup, at(3_000), &mut log).unwrap();
     let counts = run(&mut engine, &mut log, &[1, 2, 3], at(3_100), at(4_100));
     assert!(counts.iter().sum::<usize>().abs_diff(1_000) < 50, "{counts:?}");

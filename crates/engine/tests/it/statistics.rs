@@ -16,7 +16,7 @@ fn config(text: &str) -> Config {
 }
 
 fn engine(text: &str) -> Engine<u64> {
-    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+    let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
     Engine::new(&config(text), &setup, Instant::ZERO).expect("valid")
 }
 
@@ -258,7 +258,7 @@ fn a_silent_flow_keeps_its_rule_when_rules_move() {
     engine.dequeue(us(0), &mut out);
     let rule = "[[rule]]\nname = \"the calls\"";
     let mut rule_of = |text: &str| {
-        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         engine.reconfigure(&config(text), &setup, us(1_000_000), &mut out).expect("valid");
         let row = flows(&mut engine, us(1_000_000), 9)[0];
         row.record.rule.map(|rule| engine.config().rules[rule as usize].label())
@@ -281,7 +281,7 @@ fn a_silent_flow_keeps_its_class_when_classes_move() {
     };
     let before = name_of(&mut engine);
     let mut put = |text: &str| {
-        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, names: Names::default() };
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         engine.reconfigure(&config(text), &setup, us(1_000_000), &mut out).expect("valid");
         name_of(&mut engine)
     };

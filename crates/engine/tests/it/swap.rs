@@ -17,7 +17,7 @@ fn config(text: &str) -> Config {
 }
 
 fn setup() -> Setup {
-    Setup { seed: 7, secret: [3, 4], catch_up: Span::ZERO, names: Names::default() }
+    Setup { seed: 7, secret: [3, 4], catch_up: Span::ZERO, most_queued: None, names: Names::default() }
 }
 
 /// A packet of flow `flow` and code point `dscp`, of `length` bytes.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{Examination, Finding, Severity, is_permission};
 use crate::netlink::{Protocol, Socket};
+use crate::nfqueue::search::{self, Search};
 use crate::nfqueue::{Outcome, QueueSettings, QueueSocket};
 use crate::nft::{self, Expression, Family};
 use crate::rtnl::sysctl;
@@ -178,43 +179,19 @@ pub(super) fn queue(found: &mut Examination) {
     }
 }
 
-/// How a kernel finds a packet in its queue when the verdict about it comes out of order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Search {
-    /// By a hash, in constant time.
-    Hash,
-    /// By the hash as it was first backported, whose entries may be used after they were freed.
-    UnsafeHash,
-    /// By a walk through all that is queued before it.
-    Walk,
-}
-
-/// The search of the kernel of this release: Linux 7.0 has the hash, and so have 6.12 from its 107th update and 6.18 from its 14th, which was
-/// repaired in the 25th. `None` for what is no release.
-fn search_of(release: &str) -> Option<Search> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    let (major, minor): (u32, u32) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    let update = numbers.next().and_then(Result::ok).unwrap_or(0);
-    Some(match (major, minor, update) {
-        (7.., ..) | (6, 12, 107..) | (6, 18, 25..) => Search::Hash,
-        (6, 18, 14..) => Search::UnsafeHash,
-        _ => Search::Walk,
-    })
-}
-
 /// Examines the cost of a verdict while many packets wait.
 pub(super) fn verdicts(found: &mut Examination) {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let release = release.trim();
-    match search_of(release) {
+    let release = search::release();
+    match Search::of(&release) {
         Some(Search::Walk) => found.add(
             "verdicts",
             Severity::Note,
             format!(
                 "Linux {release} walks through its queue for each packet that leaves out of order: a packet of a fast class costs more time \
-                 the more packets wait in slower ones"
+                 the more packets wait in slower ones; beyond {} packets in all, classes with more than their part queue no more",
+                search::MOST_WALKED
             ),
-            "Linux 7.0, or 6.12.107 and later of 6.12; else smaller `limit` of the classes that queue long",
+            "Linux 7.0, or 6.12.107 and later of 6.12",
         ),
         Some(Search::UnsafeHash) => found.add(
             "verdicts",
@@ -286,31 +263,5 @@ pub(super) fn clocks(found: &mut Examination) {
         );
     } else {
         found.fine("clock source", current);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Each branch of the stable series is judged by its own updates.
-    #[test]
-    fn kernels_that_walk_the_queue_are_known() {
-        for (release, search) in [
-            ("6.1.0-50-amd64", Search::Walk),
-            ("6.12.94+deb13-amd64", Search::Walk),
-            ("6.12.107+deb13-amd64", Search::Hash),
-            ("6.17.9", Search::Walk),
-            ("6.18.13", Search::Walk),
-            ("6.18.14", Search::UnsafeHash),
-            ("6.18.24-arch1-1", Search::UnsafeHash),
-            ("6.18.25", Search::Hash),
-            ("6.19-rc3", Search::Walk),
-            ("7.0.0-rc1", Search::Hash),
-            ("10.2", Search::Hash),
-        ] {
-            assert_eq!(search_of(release), Some(search), "{release}");
-        }
-        assert_eq!(search_of("custom"), None);
     }
 }

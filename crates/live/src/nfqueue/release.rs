@@ -96,10 +96,14 @@ fn attribute(to: &mut [u8], kind: u16, numbers: &[u32]) {
 /// allocate.
 pub(crate) fn end_queueing(socket: BorrowedFd<'_>, queues: [u16; 2], received: u32) -> io::Result<()> {
     send_bytes(socket, &close(queues, received))?;
-    // MEMBARRIER_CMD_GLOBAL: a grace period of RCU, within which the kernel passes a packet to a queue and on. Where the kernel
-    // refuses it, such a packet may be lost.
-    let _ = rustix::thread::membarrier(MembarrierCommand::Global);
+    after_packets_on_their_way();
     Ok(())
+}
+
+/// Waits until packets that are on their way through the kernel now have passed it to where they wait or leave: a grace period of RCU
+/// (MEMBARRIER_CMD_GLOBAL). Where the kernel refuses it, such a packet may be lost.
+pub(crate) fn after_packets_on_their_way() {
+    let _ = rustix::thread::membarrier(MembarrierCommand::Global);
 }
 
 fn failed(operation: &str) -> impl FnOnce(io::Error) -> Error {

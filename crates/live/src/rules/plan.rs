@@ -12,6 +12,8 @@ const HOOK_OUTPUT: u32 = libc::NF_INET_LOCAL_OUT as u32;
 const HOOK_POSTROUTING: u32 = libc::NF_INET_POST_ROUTING as u32;
 const PRIORITY_QUEUE: i32 = 60;
 const PRIORITY_APPLY: i32 = 70;
+/// After the chains of a data path, so that what it has released waits as well.
+const PRIORITY_HOLD: i32 = 80;
 /// Between destination NAT (-100) and filter (0).
 const PRIORITY_QUEUE_IN: i32 = -90;
 const PRIORITY_APPLY_IN: i32 = -80;
@@ -107,16 +109,9 @@ pub(super) fn table(
         }
     };
 
-    let versions: &[(u8, &str)] = match family {
-        Family::Inet => &[(2, "4"), (10, "6")],
-        Family::Ipv4 => &[(2, "4")],
-        Family::Ipv6 => &[(10, "6")],
-    };
-    // A chain exists before the rule that jumps to it.
+    let versions = versions(family);
     if spec.direction == Direction::Egress {
-        for (protocol, version) in versions {
-            plan.copies(&format!("copies{version}"), *protocol == 2, limits);
-        }
+        plan.copies_of(versions, limits);
     }
     plan.chain("shape", Some(shape));
     plan.other_interfaces("shape");
@@ -129,6 +124,35 @@ pub(super) fn table(
     plan.queues(family, versions, verb);
     plan.apply(family, versions, apply);
     plan.table
+}
+
+/// A table that leads what leaves by an interface to the queue, after the chains of a data path.
+pub(super) fn hold(
+    spec: &Spec,
+    interface: &Interface,
+    family: Family,
+    verb: Verb,
+    limits: Limits,
+    name: &str,
+) -> Table {
+    let table = Table { family, name: name.into(), chains: vec![], rules: vec![] };
+    let mut plan = Plan { spec, interface, table };
+    let versions = versions(family);
+    plan.copies_of(versions, limits);
+    plan.chain("shape", Some((HOOK_POSTROUTING, PRIORITY_HOLD)));
+    plan.other_interfaces("shape");
+    plan.multicast(family, versions);
+    plan.queues(family, versions, verb);
+    plan.table
+}
+
+/// The protocols in a table: their numbers in `meta nfproto`, and how chains are called.
+fn versions(family: Family) -> &'static [(u8, &'static str)] {
+    match family {
+        Family::Inet => &[(2, "4"), (10, "6")],
+        Family::Ipv4 => &[(2, "4")],
+        Family::Ipv6 => &[(10, "6")],
+    }
 }
 
 /// Whether the packets of a table are those of the interface of this name, as [`Plan::other_interfaces`] has it.
@@ -322,6 +346,13 @@ impl Plan<'_> {
                     exempt(" to others", vec![BOUNDED]);
                 }
             }
+        }
+    }
+
+    /// The chains that recognise copies of multicast packets; a chain exists before the rule that jumps to it.
+    fn copies_of(&mut self, versions: &[(u8, &str)], limits: Limits) {
+        for (protocol, version) in versions {
+            self.copies(&format!("copies{version}"), *protocol == 2, limits);
         }
     }
 

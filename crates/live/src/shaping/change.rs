@@ -13,7 +13,8 @@ use tidegate_units::{Instant, Rate};
 use super::command::{LiveEngine, VerdictSink};
 use super::named::{has_answered, has_names};
 use super::owners::{devices, has_macs};
-use super::{Shaping, StartError};
+use super::{Beside, Shaping, StartError, offload};
+use crate::rules::Direction;
 use crate::{netlink, timing};
 
 impl Shaping {
@@ -177,11 +178,7 @@ impl Shaping {
     /// Why the kernel, where `config` must be, does not take it.
     pub fn moves(&self, config: &Config) -> Result<bool, StartError> {
         let wanted = self.options.data_path.unwrap_or(config.interface.data_path);
-        let taken = || match &self.options.offload {
-            Some(_) if self.options.recorder.is_some() => Err(StartError::NotInKernel { what: "recording".into() }),
-            Some(provider) => provider.take(config).map(drop),
-            None => Err(StartError::NoKernelProgram("no program was loaded for it at the start".into())),
-        };
+        let taken = || offload::take(config, &self.options, wanted).map(drop);
         match (wanted, self.in_kernel()) {
             (DataPath::UserSpace, here) => Ok(here.is_some()),
             (DataPath::Kernel, Some(_)) => Ok(false),
@@ -192,8 +189,9 @@ impl Shaping {
         }
     }
 
-    /// Ends this data path, which lets packets that wait pass in order, and starts another by `config`. The counters of classes
-    /// begin anew, and whoever has handles of this data path needs new ones.
+    /// Starts another data path by `config` beside this one, and then ends this one, which lets packets that wait pass in order:
+    /// nothing is lost or overtaken. The counters of classes begin anew, and whoever has handles of this data path needs new ones.
+    /// Where the kernel was chosen and cannot be had after all, the change is made here, and a warning says so.
     ///
     /// # Errors
     /// See [`StartError`]; the earlier configuration is in force again then, unless that fails too and traffic passes unshaped.
@@ -202,13 +200,36 @@ impl Shaping {
         if self.named {
             options.interfaces = self.running.interfaces.iter().map(|one| one.name().to_owned()).collect();
         }
-        self.backend.end(&mut self.running)?;
-        match Self::start_from(config, &options, None) {
-            Ok(other) => *self = other,
-            Err(error) => {
+        let was_in_kernel = self.in_kernel().is_some();
+        // Probes of what arrives would wait in the discipline that is to be left.
+        let beside =
+            if was_in_kernel && self.direction() == Direction::Ingress { Beside::Nothing } else { Beside::Earlier };
+        if beside == Beside::Nothing {
+            self.backend.end(&mut self.running)?;
+        }
+        // Rules of the same name are the lock from then on.
+        self.running.locks.clear();
+        let mut earlier = match Self::start_by(config, &options, None, beside) {
+            Ok(other) => std::mem::replace(self, other),
+            Err(error) if beside == Beside::Nothing => {
                 *self = Self::start_from(&before, &options, None)?;
                 return Err(error);
             }
+            Err(error) if was_in_kernel => {
+                self.running.lock()?;
+                return Err(error);
+            }
+            Err(error) if offload::must(config, &options) => return Err(error),
+            Err(error) => {
+                self.warnings = vec![error.reason()];
+                return self.reconfigure(config, Some(&config.text));
+            }
+        };
+        if beside == Beside::Earlier {
+            earlier.backend.end(&mut earlier.running)?;
+        }
+        if self.in_kernel().is_some() {
+            self.running.lock()?;
         }
         Ok(SwapReport { how: SwapKind::Replaced, rehomed: 0 })
     }

@@ -21,6 +21,7 @@ mod command;
 mod coverage;
 mod error;
 mod find;
+mod hold;
 #[cfg(debug_assertions)]
 mod injection;
 mod interfaces;
@@ -50,13 +51,14 @@ use crate::netlink;
 use crate::nfqueue::QueueReport;
 use crate::probe::Inspection;
 use crate::rtnl::Rtnl;
-use crate::rules::{Direction, Installed};
+use crate::rules::{Direction, Installed, InterfaceLock};
 use crate::timing::Readiness;
 
 pub use command::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 pub use coverage::Coverage;
 pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven};
 pub use find::are_there;
+pub use hold::Hold;
 #[cfg(debug_assertions)]
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
@@ -74,6 +76,15 @@ use command::Command;
 use find::{find, wanted};
 use running::{Beginning, command};
 use thread::PathThread;
+
+/// Whether a data path of this process shapes the same interfaces until another one is in force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Beside {
+    /// There is none: what was left by an ended process is removed.
+    Nothing,
+    /// There is one, which ends afterwards.
+    Earlier,
+}
 
 /// Interfaces that are being shaped together, in one direction. Dropping it stops shaping in order.
 #[derive(Debug)]
@@ -111,15 +122,25 @@ impl Shaping {
     /// # Errors
     /// See [`StartError`]; packets pass unshaped then.
     pub fn start_from(config: &Config, options: &Options, left: Option<Inherited>) -> Result<Self, StartError> {
+        Self::start_by(config, options, left, Beside::Nothing)
+    }
+
+    fn start_by(
+        config: &Config,
+        options: &Options,
+        left: Option<Inherited>,
+        beside: Beside,
+    ) -> Result<Self, StartError> {
         let (offload, mut why_not) = offload::choose(config, options)?;
         let beginning = Beginning::new(config, options)?;
-        let in_kernel = offload.map(|backend| offload::start(beginning, config, options, backend));
+        let in_kernel = offload.map(|backend| offload::start(beginning, config, options, backend, beside));
         let mut shaping = match in_kernel {
             Some(Ok(shaping)) => shaping,
-            Some(Err(error)) if offload::must(config, options) => return Err(error),
+            // Beside an earlier data path, that one goes on.
+            Some(Err(error)) if offload::must(config, options) || beside == Beside::Earlier => return Err(error),
             other => {
                 why_not = other.and_then(Result::err).map(|error| error.reason()).or(why_not);
-                queue::start(Beginning::new(config, options)?, config, options, left)?
+                queue::start(Beginning::new(config, options)?, config, options, left, beside)?
             }
         };
         shaping.warnings.splice(0..0, why_not);
@@ -348,6 +369,10 @@ impl Shaping {
         let Some(at) = running.interfaces.iter().position(|interface| interface.name() == earlier) else {
             return Ok(());
         };
+        if !running.locks.is_empty() {
+            // The lock of the earlier name stays. Without that of the new one it is shaped all the same.
+            running.locks.extend(InterfaceLock::acquire(name, running.direction));
+        }
         backend.follow(at, name, index, running)?;
         running.interfaces[at].rename(name);
         running.interfaces[at].set_index(Some(index));

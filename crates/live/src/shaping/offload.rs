@@ -11,7 +11,6 @@ use tidegate_config::shaper::{Config, DataPath};
 use tidegate_engine::Engine;
 use tidegate_units::{Instant, Span};
 
-use super::Shaping;
 use super::backend::{OffloadBackend, OffloadCounters};
 use super::command::{Command, LiveEngine, VerdictSink, WorkerCounts};
 use super::error::{StartError, system};
@@ -21,6 +20,7 @@ use super::prove::VERSIONS;
 use super::running::{Beginning, Running};
 use super::thread::PathThread;
 use super::watchdog::WorkerState;
+use super::{Beside, Shaping};
 use crate::guardian::{LONGEST_WAIT, Page};
 use crate::netlink::Error;
 use crate::timing::{self, Priority, Readiness, Waiter, Woken};
@@ -40,23 +40,40 @@ type Choice = (Option<Box<dyn OffloadBackend>>, Option<String>);
 /// Why it cannot be in the kernel, where it must.
 pub(super) fn choose(config: &Config, options: &Options) -> Result<Choice, StartError> {
     let wanted = options.data_path.unwrap_or(config.interface.data_path);
-    if wanted == DataPath::UserSpace {
+    // Who has no such schedulers does not ask for one.
+    if wanted == DataPath::UserSpace || wanted == DataPath::Auto && options.offload.is_none() {
         return Ok((None, None));
     }
-    let found = match &options.offload {
-        Some(provider) => provider.take(config),
-        // Who has no such schedulers does not ask for one.
-        None if wanted == DataPath::Auto => return Ok((None, None)),
-        None => Err(StartError::NoKernelProgram("no program was loaded for it at the start".into())),
-    };
-    let found = match found {
-        Ok(_) if options.recorder.is_some() => Err(StartError::NotInKernel { what: "recording".into() }),
-        found => found,
-    };
-    match (found, wanted) {
+    match (take(config, options, wanted), wanted) {
         (Ok(backend), _) => Ok((Some(backend), None)),
         (Err(error), DataPath::Auto) => Ok((None, Some(error.reason()))),
         (Err(error), _) => Err(error),
+    }
+}
+
+/// A backend in the kernel for `config`, which asks for one by `wanted`.
+///
+/// # Errors
+/// Why there is none: for [`DataPath::Auto`] also what would be lost without a word.
+pub(super) fn take(
+    config: &Config,
+    options: &Options,
+    wanted: DataPath,
+) -> Result<Box<dyn OffloadBackend>, StartError> {
+    let lacks = |what: &str| Err(StartError::NotInKernel { what: what.into() });
+    if options.recorder.is_some() {
+        return lacks("recording");
+    }
+    if wanted == DataPath::Auto && options.guardian.as_ref().is_some_and(|guardian| guardian.take_over) {
+        return lacks("to hand promises over to the next run (--hand-over)");
+    }
+    match &options.offload {
+        Some(provider) => {
+            let mut config = config.clone();
+            config.interface.data_path = wanted;
+            provider.take(&config)
+        }
+        None => Err(StartError::NoKernelProgram("no program was loaded for it at the start".into())),
     }
 }
 
@@ -65,7 +82,7 @@ pub(super) fn must(config: &Config, options: &Options) -> bool {
     options.data_path.unwrap_or(config.interface.data_path) == DataPath::Kernel
 }
 
-/// Starts a data path with this backend.
+/// Starts a data path with this backend; `beside` one of this process, which has the lock of the interface, it is to be locked later.
 ///
 /// # Errors
 /// See [`StartError`]; nothing is left behind then.
@@ -73,7 +90,8 @@ pub(super) fn start(
     beginning: Beginning,
     config: &Config,
     options: &Options,
-    mut backend: Box<dyn OffloadBackend>,
+    backend: Box<dyn OffloadBackend>,
+    beside: Beside,
 ) -> Result<Shaping, StartError> {
     let Beginning { found, setup, .. } = beginning;
     let [(name, Some(index))] = &found[..] else {
@@ -85,8 +103,14 @@ pub(super) fn start(
     let class_names = engine.class_names().to_vec();
     let page = Page::create().map_err(system("share memory"))?;
     let state = Arc::new(WorkerState::new(Arc::new(page)));
-    // From here on a failure drops `backend`, which gives the interface its default discipline.
-    let warnings = backend.attach(name, *index, config, &setup)?;
+    let (config, threads, locks) = (config.clone(), Vec::new(), Vec::new());
+    let mut running = Running { interfaces, direction, threads, class_names, config, setup, locks };
+    if beside == Beside::Nothing {
+        running.lock()?;
+    }
+    // From here on a failure drops the backend, which gives the interface its default discipline, and after it the lock.
+    let mut backend = backend;
+    let warnings = backend.attach(name, *index, &running.config, &running.setup)?;
     let (offload, counters, of_thread, marks) =
         (backend.counters(), counters.remove(0), Arc::clone(&state), options.marks);
     let run = move |commands, waker, ready: &_| {
@@ -94,7 +118,7 @@ pub(super) fn start(
         Mirror { engine, offload, sink, commands, waker, state: of_thread, counters }.run(ready)
     };
     let (thread, readiness) = PathThread::start(state, run)?;
-    let running = Running { interfaces, direction, threads: vec![thread], class_names, config: config.clone(), setup };
+    running.threads.push(thread);
     let (named, options) = (!options.interfaces.is_empty(), options.clone());
     Ok(Shaping {
         running,

@@ -25,8 +25,14 @@ pub struct Options {
     /// The longest time between two groups of departures: by default 50 µs, so that a fast link does not cost a wake-up
     /// for each packet; zero for the finest spacing.
     pub quantum: Span,
+    /// How long the thread may rest between two turns while packets arrive singly and faster than that: by default 1 ms, for
+    /// which a call does not suffer. Zero: never.
+    pub rest: Span,
     /// How long before a deadline the thread spins instead of sleeping, which costs processor time. Zero: never.
     pub spin: Span,
+    /// The most packets held in all, beyond which a class with more than its part queues no more. By default what the kernel can
+    /// hold without making every verdict dear.
+    pub most_queued: Option<u32>,
     /// Whether to ask for real-time scheduling.
     pub priority: Priority,
     /// The bits of the firewall mark that may be used.
@@ -72,7 +78,9 @@ impl Default for Options {
             catch_up: Span::from_millis(5),
             catch_up_normal: Span::from_millis(20),
             quantum: Span::from_micros(50),
+            rest: Span::from_millis(1),
             spin: Span::ZERO,
+            most_queued: None,
             priority: Priority::RealTime,
             marks: MarkLayout::default(),
             secret: None,

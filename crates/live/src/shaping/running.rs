@@ -17,7 +17,8 @@ use super::options::Options;
 use super::owners::resolve;
 use super::thread::PathThread;
 use crate::guardian::Turn;
-use crate::rules::{Direction, TagRule};
+use crate::nfqueue::search;
+use crate::rules::{Direction, InterfaceLock, TagRule};
 
 /// The interfaces, threads and configuration of a data path.
 #[derive(Debug)]
@@ -30,9 +31,22 @@ pub struct Running {
     /// The configuration in force.
     pub(super) config: Config,
     pub(super) setup: Setup,
+    /// Keep other instances from the interface, by each name that it has had, where no rules do.
+    pub(super) locks: Vec<InterfaceLock>,
 }
 
 impl Running {
+    /// Keeps other instances from the interfaces.
+    ///
+    /// # Errors
+    /// When another instance has one of them.
+    pub(super) fn lock(&mut self) -> Result<(), StartError> {
+        for interface in &self.interfaces {
+            self.locks.push(InterfaceLock::acquire(interface.name(), self.direction)?);
+        }
+        Ok(())
+    }
+
     /// The configuration in force.
     pub fn config(&self) -> &Config {
         &self.config
@@ -126,7 +140,8 @@ impl Beginning {
             Some(secret) => secret,
             None => random()?,
         };
-        let setup = Setup { seed: secret[0], secret, catch_up: options.catch_up, names: owners };
+        let most_queued = options.most_queued.or_else(search::most_affordable);
+        let setup = Setup { seed: secret[0], secret, catch_up: options.catch_up, most_queued, names: owners };
         Ok(Self { names, found, setup, tags, groups })
     }
 }

@@ -5,6 +5,7 @@ mod crash;
 mod exempt;
 mod filters;
 mod guardian;
+mod hold;
 mod kernel;
 mod l4s;
 mod links;
@@ -94,6 +95,7 @@ fn main() {
         links::rules_survive_an_interface_that_comes_back,
         links::an_interface_below_others_is_refused_by_their_name,
         links::a_gateway_is_shaped_where_it_forwards,
+        hold::an_exchanged_root_loses_nothing_that_is_held,
         places::an_uplink_with_a_delegated_prefix_is_shaped,
         places::what_a_translator_sends_is_shaped_at_the_uplink,
         places::a_card_with_several_queues_is_shaped,

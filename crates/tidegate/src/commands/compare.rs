@@ -227,7 +227,7 @@ fn load(path: &Path) -> Result<Loaded, Failure> {
         (Some(items), _) => {
             let runs = value["runs"].as_array().into_iter().flatten();
             let seeds: Vec<u64> = runs.filter_map(|run| run["seed"].as_u64()).collect();
-            items.iter().filter_map(item).map(|found| Quantity { seeds: seeds.clone(), ..found }).collect()
+            items.iter().filter_map(|value| item(value, &seeds)).collect()
         }
         (None, Some(configurations)) => configurations.iter().flat_map(classes).collect(),
         (None, None) => return Err(wrong("it has neither `items` nor `configurations`")),
@@ -236,14 +236,19 @@ fn load(path: &Path) -> Result<Loaded, Failure> {
     Ok((found, primary.filter_map(|quantity| quantity.as_str().map(str::to_owned)).collect()))
 }
 
-/// An item of a simulation or of an experiment, if it was measured.
-fn item(value: &Value) -> Option<Quantity> {
+/// An item of a simulation of runs with `seeds`, or of an experiment, if it was measured.
+fn item(value: &Value, seeds: &[u64]) -> Option<Quantity> {
     let text = |key: &str| value[key].as_str().map(str::to_owned);
-    let (subject, measure, mean) = match value["mean"].as_f64() {
+    let open: Vec<u64> = value["not_reached"].as_array().into_iter().flatten().filter_map(Value::as_u64).collect();
+    let (subject, measure, mean) = match value["mean"].as_f64().or((!open.is_empty()).then_some(f64::INFINITY)) {
         Some(mean) => (text("subject")?, text("measure")?, mean),
         None => (text("id")?, "measured".to_owned(), value["measured"].as_f64()?),
     };
-    let values = value["values"].as_array().map(|values| values.iter().map(Value::as_f64).collect());
+    let of_run = |(n, value): (usize, &Value)| {
+        let is_open = seeds.get(n).is_some_and(|seed| open.contains(seed));
+        if is_open { Some(f64::INFINITY) } else { value.as_f64() }
+    };
+    let values = value["values"].as_array().map(|values| values.iter().enumerate().map(of_run).collect());
     Some(Quantity {
         subject,
         variant: text("variant").unwrap_or_default(),
@@ -253,7 +258,7 @@ fn item(value: &Value) -> Option<Quantity> {
         mean,
         half_width_95: value["half_width_95"].as_f64(),
         values: values.unwrap_or_else(|| vec![Some(mean)]),
-        seeds: Vec::new(),
+        seeds: seeds.to_vec(),
     })
 }
 

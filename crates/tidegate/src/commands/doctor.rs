@@ -151,7 +151,7 @@ fn signals(configs: &[Config]) -> Option<Finding> {
     if follows.is_empty() {
         return None;
     }
-    let is_seen = follows.iter().all(|(config, _)| config.interface.data_path == DataPath::UserSpace);
+    let is_seen = follows.iter().all(|(config, _)| config.interface.data_path != DataPath::Kernel);
     let peers: BTreeSet<_> = follows.iter().flat_map(|(_, follow)| &follow.peers).collect();
     let own = rustix::process::getegid().as_raw();
     let may_probe = sysctl::read("ipv4/ping_group_range").is_ok_and(|range| may_ping(&range, own));

@@ -65,9 +65,9 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     duration: Option<Span>,
     /// The longest interval between groups of departing packets; 0us for the finest spacing, at the cost of processor
-    /// time; at most 5ms
-    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = quantum)]
-    quantum: Span,
+    /// time; at most 5ms. Default: 50us, and up to 1ms while packets arrive singly and faster than that
+    #[arg(long, value_name = "TIME", value_parser = quantum)]
+    quantum: Option<Span>,
     /// Poll the clock instead of sleeping for this long before a packet is due, at most 50us
     #[arg(long, value_name = "TIME", default_value = "0us")]
     spin: Span,
@@ -98,7 +98,8 @@ pub struct Args {
     /// reservations to a successor for 10 s. No packet is lost or reordered
     #[arg(long)]
     hand_over: bool,
-    /// Queue packets in the kernel (Linux 6.16 and later), as data-path = "kernel" in the file does
+    /// Queue packets in the kernel (Linux 6.16 and later) or not at all, as data-path = "kernel" in the file does; by default they are
+    /// queued there where this machine and the file allow it
     #[arg(long)]
     in_kernel: bool,
     /// Do not request real-time scheduling
@@ -214,9 +215,11 @@ impl Signals {
 
 /// The options of the data paths. Loads what those in the kernel need.
 fn options(args: &Args, configs: &[Config]) -> Result<Options, Failure> {
+    let defaults = Options::default();
     Ok(Options {
         interfaces: args.interface.clone(),
-        quantum: args.quantum,
+        quantum: args.quantum.unwrap_or(defaults.quantum),
+        rest: args.quantum.unwrap_or(defaults.rest),
         spin: args.spin,
         priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
         guardian: Some(guardian(args, configs)),
@@ -224,7 +227,7 @@ fn options(args: &Args, configs: &[Config]) -> Result<Options, Failure> {
         offload: Some(Arc::new(load_for_kernel(args, configs)?)),
         #[cfg(debug_assertions)]
         inject: args.inject,
-        ..Options::default()
+        ..defaults
     })
 }
 
@@ -329,11 +332,13 @@ fn load_for_kernel(args: &Args, configs: &[Config]) -> Result<KernelPrograms, Fa
     let programs = KernelPrograms::default();
     for config in configs {
         let wanted = if args.in_kernel { DataPath::Kernel } else { config.interface.data_path };
-        if wanted == DataPath::UserSpace {
+        if wanted == DataPath::UserSpace || wanted == DataPath::Auto && args.hand_over {
             continue;
         }
-        let loaded = tidegate_kernel::check(config)
-            .and_then(|()| programs.load(config).map_err(|error| StartError::NoKernelProgram(error.to_string())));
+        let mut config = config.clone();
+        config.interface.data_path = wanted;
+        let loaded = tidegate_kernel::check(&config)
+            .and_then(|()| programs.load(&config).map_err(|error| StartError::NoKernelProgram(error.to_string())));
         // With `auto` the data path reports it.
         if let Err(error) = loaded
             && wanted == DataPath::Kernel

@@ -93,16 +93,21 @@ pub(super) struct Item {
     point: String,
     measure: String,
     unit: &'static str,
+    /// Null if a run did not reach it.
     mean: f64,
     /// Half the width of the 95 % confidence interval; null with one run.
     half_width_95: Option<f64>,
     values: Vec<Option<f64>>,
+    /// The seeds of the runs that did not reach a percentile, whose value is null.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_reached: Vec<u64>,
 }
 
 impl From<Quantity> for Item {
     fn from(quantity: Quantity) -> Self {
+        let not_reached = quantity.not_reached();
         let Quantity { subject, variant, point, measure, unit, mean, half_width_95, values, .. } = quantity;
-        Self { subject, variant, point, measure, unit, mean, half_width_95, values }
+        Self { subject, variant, point, measure, unit, mean, half_width_95, values, not_reached }
     }
 }
 
@@ -245,7 +250,7 @@ struct Report<'a> {
     /// How the number of runs and the warm-up were chosen, where a rule has chosen them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
-    /// The transfers that were not completed, which completion times leave out.
+    /// The transfers and pages that were not completed, and what this means.
     #[serde(skip_serializing_if = "Option::is_none")]
     unfinished: Option<String>,
     items: Vec<Item>,
@@ -430,8 +435,12 @@ fn print(
         if let Some(first) = outcomes.first() {
             shapers::write(&mut out, first)?;
         }
-        table(&mut out, report, is_part.then_some(comparison))?;
+        // The conclusions first, as in `compare`; then the values that they are drawn from.
+        if let Some(sentence) = report.sentence {
+            writeln!(out, "{}", wrapped(sentence, width()))?;
+        }
         answer(&mut out, comparison, is_part || !primary.is_empty(), outcomes.len())?;
+        table(&mut out, report, is_part.then_some(comparison))?;
     }
     out.flush()?;
     Ok(())
@@ -455,6 +464,9 @@ fn answer(out: &mut impl Write, comparison: &Comparison, chosen: bool, runs: usi
         let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all, and \
                     --look measure=NAME chooses one, with the correction for fewer.";
         writeln!(out, "{}", wrapped(rest, width()))?;
+    }
+    if is_compared {
+        writeln!(out)?;
     }
     Ok(())
 }
@@ -546,12 +558,8 @@ fn clear(folder: Option<&Path>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the sentence of the scenario, the values, and which runs they are of. If a look chooses parts, the values are those of the
-/// part.
+/// Writes the values, and which runs they are of. If a look chooses parts, the values are those of the part.
 fn table(out: &mut impl Write, report: &Report<'_>, part: Option<&Comparison>) -> Result<(), Failure> {
-    if let Some(sentence) = report.sentence {
-        writeln!(out, "{}", wrapped(sentence, width()))?;
-    }
     values::tables(out, report.items.iter().filter(|item| item.is_in(part)), width())?;
     let plural = if report.runs.len() == 1 { "" } else { "s" };
     let first = report.runs.first().map_or(0, |run| run.seed);

@@ -195,6 +195,13 @@ pub fn draw(drawing: &tidegate_report::Drawing, format: Format, path: &Path) -> 
             "{path}: {height:.0} points high, more than a page has; choose parts by --look subject=, row= or measure="
         );
     }
+    if let Some(curves) = drawing.crowded() {
+        message!(
+            "{}: {curves} curves in one plot; up to eight are told apart by their dashes and marks: choose some by --look row=, or \
+             --figure TITLE/CURVE=FILE",
+            path.display()
+        );
+    }
     let bytes = drawing.bytes(format);
     write(path, &bytes.map_err(|why| Failure::Failed(format!("cannot write {}: {why}", path.display())))?)
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use tidegate_testbed::files::Folder;
+use tidegate_testbed::is_nightly;
 
 const SCENARIO: &str = r#"
 version = 1
@@ -280,4 +281,58 @@ fn the_figures_of_the_papers_have_looks_too() {
     assert!(pgf.contains("{\\pgfqpoint{252.00bp}") && pgf.contains("DT0"), "{pgf}");
     let said = tidegate(&folder, "reproduce|pacing|--only|fig6|--plots|p|--format|eps");
     assert!(said.status.code() == Some(2) && text(&said).contains("svg, pdf, png and pgf"), "{}", text(&said));
+}
+
+/// A document with figures of both widths and all tables, as a paper has them. TeX sets it without a word: every figure is as wide as
+/// its look says, every table fits into the page, and no character is missing.
+#[test]
+fn tex_sets_figures_and_tables_of_both_widths() {
+    if !is_nightly() {
+        eprintln!("SKIP: TeX takes a while; TIDEGATE_TESTS=nightly");
+        return;
+    }
+    if Command::new("pdflatex").arg("--version").output().is_err() {
+        eprintln!("SKIP: tex_sets_figures_and_tables_of_both_widths: no pdflatex here");
+        return;
+    }
+    let folder = folder("tex");
+    let scenario = SCENARIO.replace(
+        "workload = { kind = \"bulk\" } }",
+        "workload = { kind = \"bulk\" } },\n  { name = \"short & 50%\", from = \"a\", to = \"b\", workload = { kind = \"mice\", per-second = 9, \
+         size = { kind = \"constant\", value = \"60kB\" } } },\n  { name = \"a call\", from = \"b\", to = \"a\", workload = { kind = \"call\" } }",
+    );
+    fs::write(folder.0.join("s.toml"), scenario.replace("runs = 2", "runs = 5")).expect("written");
+    for look in ["column", "text"] {
+        let figures = ["", "queueing delay, link", "throughput of each flow", "completion time, distribution"];
+        let figures = figures.iter().enumerate().map(|(n, title)| match n {
+            0 => format!("|--figure|{look}0.pgf"),
+            _ => format!("|--figure|{title}={look}{n}.pgf"),
+        });
+        let said = tidegate(&folder, &format!("simulate|s.toml|--look|{look}{}", figures.collect::<String>()));
+        assert!(said.status.success(), "{}", text(&said));
+        let boxes = format!("simulate|s.toml|--look|{look},form=box,measure=p99|--figure|{look}4.pgf");
+        assert!(tidegate(&folder, &boxes).status.success());
+    }
+    let table = tidegate(&folder, "simulate|s.toml|--latex");
+    fs::write(folder.0.join("table.tex"), &table.stdout).expect("written");
+    let all = |look: &str| (0..5).map(|n| format!("\\noindent\\input{{{look}{n}.pgf}}\\par\n")).collect::<String>();
+    let document = format!(
+        "\\documentclass[10pt]{{article}}\n\\usepackage[letterpaper,textwidth=516bp,textheight=9in]{{geometry}}\n\
+         \\usepackage[utf8]{{inputenc}}\n\\usepackage{{pgf,booktabs}}\n\\tracinglostchars=2\n\\begin{{document}}\n\
+         \\noindent\\begin{{minipage}}{{252bp}}\n{}\\end{{minipage}}\n\n{}{{\\footnotesize\\noindent\\input{{table.tex}}}}\n\
+         \\end{{document}}\n",
+        all("column"),
+        all("text")
+    );
+    fs::write(folder.0.join("paper.tex"), document).expect("written");
+    let made = Command::new("timeout")
+        .args(["120", "pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"])
+        .current_dir(&folder.0)
+        .output()
+        .expect("it starts");
+    let log = String::from_utf8_lossy(&fs::read(folder.0.join("paper.log")).unwrap_or_default()).into_owned();
+    assert!(made.status.success(), "{log}");
+    let wrong = ["Overfull \\hbox", "Missing character", "LaTeX Warning: Float"];
+    let said: Vec<&str> = log.lines().filter(|line| wrong.iter().any(|word| line.contains(word))).collect();
+    assert!(said.is_empty(), "{said:#?}");
 }

@@ -400,8 +400,10 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     let method =
         "Decided at 5 % by paired differences over 4 seeds (Student's t), corrected for all 42 differences (Holm).";
     assert!(said.contains(method), "{said}");
-    // Some of the last transfers were not completed, which their percentiles leave out.
-    assert!(said.contains("Transfers not completed, in the mean of a run: one: flow mice "), "{said}");
+    // The conclusions come first, then the values. Some of the last transfers were not completed.
+    let place = |text: &str| said.find(text).unwrap_or_else(|| panic!("no {text} in {said}"));
+    assert!(place("has the least") < place("completion mean") && place(method) < place("digest"), "{said}");
+    assert!(said.contains("Not completed, in the mean of a run: one: flow mice "), "{said}");
     let json = std::fs::read_to_string(out.join("results.json")).expect("results");
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let differences = json["differences"].as_array().expect("a list");
@@ -436,10 +438,11 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     // Each transfer has its size and its time.
     let transfers = std::fs::read_to_string(out.join("transfers.csv")).expect("transfers");
     assert!(
-        transfers.starts_with("seed,variant,flow,begun_ns,size_bytes,completion_ns,ideal_ns,slowdown\n"),
+        transfers.starts_with("seed,variant,flow,begun_ns,size_bytes,completion_ns,finished,aborted,ideal_ns,slowdown\n"),
         "{transfers}"
     );
     assert!(transfers.lines().filter(|line| line.starts_with("2,fair,flow mice,")).count() > 10, "{transfers}");
+    assert!(transfers.lines().any(|line| line.contains(",false,false,")), "{transfers}");
     assert!(out.join("transfers.parquet").exists());
 }
 

@@ -80,7 +80,7 @@ pub fn ten_thousand_changes_lose_nothing() -> Ended {
     let senders = Senders::start(&pair.sender, &pair.receiver, &flows).expect("senders");
     let start = Instant::now();
     let (mut replaced, mut in_place, mut rehomed, mut most, mut met) = (0_u64, 0_u64, 0_usize, 0_usize, 0_usize);
-    let setup = Setup { seed: 1, secret, catch_up: Span::from_millis(5), names: Names::default() };
+    let setup = Setup { seed: 1, secret, catch_up: Span::from_millis(5), most_queued: None, names: Names::default() };
     let mut text = draw(&mut random);
     for _ in 0..CHANGES {
         // Another tree, or only other rates in the same.

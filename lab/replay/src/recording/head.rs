@@ -56,6 +56,9 @@ pub struct Setup {
     pub secret: [u64; 2],
     /// [`EngineSetup::catch_up`].
     pub catch_up_ns: u64,
+    /// [`EngineSetup::most_queued`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub most_queued: Option<u32>,
     /// Numbers of users.
     pub users: BTreeMap<String, u32>,
     /// Numbers of control groups.
@@ -84,6 +87,7 @@ impl Setup {
             seed: setup.seed,
             secret: setup.secret,
             catch_up_ns: setup.catch_up.as_nanos(),
+            most_queued: setup.most_queued,
             users: ids(&setup.names.users),
             cgroups: ids(&setup.names.cgroups),
             interfaces: setup.names.interfaces,
@@ -99,6 +103,7 @@ impl Setup {
             seed: self.seed,
             secret: self.secret,
             catch_up: Span::from_nanos(self.catch_up_ns),
+            most_queued: self.most_queued,
             names: self.names(),
         }
     }

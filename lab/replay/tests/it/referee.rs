@@ -278,6 +278,7 @@ fn judge(live: &Live, seed: u64, segmentation: Segmentation) -> Result<Happened,
         seed: live.setup.seed,
         secret: live.setup.secret,
         catch_up: Span::from_nanos(live.setup.catch_up_ns),
+        most_queued: live.setup.most_queued,
         names: Names::default(),
     };
     let engine = Engine::new(&config, &setup, live.packets[0].0).map_err(|error| error.to_string())?;

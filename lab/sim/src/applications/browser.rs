@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use tidegate_core::Span;
 use tidegate_core::random::Stream;
-use tidegate_metrics::Histogram;
+use tidegate_metrics::Survival;
 
 use crate::workload::Web;
 
@@ -51,7 +51,7 @@ pub(crate) struct Browser {
     read: Span,
     begun: u64,
     warm_up: u64,
-    pub pages: Pages,
+    pages: Pages,
 }
 
 /// The pages that a browser has loaded.
@@ -66,7 +66,7 @@ pub struct Pages {
     /// Bytes of these objects.
     pub bytes: u64,
     /// The load time of pages, from the first request to the last byte, in nanoseconds.
-    pub load_ns: Histogram,
+    pub load_ns: Survival,
 }
 
 impl Browser {
@@ -146,7 +146,7 @@ impl Browser {
         self.stage = PageStage::Reading;
         if self.begun >= self.warm_up {
             self.pages.loaded += 1;
-            self.pages.load_ns.record(now - self.begun);
+            self.pages.load_ns.finished.record(now - self.begun);
         }
         Step::After(self.read)
     }
@@ -162,6 +162,15 @@ impl Browser {
             }
             None => false,
         }
+    }
+
+    /// The pages until `now`.
+    pub fn pages(&self, now: u64) -> Pages {
+        let mut pages = self.pages.clone();
+        if self.stage != PageStage::Reading && self.begun >= self.warm_up {
+            pages.load_ns.open.record(now - self.begun);
+        }
+        pages
     }
 
     /// The slots of its connections.

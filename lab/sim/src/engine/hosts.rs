@@ -5,9 +5,11 @@ use std::sync::Arc;
 use tidegate_core::random::Stream;
 use tidegate_core::{Colour, Ecn, Instant};
 
-use super::{Connection, EventKind, KIND_SHIFT, Role, Simulation, book_completion, target};
+use super::transfers::Underway;
+use super::{Connection, EventKind, KIND_SHIFT, Role, Simulation, target};
 use crate::applications::Application;
 use crate::link::NEVER;
+use crate::metrics::TransferEnd;
 use crate::packet::{Advice, Proto, SimPacket};
 use crate::tcp::{Algorithm, Config, Endpoint, Flags, Segment};
 use crate::trace::Occurrence;
@@ -236,15 +238,18 @@ impl Simulation {
         let failed = connection.ends.iter().any(AnyEnd::has_failed)
             && !(connection.completed || connection.ends[side].peer_closed());
         let over = failed || connection.ends.iter().all(AnyEnd::is_over);
+        let cut_short = if failed { connection.underway() } else { None };
         // A transfer that began during the warm-up is not counted as opened either.
-        if let Some(Finished { size, began, crossings, data }) = finished
-            && measuring
-            && began >= self.warm_up
-        {
-            book_completion(&mut self.metrics, group, &self.paths[group], (crossings, data), size, [began, self.now]);
+        let counts = |transfer: &Underway| measuring && transfer.began >= self.warm_up;
+        let [finished, cut_short] = [finished, cut_short].map(|transfer| transfer.filter(counts));
+        if let Some(transfer) = finished {
+            self.book(group, &transfer, TransferEnd::Completed);
         }
         if failed && measuring {
             self.metrics[group].failed += 1;
+        }
+        if let Some(transfer) = cut_short {
+            self.book(group, &transfer, TransferEnd::Aborted);
         }
         if answered {
             self.answered(group as u32, slot);
@@ -294,31 +299,16 @@ impl Simulation {
     }
 }
 
-/// The crossings of the path before an answer on a new connection is there: SYN, SYN-ACK, request, answer.
-const OPENED: [u64; 2] = [2, 2];
-
-/// A transfer that has just been completed.
-struct Finished {
-    size: u64,
-    /// When its connection was opened, or when it was requested.
-    began: u64,
-    /// How often each direction of the path is crossed, one after another, until the data is there.
-    crossings: [u64; 2],
-    /// The direction of the data.
-    data: usize,
-}
-
 impl Connection {
     /// Lets the application at end `side` write or close, and returns the transfer that the received data completes.
-    fn act(&mut self, side: usize) -> Option<Finished> {
+    fn act(&mut self, side: usize) -> Option<Underway> {
         let (received, closed) = (self.ends[side].received(), self.ends[side].peer_closed());
         match &mut self.role {
             Role::Upload { size } if side == 1 && closed && !self.completed => {
                 self.ends[1].close();
                 let size = (*size)?;
                 self.completed = true;
-                // SYN, SYN-ACK, data.
-                Some(Finished { size, began: self.opened, crossings: [2, 1], data: 0 })
+                Some(Underway::upload(size, self.opened))
             }
             Role::Download { request, size, answered } if side == 1 && !*answered && received >= *request => {
                 *answered = true;
@@ -329,16 +319,14 @@ impl Connection {
             Role::Download { size, .. } if side == 0 && closed && !self.completed => {
                 self.ends[0].close();
                 self.completed = true;
-                Some(Finished { size: *size, began: self.opened, crossings: OPENED, data: 1 })
+                Some(Underway::download(*size, self.opened))
             }
             Role::Requests(exchange) if side == 0 => {
                 if received < exchange.answered || exchange.taken >= exchange.answered {
                     return None;
                 }
                 exchange.taken = exchange.answered;
-                let (size, began) = (exchange.response, exchange.asked_at);
-                let crossings = if began == self.opened { OPENED } else { [1, 1] };
-                Some(Finished { size, began, crossings, data: 1 })
+                Some(Underway::answer(exchange, self.opened))
             }
             Role::Requests(exchange) => {
                 if received >= exchange.asked && exchange.served < exchange.asked {

@@ -83,17 +83,42 @@ impl SizeClass {
     }
 }
 
-/// A completed transfer.
+/// A transfer of a known size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
     /// When its connection was opened, or when it was requested, in nanoseconds.
     pub begun_ns: u64,
     /// Its bytes of data.
     pub size: u64,
-    /// The time until its last byte arrived, in nanoseconds.
+    /// The time until its last byte arrived or, if it was not completed, until its connection was aborted or the run ended, in
+    /// nanoseconds.
     pub time_ns: u64,
     /// The time that it takes when the path is idle, in nanoseconds.
     pub ideal_ns: u64,
+    /// How it ended.
+    pub end: TransferEnd,
+}
+
+/// How a transfer ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TransferEnd {
+    /// Its last byte arrived.
+    Completed,
+    /// Its connection was aborted: it never completes.
+    Aborted,
+    /// The run ended before it did.
+    Cut,
+}
+
+impl Transfer {
+    /// The size class.
+    pub fn class(&self) -> SizeClass {
+        SizeClass::of(Bytes::new(self.size))
+    }
+    /// The time divided by that of an idle path, in thousandths.
+    pub fn slowdown_milli(&self) -> u64 {
+        (u128::from(self.time_ns) * 1000 / u128::from(self.ideal_ns)) as u64
+    }
 }
 
 /// The transfers of a flow that are kept one by one.
@@ -101,7 +126,7 @@ pub struct Transfer {
 pub struct Transfers {
     /// Whether transfers are kept.
     pub(crate) wanted: bool,
-    /// In the order of completion; at most [`MOST_TRANSFERS`].
+    /// In the order of their end, those that the run cut excepted; at most [`MOST_TRANSFERS`].
     pub kept: Vec<Transfer>,
 }
 
@@ -142,6 +167,8 @@ pub struct FlowMetrics {
     pub completed: u64,
     /// Connections that were aborted.
     pub failed: u64,
+    /// Transfers among those counted in `opened` whose connection was aborted, by [`SizeClass`].
+    pub aborted: [u64; 4],
     /// Connections that were not opened because too many were open.
     pub refused: u64,
     /// One-way delay of datagrams and of segments with data in nanoseconds, from the first host of the flow to the second
@@ -156,7 +183,7 @@ pub struct FlowMetrics {
     /// Slowdown by [`SizeClass`], in thousandths: the completion time divided by the time that the path needs when it
     /// is idle (1000 means not slowed down).
     pub slowdown_milli: [Histogram; 4],
-    /// The completed transfers one by one, where they are kept.
+    /// The transfers that have ended one by one, where they are kept.
     pub transfers: Transfers,
     /// Goodput bytes over time, if the flow is watched.
     pub series: Option<Box<Series>>,
@@ -181,6 +208,7 @@ impl FlowMetrics {
         self.opened += other.opened;
         self.completed += other.completed;
         self.failed += other.failed;
+        self.aborted.iter_mut().zip(other.aborted).for_each(|(mine, theirs)| *mine += theirs);
         self.refused += other.refused;
         for (mine, theirs) in self.delay_ns.iter_mut().zip(&other.delay_ns) {
             mine.merge(theirs);

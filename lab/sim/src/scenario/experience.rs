@@ -1,7 +1,7 @@
 //! The quality that users of applications experienced, as values of a section of flows.
 
 use tidegate_core::Span;
-use tidegate_metrics::{Digest, Histogram};
+use tidegate_metrics::{Digest, Points};
 
 use super::outcome::Collector;
 use crate::applications::{CallQuality, Experience, MediaQuality, Pages, Playback, emodel};
@@ -47,7 +47,7 @@ impl Experiences {
             for number in [pages.begun, pages.loaded, pages.objects, pages.bytes] {
                 digest.number(number);
             }
-            digest.histogram(&pages.load_ns);
+            digest.histogram(&pages.load_ns.finished);
         }
         if let Some(media) = &self.media {
             digest.number(media.frames);
@@ -71,14 +71,14 @@ impl Experiences {
             to.add("pages loaded", "1", pages.loaded as f64);
             to.add("objects a page", "1", pages.objects as f64 / pages.begun.max(1) as f64);
             to.add("bytes a page", "B", pages.bytes as f64 / pages.begun.max(1) as f64);
-            to.spread("page load", "ns", 1.0, &pages.load_ns);
+            to.survival("page load", "ns", 1.0, &pages.load_ns);
         }
         if !self.videos.is_empty() {
             self.viewers(to);
         }
         if let Some(media) = &self.media {
             to.add("frames", "1", media.frames as f64);
-            to.add("frames incomplete", "1", 1.0 - media.complete as f64 / media.frames.max(1) as f64);
+            to.add("frames incomplete", "%", 100.0 - media.complete as f64 / media.frames.max(1) as f64 * 100.0);
             to.spread("frame delay", "ns", 1.0, &media.delay_ns);
         }
     }
@@ -115,8 +115,9 @@ impl Experiences {
             let total: f64 = delays.iter().map(|delay| delay.as_nanos() as f64).sum();
             to.add(format!("mouth to ear{way}"), "ns", total / delays.len() as f64);
         }
-        to.add(format!("not played{way}"), "1", 1.0 - sum(|call| call.played) / expected);
-        to.add(format!("late{way}"), "1", sum(|call| call.late) / expected);
+        // Like the loss in the network, which they stand beside.
+        to.add(format!("not played{way}"), "%", 100.0 - sum(|call| call.played) / expected * 100.0);
+        to.add(format!("late{way}"), "%", sum(|call| call.late) / expected * 100.0);
     }
 
     fn viewers(&self, to: &mut Collector<'_>) {
@@ -136,9 +137,9 @@ impl Experiences {
         to.add("switches", "1", sum(|video| video.switches));
     }
 
-    /// The histograms for curves.
-    pub fn distributions(&self) -> impl Iterator<Item = (&'static str, &Histogram)> {
-        let pages = self.pages.iter().map(|pages| ("page load", &pages.load_ns));
-        pages.chain(self.media.iter().map(|media| ("frame delay", &media.delay_ns)))
+    /// The distributions for curves.
+    pub fn distributions(&self) -> impl Iterator<Item = (&'static str, Points)> {
+        let pages = self.pages.iter().map(|pages| ("page load", pages.load_ns.points()));
+        pages.chain(self.media.iter().map(|media| ("frame delay", media.delay_ns.points())))
     }
 }

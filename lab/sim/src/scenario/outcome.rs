@@ -2,17 +2,19 @@
 
 use tidegate_core::{Colour, DropReason, Instant};
 use tidegate_metrics::{
-    Curve, Digest, Histogram, OTHER_CLASSES, OTHER_FLOWS, Part, PartSeries, Points, SHOWN_PARTS, Value, jain, largest,
+    Curve, Digest, Histogram, OTHER_CLASSES, OTHER_FLOWS, Part, PartSeries, Points, SHOWN_PARTS, Survival, Value, jain,
+    largest,
 };
 
 use super::control::Control;
 use super::experience::Experiences;
 use super::file::Measure;
-use super::model::{FlowGroup, Scenario, Variant};
+use super::lasting::Lasting;
+use super::model::{Detail, FlowGroup, Scenario, Variant};
 use super::queue::LinkQueue;
 use crate::engine::Simulation;
 use crate::ids::{FlowId, LinkId};
-use crate::metrics::{FlowMetrics, LinkMetrics, OTHERS, SizeClass, Transfer};
+use crate::metrics::{FlowMetrics, LinkMetrics, MOST_TRANSFERS, OTHERS, Transfer};
 
 /// The report of an action on a shaper, or of an event.
 #[derive(Clone, PartialEq, Debug)]
@@ -31,9 +33,9 @@ pub struct Report {
     pub result: serde_json::Value,
 }
 
-/// A completed transfer of a flow.
+/// A transfer of a flow.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CompletedTransfer {
+pub struct FlowTransfer {
     /// The variant of the scenario; empty without variants.
     pub variant: String,
     /// The flow, as it is named in results.
@@ -53,8 +55,9 @@ pub struct Outcome {
     pub curves: Vec<Curve>,
     /// The reports of actions and shapers, in order.
     pub reports: Vec<Report>,
-    /// The completed transfers one by one, with [`Detail::Parts`](super::Detail::Parts).
-    pub transfers: Vec<CompletedTransfer>,
+    /// The transfers one by one, with [`Detail::Parts`](super::Detail::Parts): of each flow those that have ended, then those that
+    /// have not.
+    pub transfers: Vec<FlowTransfer>,
     /// The number of events that the simulator handled.
     pub events: u64,
     /// A digest of everything that was measured.
@@ -115,7 +118,14 @@ impl Collector<'_> {
     /// Adds mean, median and 99th percentile of a histogram.
     pub(super) fn spread(&mut self, measure: &str, unit: &'static str, scale: f64, histogram: &Histogram) {
         let quantile = |q| histogram.quantile(q).map(|value| value as f64);
-        for (suffix, value) in [(" mean", histogram.mean()), (" p50", quantile(0.5)), (" p99", quantile(0.99))] {
+        self.three(measure, unit, scale, [histogram.mean(), quantile(0.5), quantile(0.99)]);
+    }
+    /// Adds the mean of what has finished, and median and 99th percentile of all, which may not have been reached.
+    pub(super) fn survival(&mut self, measure: &str, unit: &'static str, scale: f64, all: &Survival) {
+        self.three(measure, unit, scale, [all.finished.mean(), all.quantile(0.5), all.quantile(0.99)]);
+    }
+    fn three(&mut self, measure: &str, unit: &'static str, scale: f64, [mean, median, most]: [Option<f64>; 3]) {
+        for (suffix, value) in [(" mean", mean), (" p50", median), (" p99", most)] {
             if let Some(value) = value {
                 self.add(format!("{measure}{suffix}"), unit, value * scale);
             }
@@ -138,8 +148,9 @@ impl Outcome {
         for flow in &flows {
             digest_flow(&mut outcome.digest, flow);
         }
+        let underway = sim.underway();
         for section in &scenario.sections {
-            outcome.section(scenario, sim, section, &flows[section.flows.clone()]);
+            outcome.section(scenario, sim, section, (&flows[section.flows.clone()], &underway));
         }
         // By name: the order of links in the file decides nothing that is measured.
         let mut by_name: Vec<(&str, &LinkMetrics)> = sim.links().collect();
@@ -204,7 +215,14 @@ impl Outcome {
         joined
     }
 
-    fn section(&mut self, scenario: &Scenario, sim: &Simulation, section: &FlowGroup, flows: &[&FlowMetrics]) {
+    /// Adds the values and curves of a section of flows. `underway` has the transfers of all flows that have not ended.
+    fn section(
+        &mut self,
+        scenario: &Scenario,
+        sim: &Simulation,
+        section: &FlowGroup,
+        (flows, underway): (&[&FlowMetrics], &[(FlowId, Transfer)]),
+    ) {
         let wants = |measure| scenario.wants(measure);
         let (span, end) = (sim.measured(), sim.now());
         let mut all = FlowMetrics::default();
@@ -255,41 +273,41 @@ impl Outcome {
         if wants(Measure::Application) {
             experiences.values(&mut to);
         }
-        if wants(Measure::Completion) && all.completed + all.failed + all.refused > 0 {
+        let of_section = || underway.iter().filter(|(flow, _)| section.flows.contains(&flow.index()));
+        let lasting = Lasting::new(&all, of_section().map(|(_, transfer)| transfer));
+        if wants(Measure::Completion) && lasting.all().0.count() + all.failed + all.refused > 0 {
             to.add("opened", "1", all.opened as f64);
             to.add("completed", "1", all.completed as f64);
             to.add("failed", "1", all.failed as f64);
             to.add("refused", "1", all.refused as f64);
             to.spread("connect", "ns", 1.0, &all.connect_ns);
-            to.spread("completion", "ns", 1.0, &all.completion_ns);
-            to.spread("slowdown", "1", 1e-3, &all.slowdown_all_milli());
-            for class in SizeClass::ALL {
-                let name = class.name();
-                to.spread(&format!("completion {name}"), "ns", 1.0, &all.completion_by_size_ns[class as usize]);
-                to.spread(&format!("slowdown {name}"), "1", 1e-3, &all.slowdown_milli[class as usize]);
-            }
+            lasting.values(&mut to);
         }
         for (name, histogram) in delays() {
-            let mut curve = distribution(&subject, "delay", histogram);
+            let mut curve = distribution(&subject, "delay", histogram.points());
             if !name.is_empty() {
                 curve.name = format!("{subject} delay{name} distribution");
                 curve.part = name.trim().to_owned();
             }
             self.curves.push(curve);
         }
-        let curves = [("completion", &all.completion_ns)];
-        for (measure, histogram) in curves.into_iter().chain(experiences.distributions()) {
-            if histogram.count() > 0 {
-                self.curves.push(distribution(&subject, measure, histogram));
+        let curves = [("completion", lasting.all().0.points())];
+        for (measure, points) in curves.into_iter().chain(experiences.distributions()) {
+            if !points.is_empty() {
+                self.curves.push(distribution(&subject, measure, points));
             }
         }
         for (number, flow) in section.flows.clone().zip(flows) {
-            let flow = flow.transfers.kept.iter().map(|transfer| (number, *transfer));
-            self.transfers.extend(flow.map(|(number, transfer)| CompletedTransfer {
+            let named = |transfer: &Transfer| FlowTransfer {
                 variant: String::new(),
                 flow: scenario.flow_name(number),
-                transfer,
-            }));
+                transfer: *transfer,
+            };
+            self.transfers.extend(flow.transfers.kept.iter().map(named));
+            if scenario.detail == Detail::Parts {
+                let open = of_section().filter(|(flow, _)| flow.index() == number);
+                self.transfers.extend(open.take(MOST_TRANSFERS).map(|(_, transfer)| named(transfer)));
+            }
         }
         for (number, flow) in flows.iter().enumerate() {
             if let Some(series) = &flow.series {
@@ -359,7 +377,7 @@ impl Outcome {
             }
         }
         if link.delay_ns.count() > 0 {
-            self.curves.push(distribution(&subject, "queueing", &link.delay_ns));
+            self.curves.push(distribution(&subject, "queueing", link.delay_ns.points()));
         }
         let Some(series) = &link.series else { return };
         let end = sim.now();
@@ -419,7 +437,7 @@ impl Outcome {
                 }
             }
             if part.delays.count() > 0 {
-                let mut curve = distribution(subject, "queueing", &part.delays);
+                let mut curve = distribution(subject, "queueing", part.delays.points());
                 curve.name = format!("{subject} queueing of {name} distribution");
                 curve.part = name;
                 self.curves.push(curve);
@@ -447,7 +465,7 @@ fn over_time(subject: &str, measure: &'static str, part: impl Into<String>, y: &
     Curve { name, variant, subject: subject.to_owned(), measure, part, x: "time_s", y, points }
 }
 
-fn distribution(subject: &str, measure: &'static str, histogram: &Histogram) -> Curve {
+fn distribution(subject: &str, measure: &'static str, points: Points) -> Curve {
     Curve {
         name: format!("{subject} {measure} distribution"),
         variant: String::new(),
@@ -456,6 +474,6 @@ fn distribution(subject: &str, measure: &'static str, histogram: &Histogram) -> 
         part: String::new(),
         x: "value_ns",
         y: "share",
-        points: histogram.points(),
+        points,
     }
 }

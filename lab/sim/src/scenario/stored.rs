@@ -10,8 +10,11 @@ use serde_json::{Value as Json, json};
 use tidegate_core::Instant;
 use tidegate_metrics::{Curve, Digest, Value};
 
-use super::outcome::{CompletedTransfer, Outcome, Report};
-use crate::metrics::Transfer;
+use super::outcome::{FlowTransfer, Outcome, Report};
+use crate::metrics::{Transfer, TransferEnd};
+
+/// The ways in which a transfer ends, by their numbers in JSON.
+const ENDS: [TransferEnd; 3] = [TransferEnd::Completed, TransferEnd::Aborted, TransferEnd::Cut];
 
 impl Outcome {
     /// Converts the whole outcome to JSON.
@@ -27,9 +30,9 @@ impl Outcome {
             let Report { time, variant, link, kind, refused, result } = report;
             json!([time.as_nanos(), variant, link, kind, refused, result])
         };
-        let transfer = |done: &CompletedTransfer| {
-            let Transfer { begun_ns, size, time_ns, ideal_ns } = done.transfer;
-            json!([done.variant, done.flow, begun_ns, size, time_ns, ideal_ns])
+        let transfer = |done: &FlowTransfer| {
+            let Transfer { begun_ns, size, time_ns, ideal_ns, end } = done.transfer;
+            json!([done.variant, done.flow, begun_ns, size, time_ns, ideal_ns, end as u8])
         };
         json!({
             "seed": self.seed,
@@ -80,7 +83,7 @@ impl Outcome {
             })
         };
         let transfer = |json: &Json| {
-            Some(CompletedTransfer {
+            Some(FlowTransfer {
                 variant: text(&json[0])?,
                 flow: text(&json[1])?,
                 transfer: Transfer {
@@ -88,6 +91,7 @@ impl Outcome {
                     size: json[3].as_u64()?,
                     time_ns: json[4].as_u64()?,
                     ideal_ns: json[5].as_u64()?,
+                    end: *ENDS.iter().find(|end| Some(**end as u64) == json[6].as_u64())?,
                 },
             })
         };

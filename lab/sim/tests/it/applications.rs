@@ -240,7 +240,7 @@ fn a_live_video_follows_the_line() {
     // Losses reduce the rate, and what they hit is not sent again.
     let lossy = run(&text(40, "20mbit", "loss = \"1%\"", MEDIA), 1);
     let incomplete = value(&lossy, "frames incomplete");
-    assert!((0.005..0.15).contains(&incomplete), "{incomplete}");
+    assert!((0.5..15.0).contains(&incomplete), "{incomplete} %");
 }
 
 /// With L4S, the draft aims at marks in place of a queue.

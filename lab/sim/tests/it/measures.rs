@@ -2,6 +2,7 @@
 
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::Span;
+use tidegate_sim::metrics::TransferEnd;
 use tidegate_sim::scenario::{Detail, Outcome, Scenario};
 
 const HEAD: &str = "version = 1\nduration = \"20s\"\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n";
@@ -99,11 +100,13 @@ fn transfers_are_kept_one_by_one_where_parts_are() {
     let detailed = detailed.run(1, |_| ());
     assert!(plain.transfers.is_empty() && plain.digest == detailed.digest);
     let completed = value(&detailed, "flow mice", "completed");
-    assert_eq!(detailed.transfers.len() as f64, completed);
+    let finished = || detailed.transfers.iter().filter(|done| done.transfer.end == TransferEnd::Completed);
+    assert_eq!(finished().count() as f64, completed);
+    assert_eq!(detailed.transfers.len() as f64, value(&detailed, "flow mice", "opened"));
     assert!(completed > 40.0);
-    let longest = detailed.transfers.iter().map(|done| done.transfer.time_ns).max().unwrap() as f64;
+    let longest = finished().map(|done| done.transfer.time_ns).max().unwrap() as f64;
     assert!(longest >= value(&detailed, "flow mice", "completion p99") * 0.98);
-    for done in &detailed.transfers {
+    for done in finished() {
         let transfer = done.transfer;
         assert!(done.flow == "flow mice" && (1_000..=40_000).contains(&transfer.size), "{done:?}");
         assert!(transfer.time_ns >= transfer.ideal_ns && transfer.begun_ns < 20_000_000_000, "{done:?}");
@@ -111,6 +114,74 @@ fn transfers_are_kept_one_by_one_where_parts_are() {
     assert!(value(&detailed, "flow mice", "slowdown p50") >= 1.0);
     // They survive the cache of runs.
     assert_eq!(Outcome::from_json(&detailed.to_json()).as_ref(), Some(&detailed));
+}
+
+/// A fifth more transfers than the line carries: many never end. Their percentiles are those of Kaplan and Meier's estimate over the
+/// rows that are kept, and the 99th is not reached; the completed ones alone would have it at a few seconds.
+#[test]
+fn transfers_that_have_not_ended_are_longer_than_they_had_lasted() {
+    let mice = "[[flow]]\nname = \"mice\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"mice\", per-second = 6, \
+                size = { kind = \"constant\", value = \"50kB\" } }\n";
+    let mut scenario = load(&format!("{HEAD}{}{}{mice}", LINKS[0], LINKS[1])).unwrap();
+    scenario.detail = Detail::Parts;
+    let outcome = scenario.run(1, |_| ());
+    let of = |measure: &str| value(&outcome, "flow mice", measure);
+    let rows = || outcome.transfers.iter().map(|row| row.transfer);
+    let is_open = |row: &tidegate_sim::metrics::Transfer| row.end != TransferEnd::Completed;
+    assert_eq!(rows().filter(is_open).count() as f64, of("opened") - of("completed"));
+    assert!(of("completed") > 50.0 && of("completed") < 0.95 * of("opened"), "{:?}", outcome.values);
+    assert!(rows().filter(is_open).all(|row| row.begun_ns + row.time_ns == 20_000_000_000));
+    let estimated = |q: f64| {
+        let mut times: Vec<u64> = rows().filter(|row| !is_open(row)).map(|row| row.time_ns).collect();
+        times.sort_unstable();
+        let mut left = 1.0;
+        for time in times {
+            left *= 1.0 - 1.0 / rows().filter(|row| row.time_ns >= time).count() as f64;
+            if 1.0 - left >= q {
+                return time as f64;
+            }
+        }
+        f64::INFINITY
+    };
+    let (median, exact) = (of("completion p50"), estimated(0.5));
+    assert!(exact.is_finite() && (exact..=exact * (1.0 + 2.0 / 64.0)).contains(&median), "{median} {exact}");
+    assert_eq!((of("completion p99"), estimated(0.99)), (f64::INFINITY, f64::INFINITY));
+    assert_eq!(of("slowdown p99"), f64::INFINITY);
+    // The curve ends where what is left had not ended.
+    let curve = outcome.curves.iter().find(|curve| curve.name == "flow mice completion distribution").expect("a curve");
+    let share = curve.points.last().expect("points").1;
+    assert!((0.5..0.99).contains(&share), "{share}");
+    // The mean is of the completed ones, and the outcome survives the cache of runs.
+    assert!(of("completion mean").is_finite());
+    assert_eq!(Outcome::from_json(&outcome.to_json()).as_ref(), Some(&outcome));
+}
+
+/// A line that loses most packets: some connections are aborted, and count as endless.
+#[test]
+fn aborted_transfers_never_complete() {
+    let mice = "[[flow]]\nname = \"mice\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"mice\", per-second = 2, \
+                size = { kind = \"constant\", value = \"20kB\" } }\nstop = \"19s\"\n";
+    let text = format!("{HEAD}{}{}loss = \"60%\"\n{mice}", LINKS[0], LINKS[1]).replace("\"20s\"", "\"3000s\"");
+    let mut scenario = load(&text).unwrap();
+    scenario.detail = Detail::Parts;
+    let outcome = scenario.run(1, |_| ());
+    let of = |measure: &str| value(&outcome, "flow mice", measure);
+    let aborted = outcome.transfers.iter().filter(|row| row.transfer.end == TransferEnd::Aborted).count();
+    assert!(aborted > 0 && of("failed") == aborted as f64, "{aborted} {:?}", outcome.values);
+    let cut = outcome.transfers.iter().filter(|row| row.transfer.end == TransferEnd::Cut).count();
+    assert_eq!(of("opened"), of("completed") + of("failed") + cut as f64);
+    assert_eq!(of("completion p99"), f64::INFINITY);
+}
+
+/// A page that is loading when the run ends counts as longer than it had taken.
+#[test]
+fn a_page_that_has_not_been_loaded_is_longer() {
+    let web = "[[flow]]\nname = \"web\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"web\" }\ncount = 40\n";
+    let slow = LINKS[1].replace("2mbit", "300kbit");
+    let outcome = run(&format!("{HEAD}{}{slow}{web}", LINKS[0]));
+    let of = |measure: &str| value(&outcome, "flow web", measure);
+    assert!(of("pages loaded") < 0.9 * of("pages begun") && of("pages loaded") > 0.0, "{:?}", outcome.values);
+    assert_eq!(of("page load p99"), f64::INFINITY);
 }
 
 /// A short queue makes holes all the time. An interval that begins or ends within a hole has no more data than the line
@@ -156,7 +227,7 @@ fn answers_on_an_open_connection_are_not_faster_than_the_ideal() {
     assert!(outcome.transfers.len() > 50, "{}", outcome.transfers.len());
     // The first answer needs the connection, and its ideal time has the handshake.
     assert!(outcome.transfers[0].transfer.ideal_ns > outcome.transfers[1].transfer.ideal_ns + 40_000_000);
-    for done in &outcome.transfers {
+    for done in outcome.transfers.iter().filter(|done| done.transfer.end == TransferEnd::Completed) {
         let slowdown = done.transfer.time_ns as f64 / done.transfer.ideal_ns as f64;
         assert!((1.0..1.2).contains(&slowdown), "{done:?}");
     }
@@ -174,7 +245,8 @@ fn the_ideal_time_counts_every_crossing_of_the_path() {
         scenario.detail = Detail::Parts;
         let outcome = scenario.run(1, |_| ());
         assert!(outcome.transfers.len() > 5, "{direction}: {}", outcome.transfers.len());
-        let least = outcome.transfers.iter().map(|done| done.transfer.time_ns as f64 / done.transfer.ideal_ns as f64);
+        let finished = outcome.transfers.iter().filter(|done| done.transfer.end == TransferEnd::Completed);
+        let least = finished.map(|done| done.transfer.time_ns as f64 / done.transfer.ideal_ns as f64);
         let least = least.fold(f64::INFINITY, f64::min);
         assert!((1.0..1.05).contains(&least), "{direction}: {least}");
     }

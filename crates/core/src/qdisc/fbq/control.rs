@@ -451,6 +451,15 @@ impl<P: Packet> Fbc<P> {
         self.class_held_by(self.classes.get(class.0)?)
     }
 
+    /// Whether `class` has `most` packets queued or more, and the flow in the slot `at` an equal part of `most` among the flows with
+    /// a queue. Never for a flow without a queue or with a granted minimum.
+    pub fn is_crowded(&self, class: ClassId, at: Option<u32>, most: u64) -> bool {
+        let (Some(class), Some(at)) = (self.classes.get(class.0), at) else { return false };
+        let flow = &self.flows[at];
+        let part = (most / class.queued.max(1)).max(1);
+        !flow.granted && class.backlog.packets >= most && flow.backlog.packets >= part
+    }
+
     /// The levels of the buckets for packets of class `id` at `now`.
     pub fn levels(&self, now: Instant, id: ClassId) -> Option<Levels> {
         let class = self.classes.get(id.0)?;

@@ -14,7 +14,7 @@ use tidegate_units::{Bytes, Instant, Rate};
 
 use super::ceiling::Ceiling;
 use super::class::Class;
-use super::deciders::VIRTUAL_START;
+use super::deciders::{VIRTUAL_START, weight_of};
 use super::flow::{Flow, NONE};
 use super::shares::WEIGHT_ONE;
 use crate::bucket::TokenBucket;
@@ -167,7 +167,7 @@ impl Hosts {
     #[inline]
     pub fn weight_of(&self, group: &Host) -> u64 {
         match self.fair_by {
-            FairBy::Flow => group.queued_weight.max(1),
+            FairBy::Flow => weight_of(group.queued_weight),
             FairBy::Source | FairBy::Destination => WEIGHT_ONE,
         }
     }

@@ -74,10 +74,10 @@ pub(super) fn engines(
 }
 
 /// The queues of a thread with their socket, and what the kernel takes of their settings.
-pub(super) type Bound = (QueueSocket, [u16; 2], Vec<QueueReport>);
+pub(in crate::shaping) type Bound = (QueueSocket, [u16; 2], Vec<QueueReport>);
 
 /// Binds the queues of `threads` threads in a row.
-pub(super) fn bind(settings: &QueueSettings, threads: usize) -> Result<Vec<Bound>, StartError> {
+pub(in crate::shaping) fn bind(settings: &QueueSettings, threads: usize) -> Result<Vec<Bound>, StartError> {
     let first = QUEUES.start + (std::process::id() % (u32::from(QUEUES.end - QUEUES.start) / 2)) as u16 * QUEUES_OF_ONE;
     let all = threads as u16 * QUEUES_OF_ONE;
     let candidates = (first..QUEUES.end).chain(QUEUES.start..first).step_by(QUEUES_OF_ONE.into());

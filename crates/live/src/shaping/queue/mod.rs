@@ -35,6 +35,7 @@ pub use guard::{Inherited, Successor};
 
 pub(in crate::shaping) use advice::Written;
 use division::Division;
+pub(super) use division::{Bound, bind};
 
 pub(super) use start::start;
 

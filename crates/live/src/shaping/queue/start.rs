@@ -15,7 +15,6 @@ use crate::bypass::Bypass;
 use crate::guardian::Page;
 use crate::nfqueue::QueueSettings;
 use crate::rules::{self, Direction, Rules, Spec};
-use crate::shaping::Shaping;
 use crate::shaping::backend::{self, Backend};
 use crate::shaping::command::LiveEngine;
 use crate::shaping::error::{StartError, permission, system};
@@ -25,9 +24,10 @@ use crate::shaping::options::Options;
 use crate::shaping::running::{Beginning, Running};
 use crate::shaping::thread::PathThread;
 use crate::shaping::watchdog::WorkerState;
+use crate::shaping::{Beside, Shaping};
 use crate::timing::{self, Readiness};
 
-/// Starts a data path, from what an earlier one has left.
+/// Starts a data path, from what an earlier one has left, or `beside` one of this process.
 ///
 /// # Errors
 /// See [`StartError`].
@@ -36,6 +36,7 @@ pub(in crate::shaping) fn start(
     config: &Config,
     options: &Options,
     left: Option<Inherited>,
+    beside: Beside,
 ) -> Result<Shaping, StartError> {
     let Beginning { names, found, setup, tags, groups } = beginning;
     let direction = config.interface.direction;
@@ -92,13 +93,17 @@ pub(in crate::shaping) fn start(
         ready.get_or_insert(readiness);
     }
     let readiness = ready.ok_or_else(|| StartError::DataPath("it has no thread".into()))?;
-    let mut running = Running { interfaces, direction, threads, class_names, config: config.clone(), setup };
+    let (config, locks) = (config.clone(), Vec::new());
+    let mut running = Running { interfaces, direction, threads, class_names, config, setup, locks };
     if let Err(error) = queue.install(adopted) {
         let _ = queue.end(&mut running);
         return Err(error);
     }
     // With the lock of the interface no other instance has a discipline there.
-    let warnings = remove_disciplines(&running.interfaces, running.direction);
+    let warnings = match beside {
+        Beside::Nothing => remove_disciplines(&running.interfaces, running.direction),
+        Beside::Earlier => Vec::new(),
+    };
     queue.guard(&running, options.guardian.as_ref(), left);
     let (named, options) = (!options.interfaces.is_empty(), options.clone());
     let (backend, copies) = (Box::new(queue), Default::default());
@@ -143,7 +148,8 @@ impl Queue {
         *lock(&state.releaser) = Some(socket.releaser(queues).map_err(system("share the queue socket"))?);
         let (groups, of_thread) = (self.groups.clone(), Arc::clone(&state));
         let copy_range = options.copy_range.unwrap_or(QueueSettings::default().copy_range);
-        let (marks, quantum, spin, priority) = (options.marks, options.quantum, options.spin, options.priority);
+        let (marks, quantum, rest) = (options.marks, options.quantum, options.rest);
+        let (spin, priority) = (options.spin, options.priority);
         let patient = options.catch_up_normal;
         #[cfg(debug_assertions)]
         let inject = options.inject;
@@ -158,6 +164,7 @@ impl Queue {
                 commands,
                 waker,
                 quantum,
+                rest,
                 spin,
                 priority,
                 patient,

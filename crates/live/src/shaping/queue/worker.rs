@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use tidegate_capture::dissect::{self, Dissection};
+use tidegate_config::shaper::Config;
 use tidegate_core::Qdisc as _;
 use tidegate_engine::driver::{self, Arrival, DataPath, Driver, Failure, Offered, Params, Segmentation, Wait};
 use tidegate_engine::guard::lock;
@@ -49,6 +50,8 @@ pub(super) struct PathParts {
     pub waker: UnixStream,
     /// The least time between two departures in groups, so that a fast link does not cost a wake-up a packet.
     pub quantum: Span,
+    /// The longest time for which the busy thread rests between two turns.
+    pub rest: Span,
     pub spin: Span,
     pub priority: Priority,
     /// The lateness that is made up for without real-time scheduling.
@@ -67,7 +70,8 @@ impl Worker {
     /// Runs until [`Command::Stop`], or until the socket fails for good or the engine panics. Packets pass then.
     pub fn run(self, ready: &Sender<Readiness>) -> Result<WorkerCounts, Error> {
         let state = Arc::clone(&self.parts.state);
-        let params = Params { quantum: self.parts.quantum, segmentation: Segmentation::Deferred, link: None };
+        let rest = self.parts.rest_for(self.engine.config());
+        let params = Params { quantum: self.parts.quantum, rest, segmentation: Segmentation::Deferred, link: None };
         let (mut path, readiness) = QueuePath::prepare(self.parts);
         let mut driver = Driver::new(self.engine, params, path.started);
         if !readiness.real_time.in_force() {
@@ -395,8 +399,13 @@ impl DataPath for QueuePath {
         loop {
             match self.parts.commands.try_recv() {
                 Ok(Command::Do(work)) => {
+                    let before = Arc::clone(&driver.engine().config().text);
                     work(driver.engine_mut(), now, &mut self.sink);
                     self.flush()?;
+                    let config = driver.engine().config();
+                    if !Arc::ptr_eq(&before, &config.text) {
+                        driver.set_rest(self.parts.rest_for(config));
+                    }
                 }
                 Ok(Command::Groups(groups)) => self.parts.groups = groups,
                 Ok(Command::Watch(cookie, reports)) => self.probes = Some((cookie, reports)),
@@ -423,6 +432,11 @@ impl DataPath for QueuePath {
 }
 
 impl PathParts {
+    /// How long the busy thread may rest with this configuration: where L4S marks by the delay, as if each packet had a turn.
+    fn rest_for(&self, config: &Config) -> Span {
+        if config.marks_early() { self.quantum } else { self.rest }
+    }
+
     fn metadata(&self, packet: &Packet<'_>, unreadable: &mut u64) -> (PacketMeta, Dissection) {
         let headers = dissect::network(packet.payload, packet.length as usize).unwrap_or_else(|_| {
             *unreadable += 1;

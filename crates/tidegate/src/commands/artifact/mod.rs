@@ -170,8 +170,15 @@ struct Expected {
     variant: String,
     measure: String,
     unit: String,
+    /// Null for a percentile that was not reached.
+    #[serde(deserialize_with = "or_infinity")]
     mean: f64,
     half_width_95: Option<f64>,
+}
+
+/// JSON has no infinity.
+fn or_infinity<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::INFINITY))
 }
 
 impl From<Quantity> for Expected {

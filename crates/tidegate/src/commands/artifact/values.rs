@@ -54,6 +54,11 @@ fn find(values: &[Expected], wanted: &Expected) -> Option<usize> {
     })
 }
 
+/// How far values are apart; nothing, if both were not reached.
+fn distance(a: f64, b: f64) -> f64 {
+    if a == b { 0.0 } else { (a - b).abs() }
+}
+
 fn rounding(value: f64) -> f64 {
     value.abs() * 1e-12
 }
@@ -71,9 +76,9 @@ pub fn exactly(manifest: &Manifest, found: &[Expected]) -> Compared {
             (Some(a), Some(b)) => (a - b).abs() <= rounding(*a),
             (a, b) => a.is_none() && b.is_none(),
         };
-        let far = (other.mean - mean).abs();
+        let far = distance(other.mean, *mean);
         // A NaN, which others may have written, is wrong.
-        if far > rounding(*mean) || far.is_nan() {
+        if far > rounding(*mean) || !far.is_finite() {
             let (mean, other) = (human(*mean, unit), human(other.mean, unit));
             compared.wrong.push(format!("{subject}, {measure}: {mean} is expected; measured was {other}"));
         } else if !interval || other.unit != *unit {
@@ -100,8 +105,8 @@ pub fn within_tolerances(manifest: &Manifest, found: &[Expected]) -> Compared {
         };
         let percent = manifest.tolerance(measure);
         let allowed = (other.mean.abs() * percent / 100.0).max(other.half_width_95.unwrap_or(0.0));
-        let far = (other.mean - mean).abs();
-        if far > allowed || far.is_nan() || allowed.is_nan() {
+        let far = distance(other.mean, *mean);
+        if far > allowed || !far.is_finite() || allowed.is_nan() {
             let (mean, other) = (human(*mean, unit), human(other.mean, unit));
             compared.wrong.push(format!(
                 "{subject}, {measure}: {mean} is expected; measured was {other}, with {percent} % or the 95 % interval of these runs \

@@ -22,8 +22,12 @@ impl Item {
             measured && subject == plain && group.rows.iter().any(|of_part| of_part.name == row)
         })
     }
-    /// Says of how many runs it is, for behind the number, if others have no value.
+    /// Says of how many runs it is, for behind the number, if others have no value or have reached it.
     fn of_fewer(&self) -> String {
+        let (open, measured) = (self.not_reached.len(), self.values.iter().flatten().count());
+        if open > 0 {
+            return if open == measured { String::new() } else { format!(" in {open} of {measured} runs") };
+        }
         let missing = self.values.iter().filter(|value| value.is_none()).count();
         of_fewer(self.values.len() - missing, missing)
     }

@@ -10,7 +10,8 @@ use tidegate_report::comparison::Comparison;
 use tidegate_report::curves;
 use tidegate_report::judgement::difference_columns;
 use tidegate_report::simulation::{self, Simulation};
-use tidegate_sim::scenario::{CompletedTransfer, Outcome};
+use tidegate_sim::metrics::TransferEnd;
+use tidegate_sim::scenario::{FlowTransfer, Outcome};
 
 use super::Report;
 
@@ -76,16 +77,17 @@ pub fn all(
     Ok(())
 }
 
-/// The completed transfers of all runs, one in a row.
+/// The transfers of all runs, one in a row. The time of one that is not finished is how long it had lasted when it was seen last.
 fn transfers(outcomes: &[Outcome]) -> columns::Table {
     let rows = || outcomes.iter().flat_map(|run| run.transfers.iter().map(move |done| (run.seed, done)));
-    let integer = |of: fn((u64, &CompletedTransfer)) -> u64| Column::Integer(rows().map(|row| Some(of(row))).collect());
-    let text = |of: fn(&CompletedTransfer) -> &str| {
+    let integer = |of: fn((u64, &FlowTransfer)) -> u64| Column::Integer(rows().map(|row| Some(of(row))).collect());
+    let text = |of: fn(&FlowTransfer) -> &str| {
         Column::Text(
             rows().map(|(_, done)| Some(of(done)).filter(|text| !text.is_empty()).map(str::to_owned)).collect(),
         )
     };
-    let slowdown = |(_, done): (u64, &CompletedTransfer)| done.transfer.time_ns as f64 / done.transfer.ideal_ns as f64;
+    let truth = |of: fn(&FlowTransfer) -> bool| Column::Truth(rows().map(|(_, done)| Some(of(done))).collect());
+    let slowdown = |(_, done): (u64, &FlowTransfer)| done.transfer.time_ns as f64 / done.transfer.ideal_ns as f64;
     columns::Table::default()
         .with("seed", integer(|(seed, _)| seed))
         .with("variant", text(|done| &done.variant))
@@ -93,6 +95,8 @@ fn transfers(outcomes: &[Outcome]) -> columns::Table {
         .with("begun_ns", integer(|(_, done)| done.transfer.begun_ns))
         .with("size_bytes", integer(|(_, done)| done.transfer.size))
         .with("completion_ns", integer(|(_, done)| done.transfer.time_ns))
+        .with("finished", truth(|done| done.transfer.end == TransferEnd::Completed))
+        .with("aborted", truth(|done| done.transfer.end == TransferEnd::Aborted))
         .with("ideal_ns", integer(|(_, done)| done.transfer.ideal_ns))
         .with("slowdown", Column::Number(rows().map(|row| Some(slowdown(row))).collect()))
 }

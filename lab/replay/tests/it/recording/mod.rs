@@ -63,7 +63,7 @@ fn settings() -> Settings {
 
 fn setup() -> EngineSetup {
     let names = Names { users: [("alice".to_owned(), 1000)].into(), ..Names::default() };
-    EngineSetup { seed: 7, secret: [1, 2], catch_up: Span::from_millis(5), names }
+    EngineSetup { seed: 7, secret: [1, 2], catch_up: Span::from_millis(5), most_queued: Some(64), names }
 }
 
 /// Counts and otherwise forgets.
