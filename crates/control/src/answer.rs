@@ -366,7 +366,7 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
     }
 }
 
-/// What waits for a ceiling: with a flow at the ceiling of its class the class, at that of its host or of its rule the flows of this host
+/// Traffic that waits for a ceiling: with a flow at the ceiling of its class the class, at that of its host or of its rule the flows of this host
 /// or rule in the class, since another flow of them has no queue at times. Of a class whose flows are not observed all packets that wait.
 #[derive(Default)]
 struct AtCeiling<'a> {

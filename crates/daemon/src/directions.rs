@@ -146,7 +146,7 @@ impl ShapedDirection {
         };
         (1..).zip(rules).flat_map(of_rule).collect()
     }
-    /// What the names of rules about one device say of the addresses that it has now.
+    /// The devices that have rules with a name, by the addresses that they have now.
     pub(crate) fn named_devices(&self) -> HashMap<IpAddr, String> {
         let Some(shaping) = &self.shaping else { return HashMap::new() };
         let mut named = HashMap::new();

@@ -356,7 +356,7 @@ fn write_sums(out: &mut dyn Write, config: &Config, shaper: &Shaper, sums: &Guar
 /// A longer wait in a queue is told.
 const LONG: Span = Span::from_millis(500);
 
-/// What readers of other shapers do not expect: that priority decides nothing about spare rate, and how long a queue is that follows
+/// Two things that readers of other shapers do not expect: that priority decides nothing about spare rate, and how long a queue is that follows
 /// from a small rate.
 fn write_service(out: &mut dyn Write, shaper: &Shaper, sums: &Guarantees) -> Result<(), Failure> {
     let borrowing = || shaper.classes.iter().filter(|class| class.borrow == Borrow::Allowed);

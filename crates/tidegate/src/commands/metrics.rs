@@ -11,7 +11,7 @@ use crate::Failure;
 /// `tidegate run --metrics 127.0.0.1:9435` serves the metrics that both read.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to print
+    /// The file to print
     #[arg(value_enum, value_name = "WHAT")]
     file: File,
 }

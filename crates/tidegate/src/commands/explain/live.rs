@@ -225,7 +225,7 @@ fn completed(args: &Args, client: &mut Client) -> Result<(Args, Option<String>),
     let Some((direction, fastest)) = found.first() else {
         return match args.source.is_some() == args.destination.is_some() {
             true => Ok((args, None)),
-            // What the rules choose depends on both ends.
+            // The choice of the rules depends on both ends.
             false => Err(Failure::Failed(
                 "no flow that has this is known now; to ask what the rules choose, give --source and --destination"
                     .into(),
