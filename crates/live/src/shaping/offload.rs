@@ -14,6 +14,7 @@ use tidegate_units::{Instant, Span};
 use super::Shaping;
 use super::backend::{OffloadBackend, OffloadCounters};
 use super::command::{Command, LiveEngine, VerdictSink, WorkerCounts};
+use super::departures::Departures;
 use super::error::{StartError, system};
 use super::interfaces::InterfaceCounters;
 use super::options::Options;
@@ -94,7 +95,15 @@ pub(super) fn start(
         Mirror { engine, offload, sink, commands, waker, state: of_thread, counters }.run(ready)
     };
     let (thread, readiness) = PathThread::start(state, run)?;
-    let running = Running { interfaces, direction, threads: vec![thread], class_names, config: config.clone(), setup };
+    let running = Running {
+        interfaces,
+        direction,
+        threads: vec![thread],
+        class_names,
+        config: config.clone(),
+        setup,
+        departures: Departures::default(),
+    };
     let (named, options) = (!options.interfaces.is_empty(), options.clone());
     Ok(Shaping {
         running,

@@ -18,6 +18,7 @@ use crate::rules::{self, Direction, Rules, Spec};
 use crate::shaping::Shaping;
 use crate::shaping::backend::{self, Backend};
 use crate::shaping::command::LiveEngine;
+use crate::shaping::departures::Departures;
 use crate::shaping::error::{StartError, permission, system};
 use crate::shaping::find::check_bypass;
 use crate::shaping::interfaces::{InterfaceCounters, ShapedInterface};
@@ -92,7 +93,15 @@ pub(in crate::shaping) fn start(
         ready.get_or_insert(readiness);
     }
     let readiness = ready.ok_or_else(|| StartError::DataPath("it has no thread".into()))?;
-    let mut running = Running { interfaces, direction, threads, class_names, config: config.clone(), setup };
+    let mut running = Running {
+        interfaces,
+        direction,
+        threads,
+        class_names,
+        config: config.clone(),
+        setup,
+        departures: Departures::default(),
+    };
     if let Err(error) = queue.install(adopted) {
         let _ = queue.end(&mut running);
         return Err(error);
