@@ -264,8 +264,8 @@ pub struct DataPathCounters {
     pub processor: Span,
     /// Messages of the kernel that were lost because the socket was full; their packets passed unshaped.
     pub lost_messages: u64,
-    /// Packets that the kernel dropped while they waited, because a chain of the packet filter or the interface was removed. They
-    /// count as sent as well.
+    /// Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
+    /// removed. They count as sent as well.
     #[serde(default)]
     pub kernel_dropped_packets: u64,
 }

@@ -170,8 +170,8 @@ pub struct DirectionStatus {
     /// The discipline in the kernel that queues packets; absent where they are queued in user space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_kernel: Option<String>,
-    /// Packets that the kernel dropped while they waited, because a chain of the packet filter or the interface was removed. They
-    /// count as sent as well.
+    /// Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
+    /// removed. They count as sent as well.
     #[serde(default)]
     pub kernel_dropped_packets: u64,
     /// In the order of the file; empty while there is no data path.

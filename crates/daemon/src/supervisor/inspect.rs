@@ -39,9 +39,10 @@ impl KernelDrops {
             ),
             None => format!(
                 "the kernel dropped packets that waited, {new} of them noticed so far: a chain of the packet filter was \
-                 removed in this network namespace (by a firewall that was loaded anew, or another tidegate that ended), or \
-                 the interface went down; the kernel path (data-path = \"kernel\") loses none. More that were dropped then \
-                 are noticed as they are due, and reported once a minute"
+                 removed in this network namespace (by a firewall that was loaded anew, or another tidegate that ended), the \
+                 interface went down, or the route with which they waited has gone (a route was removed or replaced; or, for \
+                 hosts behind a smaller MTU, any route, address or MTU was changed); the kernel path (data-path = \"kernel\") \
+                 loses none. More that were dropped then are noticed as they are due, and reported once a minute"
             ),
         };
         self.said = counted;
@@ -95,11 +96,12 @@ impl Supervisor {
     }
 
     /// Logs that the kernel has dropped packets that waited: whenever a chain is removed, by any program, it empties its
-    /// queues. It is noticed packet by packet, when each is due, so that slow flows go on for long to show the same fault.
+    /// queues, and it discards a packet whose route has gone. It is noticed packet by packet, when each is due, so that slow
+    /// flows go on for long to show the same fault.
     fn report_kernel_drops(&mut self, direction: &ShapedDirection, notifier: &Notifier, index: usize) {
         let Ok(counts) = direction.counts() else { return };
         let name = &direction.name;
-        if let Some(text) = self.states[index].kernel_drops.say(Instant::now(), counts.socket.refused_verdicts) {
+        if let Some(text) = self.states[index].kernel_drops.say(Instant::now(), counts.kernel_dropped()) {
             notifier.log(&format!("{name}: {text}"));
         }
     }

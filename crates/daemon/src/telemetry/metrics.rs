@@ -438,7 +438,7 @@ fn data_path(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result 
     )?;
     to.counters(
         "data_path_kernel_dropped_packets",
-        "Packets that the kernel dropped while they waited, because a chain of the packet filter was removed",
+        "Packets that the kernel dropped while they waited, because a chain of the packet filter or their route was removed",
         each(|d| d.data_path.kernel_dropped_packets),
     )?;
     to.seconds(

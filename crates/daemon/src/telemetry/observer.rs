@@ -315,7 +315,7 @@ impl Observer {
                 turns: counts.turns,
                 processor: counts.usage.user + counts.usage.system,
                 lost_messages: counts.socket.overruns,
-                kernel_dropped_packets: counts.socket.refused_verdicts,
+                kernel_dropped_packets: counts.kernel_dropped(),
             },
             guardian: direction.guardian(),
             follow: direction.following.clone(),

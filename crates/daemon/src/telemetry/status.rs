@@ -114,7 +114,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         quotas: direction.quotas(),
         names: direction.named(),
         in_kernel,
-        kernel_dropped_packets: direction.counts().map_or(0, |counts| counts.socket.refused_verdicts),
+        kernel_dropped_packets: direction.counts().map_or(0, |counts| counts.kernel_dropped()),
         classes,
         shared_classes,
         guardian,

@@ -81,6 +81,18 @@ pub struct WorkerCounts {
     pub turns: u64,
     /// Processor time of the threads.
     pub usage: ThreadUsage,
+    /// Packets that were let pass, each superpacket and each segment of one that was cut as one.
+    pub let_pass: u64,
+    /// Packets that were let pass and that the kernel discarded instead of sending them: the route had gone with which they
+    /// waited.
+    pub unsent: u64,
+}
+
+impl WorkerCounts {
+    /// Packets that the kernel dropped while they waited, or with the route with which they waited.
+    pub fn kernel_dropped(&self) -> u64 {
+        self.socket.refused_verdicts + self.unsent
+    }
 }
 
 impl Sum for WorkerCounts {
@@ -111,6 +123,8 @@ impl Sum for WorkerCounts {
                 voluntary_switches: sum.usage.voluntary_switches + one.usage.voluntary_switches,
                 involuntary_switches: sum.usage.involuntary_switches + one.usage.involuntary_switches,
             },
+            let_pass: sum.let_pass + one.let_pass,
+            unsent: sum.unsent + one.unsent,
         })
     }
 }

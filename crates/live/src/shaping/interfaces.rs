@@ -226,6 +226,11 @@ impl InterfaceCounters {
         counter.dropped_packets.store(dropped_packets, Relaxed);
     }
 
+    /// The packets of all interfaces that were let pass.
+    pub fn sent_packets(&self) -> u64 {
+        self.each.iter().map(|counter| counter.sent_packets.load(Relaxed)).sum()
+    }
+
     pub fn dropped(&self, at: u8, length: u32) {
         let counter = self.of(at.into());
         add(&counter.dropped_packets, 1);

@@ -19,6 +19,7 @@ pub mod backend;
 mod change;
 mod command;
 mod coverage;
+mod departures;
 mod error;
 mod find;
 mod hold;
@@ -73,6 +74,7 @@ pub use watchdog::WatchdogHandle;
 
 use backend::Backend;
 use command::Command;
+use departures::Epoch;
 use find::{find, wanted};
 use running::{Beginning, command};
 use thread::PathThread;
@@ -148,6 +150,7 @@ impl Shaping {
             shaping.copy_answers()?;
         }
         shaping.backend.prove(&mut shaping.running)?;
+        shaping.count_unsent().map_err(|error| StartError::DataPath(error.to_string()))?;
         Ok(shaping)
     }
 
@@ -391,7 +394,39 @@ impl Shaping {
         for at in 0..all {
             measured.extend(self.coverage_of(at)?.map(|coverage| (at, coverage)));
         }
+        self.count_unsent()?;
         Ok(measured)
+    }
+
+    /// Counts the packets that the kernel has discarded after they were let pass.
+    fn count_unsent(&mut self) -> Result<(), netlink::Error> {
+        // What has arrived has no route yet, and what waits in a discipline needs it no more.
+        if self.running.direction == Direction::Ingress || self.in_kernel().is_some() {
+            return Ok(());
+        }
+        let (takeovers, is_guarded) = self.running.takeovers();
+        let counts = if self.running.is_abandoned() || is_guarded { None } else { self.counts().ok() };
+        // Read after the counts, so that nothing is missed that is on its way.
+        let mut rtnl = Rtnl::open()?;
+        let (mut sent, mut indices) = (counts.as_ref().map(|_| 0), 0);
+        for interface in &self.running.interfaces {
+            let link = interface.index().map(|index| rtnl.link_by_index(index)).transpose()?.flatten();
+            indices += link.as_ref().map_or(0, |link| u64::from(link.index));
+            let left = link.map(|link| link.statistics.tx_packets + link.statistics.tx_dropped);
+            sent = sent.zip(left).map(|(sum, left)| sum + left);
+        }
+        let departures = &mut self.running.departures;
+        match counts.zip(sent) {
+            Some((counts, sent)) => {
+                departures.sample(
+                    counts.let_pass.saturating_sub(counts.socket.refused_verdicts),
+                    sent,
+                    Epoch { takeovers, indices },
+                );
+            }
+            None => departures.restart(),
+        }
+        Ok(())
     }
 
     fn coverage_of(&mut self, at: usize) -> Result<Option<Coverage>, netlink::Error> {

@@ -13,6 +13,7 @@ use tidegate_units::{Instant, Span};
 
 use super::backend::{OffloadBackend, OffloadCounters};
 use super::command::{Command, LiveEngine, VerdictSink, WorkerCounts};
+use super::departures::Departures;
 use super::error::{StartError, system};
 use super::interfaces::InterfaceCounters;
 use super::options::Options;
@@ -104,7 +105,8 @@ pub(super) fn start(
     let page = Page::create().map_err(system("share memory"))?;
     let state = Arc::new(WorkerState::new(Arc::new(page)));
     let (config, threads, locks) = (config.clone(), Vec::new(), Vec::new());
-    let mut running = Running { interfaces, direction, threads, class_names, config, setup, locks };
+    let departures = Departures::default();
+    let mut running = Running { interfaces, direction, threads, class_names, config, setup, locks, departures };
     if beside == Beside::Nothing {
         running.lock()?;
     }

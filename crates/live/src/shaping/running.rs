@@ -10,6 +10,7 @@ use tidegate_engine::Setup;
 use tidegate_units::Instant;
 
 use super::command::{Command, LiveEngine, VerdictSink, WorkerCounts};
+use super::departures::Departures;
 use super::error::{StartError, system};
 use super::find::{find_some, wanted};
 use super::interfaces::ShapedInterface;
@@ -33,6 +34,8 @@ pub struct Running {
     pub(super) setup: Setup,
     /// Keep other instances from the interface, by each name that it has had, where no rules do.
     pub(super) locks: Vec<InterfaceLock>,
+    /// What was let pass and has not left.
+    pub(super) departures: Departures,
 }
 
 impl Running {
@@ -96,7 +99,8 @@ impl Running {
     }
     /// The counters of all threads.
     pub(super) fn counts(&self) -> Result<WorkerCounts, StartError> {
-        Ok(self.ask_all(Command::Count)?.into_iter().sum())
+        let counts: WorkerCounts = self.ask_all(Command::Count)?.into_iter().sum();
+        Ok(WorkerCounts { unsent: self.departures.lost(), ..counts })
     }
     /// Calls `work` with the engine of a shard, between two packets, and returns its result.
     pub(super) fn with_shard<T: Send + 'static>(

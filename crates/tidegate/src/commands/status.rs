@@ -274,7 +274,8 @@ fn print_direction(
     if direction.kernel_dropped_packets > 0 {
         writeln!(
             out,
-            "{}: {} packets that waited were dropped by the kernel, because a chain of the packet filter or the interface was removed",
+            "{}: {} packets that waited were dropped by the kernel, because a chain of the packet filter, the interface or \
+             their route was removed",
             direction.name, direction.kernel_dropped_packets
         )?;
     }

@@ -162,6 +162,7 @@ fn main() -> ExitCode {
         #[once] watchdog::a_link_that_goes_down_and_up_stays_shaped,
         #[nightly, once] watchdog::a_suspended_process_makes_no_burst_when_it_wakes,
         #[once] watchdog::packets_that_the_kernel_drops_are_counted_and_reported,
+        #[once] watchdog::packets_whose_route_goes_are_counted_and_reported,
         watchdog::a_start_beside_a_shaper_drops_nothing_that_waits,
         #[once] watchdog::promises_survive_a_restart_and_a_kill,
         #[nightly, once] watchdog::clients_notice_that_the_daemon_is_stopped,

@@ -1,6 +1,7 @@
 //! Faults in the data path of the built command, and their effect on traffic: faults are injected while packets are
 //! queued, between namespaces, and the longest silence at the receiver is measured.
 
+use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
@@ -12,7 +13,7 @@ use crate::running::{Arrivals, PATIENCE, Printing, Running, Traffic, until_troub
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft::{self, Chain, Expression, Family, Ownership, Rule, Table};
-use tidegate_live::rtnl::Rtnl;
+use tidegate_live::rtnl::{Route, Rtnl};
 use tidegate_testbed::Ended;
 use tidegate_testbed::files::Folder;
 use tidegate_testbed::steady::patiently;
@@ -544,5 +545,36 @@ pub fn packets_that_the_kernel_drops_are_counted_and_reported() -> Ended {
     // The probes of the shaper itself may have waited too.
     let lost = arrivals.lost();
     assert!(lost <= counted && counted <= lost + 4, "{lost} lost, {counted} counted");
+    Ended::Passed
+}
+
+/// A packet waits with its route. When that is replaced, the kernel discards what waits as it leaves, without a word; the
+/// interface's own counter shows it.
+pub fn packets_whose_route_goes_are_counted_and_reported() -> Ended {
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
+    let lead = |via: Option<IpAddr>| {
+        let work = || {
+            let mut rtnl = Rtnl::open()?;
+            let index = Some(rtnl.index(DEVICE)?);
+            rtnl.add_route(Route { to: Some((RIGHT[0], 32)), via, index })
+        };
+        pair.left.run(work).unwrap().unwrap();
+    };
+    lead(None);
+    let mut running = shaped(&pair, &scratch, "");
+    let traffic = Traffic::start(&pair, PAYLOAD, DOUBLE);
+    traffic.until(300);
+    lead(Some(RIGHT[0]));
+    running.says("packets that waited, ");
+    traffic.until(600);
+    let shown = status(&pair, &scratch);
+    let counted = shown["directions"][0]["kernel_dropped_packets"].as_u64().unwrap();
+    let arrivals = traffic.stop_lossy();
+    orderly(running);
+    let lost = arrivals.lost();
+    println!("{counted} counted of {lost} that were lost");
+    assert!(lost > 100, "the kernel goes on to send them: {lost}");
+    // Neighbour discovery and the like pass meanwhile, and each hides one.
+    assert!(counted <= lost && counted + 20 >= lost, "{lost} lost, {counted} counted");
     Ended::Passed
 }

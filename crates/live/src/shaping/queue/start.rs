@@ -17,6 +17,7 @@ use crate::nfqueue::QueueSettings;
 use crate::rules::{self, Direction, Rules, Spec};
 use crate::shaping::backend::{self, Backend};
 use crate::shaping::command::LiveEngine;
+use crate::shaping::departures::Departures;
 use crate::shaping::error::{StartError, permission, system};
 use crate::shaping::find::check_bypass;
 use crate::shaping::interfaces::{InterfaceCounters, ShapedInterface};
@@ -93,8 +94,8 @@ pub(in crate::shaping) fn start(
         ready.get_or_insert(readiness);
     }
     let readiness = ready.ok_or_else(|| StartError::DataPath("it has no thread".into()))?;
-    let (config, locks) = (config.clone(), Vec::new());
-    let mut running = Running { interfaces, direction, threads, class_names, config, setup, locks };
+    let (config, locks, departures) = (config.clone(), Vec::new(), Departures::default());
+    let mut running = Running { interfaces, direction, threads, class_names, config, setup, locks, departures };
     if let Err(error) = queue.install(adopted) {
         let _ = queue.end(&mut running);
         return Err(error);

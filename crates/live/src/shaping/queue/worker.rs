@@ -234,6 +234,8 @@ impl QueuePath {
             unreadable: self.unreadable,
             turns: driver.counters().turns,
             usage: timing::thread_usage(),
+            let_pass: self.parts.counters.sent_packets(),
+            unsent: 0,
         }
     }
 

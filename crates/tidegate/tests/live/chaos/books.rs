@@ -134,7 +134,7 @@ impl Books {
                 println!("chaos: {name}: another data path has begun");
             }
             assert!(
-                restarted || waited.len() as u64 <= kernel + machine,
+                restarted || waited.len() as u64 <= kernel + machine + toll.unnoticed,
                 "{name}: of those that waited {waited:?} are missing; the kernel dropped {kernel}, the machine {machine}; {toll:?}"
             );
             if is_contested {

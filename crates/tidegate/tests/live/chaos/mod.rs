@@ -4,8 +4,8 @@
 //! *Invariants*, checked after each step:
 //!
 //! - No flow is reordered, and each packet of it arrives. Those that do not are known by their sequence numbers, and each has one
-//!   reason: it waited when another program removed a chain or when the interface went down, and the kernel's drops that
-//!   `status` shows are as many; it was sent while there was no link; shaper and guardian held it when both were killed; the
+//!   reason: it waited when another program removed a chain, when the interface went down or when its route went, and the
+//!   kernel's drops that `status` shows are as many; it was sent while there was no link; shaper and guardian held it when both were killed; the
 //!   shaper counts it as dropped of its flow, which is offered more than its class has; or this machine dropped it.
 //! - A promise that was given is listed until it is released, and its flow gets its rate.
 //! - The control socket answers within two seconds unless the process is stopped, and shaping comes into force again.

@@ -31,6 +31,13 @@ const LINKWATCH: Duration = Duration::from_millis(1_500);
 /// Counts of flows are read once a second, as far as the machine is not busy.
 const READ: Duration = Duration::from_millis(1_500);
 
+/// Packets that are discarded with their route are counted by two comparisons with the interface, one every two seconds, and
+/// reported by the next; as much again for a busy machine.
+const NOTICED: Duration = Duration::from_secs(8);
+
+/// Fewer that are discarded with their route are not noticed, and as many more hide behind packets that pass unqueued.
+const UNNOTICED: u64 = 8 + 8;
+
 /// The packets that a step may lose, each for one reason.
 #[derive(Default, Debug)]
 pub struct Toll {
@@ -40,6 +47,8 @@ pub struct Toll {
     pub unlinked: Option<Packets>,
     /// Shaper and guardian held them when both were killed.
     pub killed: Option<Packets>,
+    /// Of those that waited, as many may not be counted.
+    pub unnoticed: u64,
     /// A process that has ended may have dropped them after its counts were read, and those counts, of the video flow.
     pub uncounted: Option<(Packets, u64)>,
 }
@@ -146,7 +155,15 @@ impl Actor {
                 let up = |actor: &mut Self| actor.stage.pair.connect().unwrap();
                 self.without_link(&mut toll, time, down, up);
             }
-            Step::Mtu { bytes } => self.link(move |rtnl, index| rtnl.set_mtu(index, bytes).unwrap()),
+            Step::Mtu { bytes } => {
+                let before = self.stage.flows.now();
+                self.link(move |rtnl, index| rtnl.set_mtu(index, bytes).unwrap());
+                // Packets above an earlier MTU have made the kernel remember it, and what waits has its route no more.
+                toll.waited = Some(before.on_the_way_until(&self.stage.flows.now()));
+                toll.unnoticed = UNNOTICED;
+                thread::sleep(NOTICED);
+                self.stage.until_counted();
+            }
             Step::Hostile(client) => self.misbehave(client),
             Step::Read(reader) => self.read(reader),
         }
