@@ -178,7 +178,10 @@ mod tests {
     /// A percentile that was not reached has no unit, and does not choose that of others.
     #[test]
     fn infinity_is_not_reached() {
-        assert_eq!((human(f64::INFINITY, "ns").as_str(), human_in(f64::INFINITY, (1e6, "ms")).as_str()), (NOT_REACHED, NOT_REACHED));
+        assert_eq!(
+            (human(f64::INFINITY, "ns").as_str(), human_in(f64::INFINITY, (1e6, "ms")).as_str()),
+            (NOT_REACHED, NOT_REACHED)
+        );
         assert_eq!(unit_of_all([2e6, f64::INFINITY].into_iter(), "ns"), (1e6, "ms"));
     }
 

@@ -301,7 +301,15 @@ impl Drawing {
     pub(crate) fn note(&mut self, lines: &[String], (x, y): (f64, f64), size: f64) {
         for (n, line) in lines.iter().enumerate() {
             let (y, width) = (y + size * 1.3 * (n + 1) as f64, Some(width(line, size)));
-            self.shapes.push(Shape::Text { x, y, anchor: Anchor::Start, size, ink: Ink::Muted, text: line.clone(), width });
+            self.shapes.push(Shape::Text {
+                x,
+                y,
+                anchor: Anchor::Start,
+                size,
+                ink: Ink::Muted,
+                text: line.clone(),
+                width,
+            });
         }
     }
     pub(crate) fn rectangle(&mut self, (x, y): (f64, f64), width: f64, height: f64, ink: Ink) {

@@ -337,9 +337,7 @@ mod tests {
     #[test]
     fn many_subjects_have_a_table_for_each_kind() {
         let one = comparison().groups[0].clone();
-        let of = |name: &str, at: usize| {
-            Group { name: name.into(), ..look::part(&one, &[0, 1, 2], &[at]) }
-        };
+        let of = |name: &str, at: usize| Group { name: name.into(), ..look::part(&one, &[0, 1, 2], &[at]) };
         let groups = ["flow a", "flow b", "flow c", "flow d"].iter().enumerate();
         let groups: Vec<Group> =
             groups.flat_map(|(n, name)| [of(&format!("{name} call {n}"), 1), of(name, 0)]).collect();
@@ -348,7 +346,10 @@ mod tests {
         assert_eq!(latex.matches("\\begin{tabular}{llr}").count(), 2, "{latex}");
         assert_eq!((latex.matches(" --").count(), latex.matches("usepackage").count()), (0, 1), "{latex}");
         let markdown = all.markdown();
-        assert!(!markdown.contains("|  |\n") && markdown.contains("\n\n| of | variant | goodput (Mbit/s) |"), "{markdown}");
+        assert!(
+            !markdown.contains("|  |\n") && markdown.contains("\n\n| of | variant | goodput (Mbit/s) |"),
+            "{markdown}"
+        );
         let mut wide = comparison();
         let group = &mut wide.groups[0];
         group.measures = (0..8).map(|n| Measure { name: format!("delay {n}"), ..group.measures[1].clone() }).collect();

@@ -97,7 +97,11 @@ impl Group {
             (_, []) => return Some(format!("{}{subject}: not reached by any variant", measure.name)),
             (_, [(only, reached)]) => {
                 let value = measure.value(reached.mean);
-                return Some(format!("{}{subject}: {only} has {value}; not reached by {}", measure.name, open.join(", ")));
+                return Some(format!(
+                    "{}{subject}: {only} has {value}; not reached by {}",
+                    measure.name,
+                    open.join(", ")
+                ));
             }
             _ => format!("; not reached by {}", open.join(", ")),
         };

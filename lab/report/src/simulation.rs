@@ -150,8 +150,7 @@ impl Simulation<'_> {
         let found: Vec<String> = quantities.iter().filter_map(part).collect();
         let rest = "Percentiles and distributions count each as longer than it had lasted (Kaplan and Meier), and are not reached where \
                     nobody knows how much longer; means are of those completed.";
-        (!found.is_empty())
-            .then(|| format!("Not completed, in the mean of a run: {}. {rest}", found.join("; ")))
+        (!found.is_empty()).then(|| format!("Not completed, in the mean of a run: {}. {rest}", found.join("; ")))
     }
 
     /// Compares the variants by the most important measures, for each flow and the busiest links.
@@ -286,10 +285,23 @@ mod tests {
                 value,
             };
             let fifo = if open { f64::INFINITY } else { 1e9 };
-            (seed, vec![value("fifo", fifo), value("pie", 3e9 + seed as f64 * 1e6), value("cake", 2e9 + seed as f64 * 1e6)])
+            (
+                seed,
+                vec![
+                    value("fifo", fifo),
+                    value("pie", 3e9 + seed as f64 * 1e6),
+                    value("cake", 2e9 + seed as f64 * 1e6),
+                ],
+            )
         };
         let made = [run(1, false), run(2, true), run(3, false), run(4, true)];
-        let runs = made.iter().map(|(seed, values)| Run { seed: *seed, events: 0, digest: String::new(), values, curves: &[] });
+        let runs = made.iter().map(|(seed, values)| Run {
+            seed: *seed,
+            events: 0,
+            digest: String::new(),
+            values,
+            curves: &[],
+        });
         let simulation = Simulation { runs: runs.collect(), ..Simulation::default() };
         let quantities = simulation.quantities();
         assert_eq!((quantities[0].mean, quantities[0].half_width_95), (f64::INFINITY, None));
@@ -298,8 +310,10 @@ mod tests {
         let said = comparison.sentences();
         assert_eq!(
             said,
-            ["completion p99 of flow short: cake has the least, 2.002 s; pie has 3.002 s, 1.5 times as much; not reached by \
-              fifo in 2 of 4 runs"]
+            [
+                "completion p99 of flow short: cake has the least, 2.002 s; pie has 3.002 s, 1.5 times as much; not reached by \
+              fifo in 2 of 4 runs"
+            ]
         );
         assert_eq!(comparison.groups[0].best(0, &comparison.family()), ["cake"]);
         assert_eq!(comparison.contrasts().len(), 1);

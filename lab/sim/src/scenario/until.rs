@@ -75,9 +75,10 @@ impl Until {
         let share = |values: &Vec<f64>| match summarise(values) {
             Some(summary) if summary.half_width == Some(0.0) => 0.0,
             // A percentile that was not reached has no interval.
-            Some(summary) => {
-                summary.half_width.filter(|half| half.is_finite()).map_or(f64::INFINITY, |half| half / summary.mean.abs())
-            }
+            Some(summary) => summary
+                .half_width
+                .filter(|half| half.is_finite())
+                .map_or(f64::INFINITY, |half| half / summary.mean.abs()),
             None => f64::INFINITY,
         };
         let shares = found.iter().map(|(key, values)| (share(values), key));
