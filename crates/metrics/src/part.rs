@@ -57,7 +57,7 @@ impl PartSeries {
         self.delays.record(waited.as_nanos());
     }
     /// The backlog in bytes at the end of each bin until `end`: what had arrived and neither left nor been dropped. Bins are as wide
-    /// as the wider of the two series.
+    /// as the wider of the two series. Bins that begin at `end` have no point: a link may know departures of later, and no arrivals.
     pub fn queue(&self, end: Instant) -> Vec<(Instant, u64)> {
         let [arrived, gone] = [&self.arrived, &self.gone].map(|series| series.clone().until(end));
         let width = arrived.width().max(gone.width()).as_nanos();
@@ -76,7 +76,8 @@ impl PartSeries {
             level += change;
             (Instant::from_nanos((bin as u64 + 1) * width), level.max(0) as u64)
         };
-        changes.into_iter().enumerate().map(point).collect()
+        let has_begun = |(bin, _): &(usize, i64)| *bin as u64 * width < end.as_nanos();
+        changes.into_iter().enumerate().take_while(has_begun).map(point).collect()
     }
     /// Bytes of memory.
     pub fn footprint(&self) -> usize {
@@ -121,10 +122,12 @@ mod tests {
         part.gone.add(at(12), 300);
         part.gone.add(at(2_000_000), 100);
         // 2,000 s in 1024 bins that begin with 10 ms: 2.56 s each.
-        let queue = part.queue(at(0));
+        let queue = part.queue(at(2_000_100));
         assert_eq!(queue.first(), Some(&(at(2_560), 100)));
         assert_eq!(queue.last().map(|point| point.1), Some(0));
         assert!(queue[..queue.len() - 1].iter().all(|point| point.1 == 100));
+        // A run that ends at 10 s has what waits then, and not that it leaves later.
+        assert!(part.queue(at(10_000)).iter().all(|point| point.1 == 100 && point.0 <= at(12_000)));
     }
 
     #[test]

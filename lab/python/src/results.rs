@@ -158,7 +158,8 @@ impl Results {
         failure::guarded(py, || self.differences_by(&look))
     }
 
-    /// The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
+    /// The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s. It is infinite where a run did not
+    /// reach a percentile, because too many transfers were not completed.
     ///
     /// Raises `KeyError`, with the names that there are.
     #[pyo3(signature = (subject, measure, variant=""))]

@@ -388,7 +388,9 @@ impl Look {
     /// Breaks a text into lines that fit into `most`. [`Drawing::note`](crate::drawing::Drawing::note) writes them so that they have it in any font.
     pub(crate) fn lines(text: &str, size: f64, most: f64) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
-        for word in text.split_whitespace() {
+        // A number stays with its percent sign.
+        let text = text.replace(" %", "\u{a0}%");
+        for word in text.split(' ').filter(|word| !word.is_empty()) {
             match lines.last_mut() {
                 Some(line) if width(&format!("{line} {word}"), size) <= most => *line += &format!(" {word}"),
                 _ => lines.push(word.to_owned()),
@@ -401,7 +403,7 @@ impl Look {
         {
             (*last, *before) = (format!("{word} {last}"), rest.to_owned());
         }
-        lines
+        lines.iter().map(|line| line.replace('\u{a0}', " ")).collect()
     }
 }
 
@@ -431,6 +433,13 @@ fn length(key: &str, text: &str, least: f64, most: f64) -> Result<f64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_as_wide_as_they_may_be_and_keep_percentages_whole() {
+        let lines = Look::lines("those within 2 % of it", 10.0, width("those within 2", 10.0) + 1.0);
+        assert_eq!(lines, ["those within", "2 % of it"]);
+        assert_eq!(Look::lines("one two", 10.0, width("one two", 10.0)), ["one two"]);
+    }
     use crate::comparison::{Better, Measure, Row};
 
     #[test]

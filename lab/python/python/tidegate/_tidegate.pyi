@@ -130,7 +130,8 @@ class Results:
         """The differences like `differences`, with p_holm for a paper that states these alone: each of `measures` of each of `subjects`
         between `rows`, or the single quantities `compare`, such as `["delay p99 of flow call"]`."""
     def value(self, subject: str, measure: str, variant: str = "") -> float:
-        """The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s.
+        """The mean of one value over the runs, in its unit: `value("flow bulk", "goodput")` in bit/s. It is infinite where a run did not
+        reach a percentile, because too many transfers were not completed.
 
         Raises `KeyError`, with the names that there are."""
     @property

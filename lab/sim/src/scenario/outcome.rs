@@ -273,8 +273,8 @@ impl Outcome {
         if wants(Measure::Application) {
             experiences.values(&mut to);
         }
-        let of_section = || underway.iter().filter(|(flow, _)| section.flows.contains(&flow.index()));
-        let lasting = Lasting::new(&all, of_section().map(|(_, transfer)| transfer));
+        let open = underway.iter().filter(|(flow, _)| section.flows.contains(&flow.index()));
+        let lasting = Lasting::new(&all, open.map(|(_, transfer)| transfer));
         if wants(Measure::Completion) && lasting.all().0.count() + all.failed + all.refused > 0 {
             to.add("opened", "1", all.opened as f64);
             to.add("completed", "1", all.completed as f64);
@@ -297,6 +297,22 @@ impl Outcome {
                 self.curves.push(distribution(&subject, measure, points));
             }
         }
+        self.keep_transfers(scenario, section, (flows, underway));
+        for (number, flow) in flows.iter().enumerate() {
+            if let Some(series) = &flow.series {
+                let part = if flows.len() > 1 { (number + 1).to_string() } else { String::new() };
+                self.curves.push(over_time(&subject, "goodput", part, "rate_bps", series.rate_points(end)));
+            }
+        }
+    }
+
+    /// Keeps the transfers of a section one by one, those that are `underway` with [`Detail::Parts`] only, as the others are.
+    fn keep_transfers(
+        &mut self,
+        scenario: &Scenario,
+        section: &FlowGroup,
+        (flows, underway): (&[&FlowMetrics], &[(FlowId, Transfer)]),
+    ) {
         for (number, flow) in section.flows.clone().zip(flows) {
             let named = |transfer: &Transfer| FlowTransfer {
                 variant: String::new(),
@@ -305,14 +321,8 @@ impl Outcome {
             };
             self.transfers.extend(flow.transfers.kept.iter().map(named));
             if scenario.detail == Detail::Parts {
-                let open = of_section().filter(|(flow, _)| flow.index() == number);
+                let open = underway.iter().filter(|(flow, _)| flow.index() == number);
                 self.transfers.extend(open.take(MOST_TRANSFERS).map(|(_, transfer)| named(transfer)));
-            }
-        }
-        for (number, flow) in flows.iter().enumerate() {
-            if let Some(series) = &flow.series {
-                let part = if flows.len() > 1 { (number + 1).to_string() } else { String::new() };
-                self.curves.push(over_time(&subject, "goodput", part, "rate_bps", series.rate_points(end)));
             }
         }
     }
