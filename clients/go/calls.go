@@ -215,6 +215,9 @@ type Answer struct {
 	// The host that takes most of it; absent where no hosts were observed.
 	Taker *Taker `json:"taker,omitempty"`
 
+	// Why nothing can pass: the interfaces are down or gone; absent while one is up.
+	Down string `json:"down,omitempty"`
+
 	// The answer as a sentence.
 	Text string `json:"text,omitempty"`
 }
@@ -538,8 +541,8 @@ type DataPathCounters struct {
 	// Messages of the kernel that were lost because the socket was full; their packets passed unshaped.
 	LostMessages uint64 `json:"lost_messages"`
 
-	// Packets that the kernel dropped while they waited, because a chain of the packet filter or the interface was removed. They
-	// count as sent as well.
+	// Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
+	// removed. They count as sent as well.
 	KernelDroppedPackets uint64 `json:"kernel_dropped_packets,omitempty"`
 }
 
@@ -638,8 +641,8 @@ type DirectionStatus struct {
 	// The discipline in the kernel that queues packets; absent where they are queued in user space.
 	InKernel string `json:"in_kernel,omitempty"`
 
-	// Packets that the kernel dropped while they waited, because a chain of the packet filter or the interface was removed. They
-	// count as sent as well.
+	// Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
+	// removed. They count as sent as well.
 	KernelDroppedPackets uint64 `json:"kernel_dropped_packets,omitempty"`
 
 	// In the order of the file; empty while there is no data path.
@@ -1312,7 +1315,7 @@ type GuardianStatus struct {
 	Reachable bool `json:"reachable"`
 }
 
-// A class whose packets wait for a ceiling. It was asked for, so that pages and transfers that wait for it have no grade.
+// A class in which packets wait for a ceiling. It was asked for, so that pages and transfers that wait for it have no grade.
 type Held struct {
 	// The class.
 	Class string `json:"class"`
@@ -1423,6 +1426,9 @@ type InterfaceObservation struct {
 	// Whether it is there; it is shaped again when it returns.
 	Present bool `json:"present"`
 
+	// Whether it is there and down, so that nothing passes by it.
+	Down bool `json:"down,omitempty"`
+
 	// Packets of it that were sent since the data path was started.
 	SentPackets uint64 `json:"sent_packets"`
 
@@ -1443,6 +1449,9 @@ type InterfaceStatus struct {
 
 	// Whether it is there; it is shaped again when it returns.
 	Present bool `json:"present"`
+
+	// Whether it is there and down, so that nothing passes by it.
+	Down bool `json:"down,omitempty"`
 
 	// Packets of it that were sent since the data path was started.
 	SentPackets uint64 `json:"sent_packets"`

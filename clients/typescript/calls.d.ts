@@ -146,6 +146,8 @@ export interface Answer {
   full_percent?: number;
   /** The host that takes most of it; absent where no hosts were observed. */
   taker?: Taker;
+  /** Why nothing can pass: the interfaces are down or gone; absent while one is up. */
+  down?: string;
   /** The answer as a sentence. */
   text?: string;
 }
@@ -384,8 +386,8 @@ export interface DataPathCounters {
   /** Messages of the kernel that were lost because the socket was full; their packets passed unshaped. */
   lost_messages: number;
   /**
-   * Packets that the kernel dropped while they waited, because a chain of the packet filter or the interface was removed. They
-   * count as sent as well.
+   * Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
+   * removed. They count as sent as well.
    */
   kernel_dropped_packets?: number;
 }
@@ -466,8 +468,8 @@ export interface DirectionStatus {
   /** The discipline in the kernel that queues packets; absent where they are queued in user space. */
   in_kernel?: string;
   /**
-   * Packets that the kernel dropped while they waited, because a chain of the packet filter or the interface was removed. They
-   * count as sent as well.
+   * Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
+   * removed. They count as sent as well.
    */
   kernel_dropped_packets?: number;
   /** In the order of the file; empty while there is no data path. */
@@ -922,7 +924,7 @@ export interface GuardianStatus {
   reachable: boolean;
 }
 
-/** A class whose packets wait for a ceiling. It was asked for, so that pages and transfers that wait for it have no grade. */
+/** A class in which packets wait for a ceiling. It was asked for, so that pages and transfers that wait for it have no grade. */
 export interface Held {
   /** The class. */
   class: string;
@@ -996,6 +998,8 @@ export interface InterfaceObservation {
   name: string;
   /** Whether it is there; it is shaped again when it returns. */
   present: boolean;
+  /** Whether it is there and down, so that nothing passes by it. */
+  down?: boolean;
   /** Packets of it that were sent since the data path was started. */
   sent_packets: number;
   /** Their bytes, from the network header on. */
@@ -1012,6 +1016,8 @@ export interface InterfaceStatus {
   name: string;
   /** Whether it is there; it is shaped again when it returns. */
   present: boolean;
+  /** Whether it is there and down, so that nothing passes by it. */
+  down?: boolean;
   /** Packets of it that were sent since the data path was started. */
   sent_packets: number;
   /** Their bytes, from the network header on. */

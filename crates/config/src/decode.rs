@@ -176,6 +176,15 @@ impl<T: Decode> Decode for Vec<T> {
     fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
         match &node.value {
             Value::List(list) => decode_all(list, diagnostics),
+            Value::Table(_) => {
+                mismatch(
+                    node,
+                    "a list",
+                    "write double brackets around its name, as in [[class]] or [[rule]]",
+                    diagnostics,
+                );
+                None
+            }
             _ => {
                 mismatch(node, "a list", &format!("write for example [{}]", T::example()), diagnostics);
                 None

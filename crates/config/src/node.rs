@@ -1,5 +1,7 @@
 //! [`Node`]: a parsed text with the place of everything in it.
 
+use std::collections::HashSet;
+
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -48,12 +50,19 @@ impl Node {
     /// Parses a whole text. All errors of syntax that can be distinguished go to `diagnostics`.
     pub fn parse(source: &Source, diagnostics: &mut Diagnostics) -> Option<Self> {
         let (table, errors) = DeTable::parse_recoverable(source.text());
+        // A table that stands twice is an error for each of its keys that is there already.
+        let mut again = HashSet::new();
         for error in &errors {
             let place = error.span().map(Place::from).unwrap_or_default();
-            diagnostics
-                .error(place, error.message())
-                .label("here")
-                .help("this is not TOML; see https://toml.io for the syntax");
+            let is_twice = error.message().starts_with("duplicate key");
+            let table = source.text().get(..place.start).and_then(|before| before.rfind("\n[")).unwrap_or_default();
+            if is_twice && !again.insert(table) {
+                continue;
+            }
+            diagnostics.error(place, error.message()).label("here").help(match is_twice {
+                true => "each key may be there once; tables that may, as those of classes and rules, have double brackets: [[rule]]",
+                false => "this is not TOML; see https://toml.io for the syntax",
+            });
         }
         errors.is_empty().then(|| Self { place: table.span().into(), value: Value::Table(entries(table.get_ref())) })
     }

@@ -143,6 +143,9 @@ pub struct Answer {
     /// The host that takes most of it; absent where no hosts were observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taker: Option<Taker>,
+    /// Why nothing can pass: the interfaces are down or gone; absent while one is up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub down: Option<String>,
     /// The answer as a sentence.
     #[serde(default)]
     pub text: String,
@@ -292,6 +295,10 @@ impl Collected {
 /// second. Elsewhere the flows of a kind do. Transfers and pages that wait for a ceiling have no grade, as [`AtCeiling`] has it: the
 /// operator asked for this wait. Calls and games have one always.
 pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], before: &Before) -> Answer {
+    let down = down(direction);
+    if down.is_some() {
+        return Answer { down, ..Answer::default() };
+    }
     let mut found: BTreeMap<Traffic, Collected> = BTreeMap::new();
     let mut named = HashMap::new();
     let held = AtCeiling::of(direction);
@@ -362,8 +369,19 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
         held: direction.classes.iter().filter_map(said).collect(),
         full_percent: direction.limit.map(|limit| percent(direction.line.used.as_bps(), limit.as_bps())),
         taker: taker(direction, hosts),
+        down,
         text: String::new(),
     }
+}
+
+/// Which interfaces are down or gone, where all are.
+fn down(direction: &DirectionObservation) -> Option<String> {
+    let each = direction.interfaces.iter().map(|interface| match &interface.counts {
+        counts if !counts.present => Some(format!("{} is gone", counts.name)),
+        counts => counts.down.then(|| format!("{} is down", counts.name)),
+    });
+    let all: Vec<String> = each.collect::<Option<_>>()?;
+    (!all.is_empty()).then(|| all.join(", "))
 }
 
 /// Traffic that waits for a ceiling: with a flow at the ceiling of its class the class, at that of its host or of its rule the flows of this host

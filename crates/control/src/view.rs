@@ -431,6 +431,8 @@ pub enum ShapingState {
     Unproven,
     /// None of the interfaces is there.
     Waiting,
+    /// None of the interfaces that are there is up.
+    Down,
     /// Packets pass unshaped.
     NotInForce,
 }
@@ -438,12 +440,12 @@ pub enum ShapingState {
 impl Status {
     /// Returns how far shaping is in force.
     pub fn state(&self) -> ShapingState {
-        let mut interfaces = self.directions.iter().flat_map(|direction| &direction.interfaces).peekable();
+        let interfaces = || self.directions.iter().flat_map(|direction| &direction.interfaces);
+        let is_any = interfaces().next().is_some();
         match self.in_force {
             false => ShapingState::NotInForce,
-            true if interfaces.peek().is_some() && interfaces.all(|interface| !interface.present) => {
-                ShapingState::Waiting
-            }
+            true if is_any && interfaces().all(|interface| !interface.present) => ShapingState::Waiting,
+            true if is_any && interfaces().all(|interface| !interface.present || interface.down) => ShapingState::Down,
             true if self.directions.iter().any(|direction| direction.unproven.len() > 1) => ShapingState::Unproven,
             true => ShapingState::InForce,
         }

@@ -260,9 +260,9 @@ export const lines = (state) => {
       most === undefined ? "no rate is configured" : direction.follow ? "allowed " + rate(most) + ", follows the line: " + direction.follow.reason : "configured " + rate(most),
       "overhead takes " + rate(overhead_bps) + (used_bps > 0 ? " (" + percent(overhead_bps / used_bps) + ")" : ""),
     ];
-    const word = !state.seen.in_force ? "not shaped" : !answer ? "…" : answer.grade || (answer.held ? "at a ceiling" : answer.traffic ? "not graded" : "idle");
+    const word = !state.seen.in_force ? "not shaped" : !answer ? "…" : answer.down || answer.grade || (answer.held ? "at a ceiling" : answer.traffic ? "not graded" : "idle");
     const card = make("div", { class: "line" },
-      make("p", { class: "fill" }, make("b", { text: way(direction.name) }), make("b", { class: "grade " + (state.seen.in_force ? answer?.grade || "" : "poor"), text: word })));
+      make("p", { class: "fill" }, make("b", { text: way(direction.name) }), make("b", { class: "grade " + (state.seen.in_force && !answer?.down ? answer?.grade || "" : "poor"), text: word })));
     if (answer?.traffic) card.append(make("ul", { class: "kinds" }, ...answer.traffic.map(kind)));
     else if (answer && !answer.held) card.append(make("p", { class: "muted", text: "Nothing is sent." }));
     if (answer?.held) card.append(make("p", { class: "muted", text: "At a ceiling: " + answer.held.map((one) => one.class + " (" + CEILINGS[one.by] + ")").join(", ") }));

@@ -191,8 +191,12 @@ impl ConfigStore {
         let is_new = |(at, config): &(usize, Config)| !edit::differences(&directions[*at].config, config).is_empty();
         let changes: Vec<(usize, Config)> = configs.into_iter().filter(is_new).collect();
         let mut applied = Applied { differences, warnings, added_rules, ..Applied::default() };
-        if request.dry_run || applied.differences.is_empty() {
+        if request.dry_run {
             return Ok(applied);
+        }
+        if applied.differences.is_empty() {
+            // What is in force on trial only would be taken back later.
+            return self.no_trial().map(|()| applied);
         }
         let before = self.put_in_force(directions, &mut followers, changes, &mut applied)?;
         let change = audit::change(author, &command);

@@ -81,11 +81,10 @@ pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
     for (name, table) in after.iter().filter(|(name, _)| of(&before, name).is_none()) {
         all.push(Difference::new(format!("class {name}"), None, None, whole(table)));
     }
-    let rules = |root: &mut Table| -> Vec<String> {
-        let list = root.remove("rule").and_then(|list| list.as_array().cloned()).unwrap_or_default();
-        list.iter().map(shown).collect()
-    };
-    let (before, after) = (rules(&mut old), rules(&mut new));
+    let rules = |root: &mut Table| root.remove("rule").and_then(|list| list.as_array().cloned()).unwrap_or_default();
+    let (mut before, after) = (rules(&mut old), rules(&mut new));
+    compare_named(&mut before, &after, &mut all);
+    let [before, after] = [before, after].map(|list| list.iter().map(shown).collect::<Vec<_>>());
     let mut left = after.clone();
     let mut kept = Vec::new();
     for rule in &before {
@@ -110,4 +109,19 @@ pub fn differences(old: &Config, new: &Config) -> Vec<Difference> {
         compare(&section, table(&old).as_ref(), table(&new).as_ref(), &mut all);
     }
     all
+}
+
+/// Compares key by key the rules that have the same name in both lists, once in each, and leaves in `before` what is in `after`.
+fn compare_named(before: &mut [Value], after: &[Value], all: &mut Vec<Difference>) {
+    let name = |rule: &Value| rule.get("name").and_then(Value::as_str).map(str::to_owned);
+    let is_once =
+        |list: &[Value], wanted: &String| list.iter().filter(|rule| name(rule).as_ref() == Some(wanted)).count() == 1;
+    for at in 0..before.len() {
+        let Some(wanted) = name(&before[at]).filter(|wanted| is_once(before, wanted) && is_once(after, wanted)) else {
+            continue;
+        };
+        let Some(now) = after.iter().find(|rule| name(rule).as_ref() == Some(&wanted)) else { continue };
+        compare(&format!("rule {wanted}"), before[at].as_table(), now.as_table(), all);
+        before[at] = now.clone();
+    }
 }

@@ -44,6 +44,20 @@ fn a_difference_names_its_place() {
     );
 }
 
+/// A rule with a name is the same rule before and after; without one a changed rule is another.
+#[test]
+fn a_rule_with_a_name_differs_in_its_keys() {
+    let named = |name: &str, most: u32| {
+        format!("{FILE}name = \"{name}\"\nat-most = \"{most}mbit\"\n[[rule]]\nclass = \"rest\"\nname = \"twin\"\n")
+    };
+    assert_eq!(shown(&named("tv", 8), &named("tv", 5)), ["rule tv: at-most 8mbit -> 5mbit"]);
+    assert_eq!(shown(&named("tv", 8), &named("radio", 8)).len(), 2);
+    // Of two rules with one name none is the same.
+    assert_eq!(shown(&named("twin", 8), &named("twin", 5)).len(), 2);
+    let (first, second) = ("[[rule]]\nclass = \"calls\"\nname = \"a\"\n", "[[rule]]\nclass = \"rest\"\nname = \"b\"\n");
+    assert_eq!(shown(&format!("{FILE}{first}{second}"), &format!("{FILE}{second}{first}")), ["rules: another order"]);
+}
+
 #[test]
 fn what_is_not_there_is_named() {
     let mut file = Document::parse(FILE).unwrap();

@@ -47,6 +47,7 @@ impl Answer {
     /// Returns the answer in a word or two.
     pub fn word(&self) -> &'static str {
         match self.grade {
+            _ if self.down.is_some() => "down",
             Some(grade) => grade.word(),
             None if !self.held.is_empty() => "at a ceiling",
             None if self.traffic.is_empty() && self.full_percent.is_none_or(|percent| percent == 0) => "idle",
@@ -57,6 +58,9 @@ impl Answer {
     /// 61 %`. `wait` formats a wait.
     pub fn sentence(&self, wait: impl Fn(Span) -> String) -> String {
         let mut parts: Vec<String> = self.traffic.iter().map(|one| one.sentence(&wait)).collect();
+        if let Some(down) = &self.down {
+            return down.clone();
+        }
         if parts.is_empty() && self.held.is_empty() {
             parts.push(self.silence().to_owned());
         }

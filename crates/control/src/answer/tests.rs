@@ -1,6 +1,8 @@
 use super::kind::{of_class, of_code_point, of_flow};
 use super::*;
-use crate::calls::{DropCount, Flow, FlowDrops, LineObservation, Protocol, Queued, WaitTimes};
+use crate::calls::{
+    DropCount, Flow, FlowDrops, InterfaceObservation, InterfaceStatus, LineObservation, Protocol, Queued, WaitTimes,
+};
 use tidegate_units::Bytes;
 
 fn words(wait: Span) -> String {
@@ -267,6 +269,29 @@ fn what_waits_for_a_ceiling_has_no_grade_and_is_said() {
         flow.idle = Span::from_secs(4);
     }
     assert_eq!(said(&direction), (None, "nothing is sent; line 0 % full".into()));
+}
+
+/// Rates of the second before it went down would be graded as if they were of now.
+#[test]
+fn an_interface_that_is_down_has_no_grade() {
+    let interface = |name: &str, present, down| InterfaceObservation {
+        counts: InterfaceStatus { name: name.into(), present, down, ..Default::default() },
+        ..Default::default()
+    };
+    let of = |interfaces| DirectionObservation {
+        name: "up".into(),
+        classes: vec![class("calls", 3)],
+        interfaces,
+        ..DirectionObservation::default()
+    };
+    let said = |interfaces| {
+        let found = answer(&of(interfaces), &[], &Before::default());
+        (found.word(), found.sentence(words))
+    };
+    assert_eq!(said(vec![interface("wan0", true, true)]), ("down", "wan0 is down".into()));
+    let both = vec![interface("wan0", true, true), interface("wan1", false, false)];
+    assert_eq!(said(both), ("down", "wan0 is down, wan1 is gone".into()));
+    assert_eq!(said(vec![interface("wan0", true, true), interface("wan1", true, false)]).0, "good");
 }
 
 /// A television at the ceiling of its rule says nothing about a transfer beside it in its class, nor about who takes the line. With

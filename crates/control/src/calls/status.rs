@@ -259,6 +259,9 @@ pub struct InterfaceStatus {
     pub name: String,
     /// Whether it is there; it is shaped again when it returns.
     pub present: bool,
+    /// Whether it is there and down, so that nothing passes by it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub down: bool,
     /// Packets of it that were sent since the data path was started.
     pub sent_packets: u64,
     /// Their bytes, from the network header on.

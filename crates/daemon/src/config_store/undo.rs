@@ -69,7 +69,7 @@ impl ConfigStore {
     }
 
     /// Refuses what is not done while a change is on trial.
-    fn no_trial(&self) -> Result<(), Refusal> {
+    pub(super) fn no_trial(&self) -> Result<(), Refusal> {
         let Some(left) = self.trial_left() else { return Ok(()) };
         let left = left.as_nanos().div_ceil(1_000_000_000);
         Err(invalid(format!("a change is on trial for another {left} s"))

@@ -39,7 +39,7 @@ impl Supervisor {
                     }
                     LinkEvent::Changed(link) => {
                         if self.links.iter().any(|(known, _)| *known == link.name) {
-                            grants.notifier.log(&format!("{} is {}", link.name, link.state));
+                            follow_state(directions, grants.notifier, &link);
                         }
                         note(&mut self.links, &mut changes, &link);
                     }
@@ -125,6 +125,20 @@ impl Supervisor {
                 Err(error) => self.outage(notifier, at, &error.to_string()),
             }
         }
+    }
+}
+
+/// Notes whether an interface is up, and logs it where that is another state than before: most changes of a link are no such.
+fn follow_state(directions: &mut [ShapedDirection], notifier: &Notifier, link: &Link) {
+    let is_down = link.state.is_down();
+    let mut has_changed = false;
+    for shaping in directions.iter_mut().filter_map(ShapedDirection::shaping_mut) {
+        let before = shaping.interfaces().iter().find(|interface| interface.name() == link.name);
+        has_changed |= before.is_some_and(|interface| interface.is_down() != is_down);
+        shaping.set_down(&link.name, is_down);
+    }
+    if has_changed {
+        notifier.log(&format!("{} is {}", link.name, link.state));
     }
 }
 

@@ -118,7 +118,7 @@ fn of_engine(
         }),
         held_by: shaper.and_then(|shaper| shaper.flow(key)?.held_by).map(held_by),
         outlook: shaper.and_then(|shaper| shaper.outlook(key, class)),
-        at_most: shaper.and_then(|shaper| shaper.ceiling(class)),
+        at_most: shaper.and_then(|shaper| shaper.ceiling_of(key, class)),
         advice: advice.map(|(_, rate)| rate),
         advised_by: advice.map(|(policy, _)| policy.word().to_owned()),
         due: (backlog.packets > 0).then(|| tree.deadline(now).instant(now)).flatten().map(|due| due.since(now)),

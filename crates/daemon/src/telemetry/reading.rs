@@ -223,6 +223,7 @@ pub(super) fn interfaces(direction: &ShapedDirection) -> Vec<InterfaceStatus> {
         InterfaceStatus {
             name: interface.name().into(),
             present: interface.index().is_some(),
+            down: interface.is_down(),
             sent_packets: counts.sent_packets,
             sent_bytes: Bytes::new(counts.sent_bytes),
             dropped_packets: counts.dropped_packets,

@@ -370,6 +370,9 @@ fn the_flows_of_a_rule_have_one_ceiling_and_share_it() {
         [1, 2].into_iter().for_each(|flow| assert_near(rates[&flow], 1_000));
         [3, 4].into_iter().for_each(|flow| assert_near(rates[&flow], 9_000));
         assert_eq!(shaper.flow(1).unwrap().held_by, Some(HeldBy::Rule));
+        let most = |flow| shaper.ceiling_of(flow, ClassId(0)).unwrap().as_bps();
+        assert_eq!([1, 3, 9].map(most), [2_000_000, 20_000_000, 20_000_000]);
+        assert_eq!(shaper.outlook(1, ClassId(0)), Some(Rate::from_mbit(2)));
     }
 }
 

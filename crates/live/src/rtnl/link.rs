@@ -23,6 +23,13 @@ pub enum OperationalState {
     Other(u8),
 }
 
+impl OperationalState {
+    /// Whether packets cannot flow: it is down, what it stands on is, or it is not present.
+    pub fn is_down(self) -> bool {
+        matches!(self, Self::Down | Self::Other(1 | 3))
+    }
+}
+
 impl fmt::Display for OperationalState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -190,11 +190,11 @@ impl StartError {
     /// The note that packets are queued in user space, because of this error.
     pub fn reason(&self) -> String {
         let why = match self {
-            Self::NotInKernel { what } => format!("what the file asks for is not there yet: {what}"),
+            Self::NotInKernel { what } => format!("the data path in the kernel cannot do this yet: {what}"),
             Self::NoKernelProgram(why) => why.clone(),
             error => error.to_string(),
         };
-        format!("packets are queued in user space and not in the kernel: {why}")
+        format!("packets are queued in user space, where all of this works: {why}")
     }
 }
 

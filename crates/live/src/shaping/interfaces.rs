@@ -52,6 +52,7 @@ pub struct ShapedInterface {
     /// For each thread.
     counters: Vec<Arc<InterfaceCounters>>,
     pub(super) proof: Proof,
+    is_down: bool,
     /// The counters of the interface and the queue at the last measurement.
     pub(super) coverage: Monitor,
 }
@@ -77,6 +78,13 @@ impl ShapedInterface {
             self.each().for_each(|counter| counter.index.store(index.unwrap_or(0), Relaxed));
             self.coverage = Monitor::default();
         }
+    }
+    /// Whether it is there and was down when it last changed.
+    pub fn is_down(&self) -> bool {
+        self.is_down
+    }
+    pub(super) fn set_down(&mut self, is_down: bool) {
+        self.is_down = is_down;
     }
     pub(super) fn rename(&mut self, name: &str) {
         name.clone_into(&mut self.name);
@@ -166,7 +174,8 @@ impl InterfaceCounters {
         let counters: Vec<_> = (0..threads).map(of_one).collect();
         let interface = |(at, (name, index)): (usize, &(String, Option<u32>))| {
             let (name, counters, proof) = (name.clone(), counters.clone(), Proof::default());
-            let mut interface = ShapedInterface { name, at, counters, proof, coverage: Monitor::default() };
+            let mut interface =
+                ShapedInterface { name, at, counters, proof, is_down: false, coverage: Monitor::default() };
             interface.set_index(*index);
             interface
         };

@@ -174,7 +174,15 @@ impl Shaping {
     /// Notes that interface `name` has vanished; its rules remain. See [`follow`](Self::follow) for its return.
     pub fn vanished(&mut self, name: &str) {
         let interface = self.running.interfaces.iter_mut().find(|interface| interface.name() == name);
-        interface.into_iter().for_each(|interface| interface.set_index(None));
+        if let Some(interface) = interface {
+            interface.set_index(None);
+            interface.set_down(false);
+        }
+    }
+    /// Notes that interface `name` is down, so that nothing passes by it, or is up again.
+    pub fn set_down(&mut self, name: &str, is_down: bool) {
+        let interface = self.running.interfaces.iter_mut().find(|interface| interface.name() == name);
+        interface.into_iter().for_each(|interface| interface.set_down(is_down));
     }
     /// The names of the interfaces, for people.
     pub fn interface(&self) -> String {

@@ -1,6 +1,6 @@
 //! `tidegate check`: the promises of a shaper file, and the proof that they fit.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -63,13 +63,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         drop(out);
         output::print(&String::from_utf8_lossy(&text))?;
+        // Both directions usually have the same reason.
+        let mut notes = BTreeSet::new();
         for config in configs.iter().flatten() {
             match (config.interface.data_path, tidegate_kernel::check(config)) {
-                (DataPath::Kernel, Err(error)) => message!("`tidegate run` refuses it: {error}"),
-                (DataPath::Auto, Err(error)) => message!("note: {}", error.reason()),
+                (DataPath::Kernel, Err(error)) => _ = notes.insert(format!("`tidegate run` refuses it: {error}")),
+                (DataPath::Auto, Err(error)) => _ = notes.insert(format!("note: {}", error.reason())),
                 _ => {}
             }
         }
+        notes.iter().for_each(|note| message!("{note}"));
     }
     match configs {
         Some(configs) => {
@@ -371,8 +374,7 @@ fn write_service(out: &mut dyn Write, shaper: &Shaper, sums: &Guarantees) -> Res
         if let Some(wait) = sum.longest_wait.filter(|wait| *wait > LONG) {
             writeln!(
                 out,
-                "a packet of `{}` may wait {} while all are busy: a smaller `limit`, or queue = {{ kind = \"fq-codel\" }}, keeps \
-                 that short",
+                "a packet of `{}` may wait {} while all are busy: a smaller `limit` or `flow-limit` keeps that short",
                 class.name,
                 output::wait(wait)
             )?;

@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use tidegate_control::Status;
 use tidegate_control::calls::{
     ClassStatus, DirectionObservation, DirectionStatus, Flows, FollowStatus, GuardianStatus, InForce, InterfaceStatus,
     NameStatus, Observation, PrivilegeStatus,
 };
-use tidegate_control::view::{ClassQuantity, ShapingState};
+use tidegate_control::view::{ClassQuantity, ShapingState, Shown, Value};
+use tidegate_units::Rate;
 
 use crate::Failure;
 use crate::commands::connect::Connect;
@@ -73,7 +73,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     silent.iter().for_each(|text| message!("tidegate: {text}"));
     if args.json {
-        let each: Vec<Value> = all
+        let each: Vec<serde_json::Value> = all
             .iter()
             .map(|(status, seen)| match args.rules {
                 true => rules::json(status, seen.as_ref()),
@@ -129,8 +129,8 @@ pub fn guardian_text(guardian: &GuardianStatus) -> Option<(String, bool)> {
 }
 
 /// The reply of the socket, with the `rules`, the `line` and the `answer` of each direction and the `hosts`, where they were observed.
-fn json(status: &Status, seen: Option<&Observation>) -> Result<Value, Failure> {
-    let value = |part: serde_json::Result<Value>| part.map_err(|error| Failure::Failed(error.to_string()));
+fn json(status: &Status, seen: Option<&Observation>) -> Result<serde_json::Value, Failure> {
+    let value = |part: serde_json::Result<serde_json::Value>| part.map_err(|error| Failure::Failed(error.to_string()));
     let mut object = value(serde_json::to_value(status))?;
     let Some(seen) = seen else { return Ok(object) };
     for (direction, known) in status.directions.iter().enumerate() {
@@ -159,16 +159,16 @@ fn print(
         let observed = seen.and_then(|seen| seen.direction(&direction.name));
         print_direction(out, direction, observed, status.directions.len() > 1)?;
         rules::quotas(out, direction, &status.directions)?;
-        let classes: Vec<ClassStatus> = direction.classes.iter().map(|class| lately(class, observed)).collect();
+        let classes: Vec<Row> = direction.classes.iter().map(|class| lately(class, observed)).collect();
         let table = output::table(&CLASSES, &classes, output::shown)
-            .if_any(["held by", "at-most", "host-at-most", "flow-at-most"])
+            .if_any(["now", "held by", "at-most", "host-at-most", "flow-at-most"])
             .optional([
                 "bytes",
                 "marked",
                 "wait p50",
                 "flow-at-most",
                 "host-at-most",
-                "free",
+                "unpromised",
                 "at-most",
                 "flows",
                 "packets",
@@ -202,6 +202,7 @@ fn head(out: &mut impl Write, status: &Status) -> Result<(), Failure> {
         if status.file == "-" { String::new() } else { format!(" by {}", status.file) },
         match status.state() {
             ShapingState::Waiting => "waits for the interface, which is gone",
+            ShapingState::Down => "is in force, but the interface is down",
             ShapingState::Unproven => "is installed, but no packet has come through it yet",
             ShapingState::InForce => "is in force",
             ShapingState::NotInForce => "is NOT in force",
@@ -249,8 +250,12 @@ fn print_direction(
     }
     // With a single interface the table of classes has everything.
     for interface in direction.interfaces.iter().filter(|_| direction.interfaces.len() > 1) {
-        let InterfaceStatus { name, present, sent_packets, sent_bytes, dropped_packets } = interface;
-        let absent = if *present { "" } else { "; it is not there now" };
+        let InterfaceStatus { name, present, down, sent_packets, sent_bytes, dropped_packets } = interface;
+        let absent = match (present, down) {
+            (false, _) => "; it is not there now",
+            (true, true) => "; it is down",
+            (true, false) => "",
+        };
         writeln!(
             out,
             "{}: of {name} {sent_packets} packets, {}, {dropped_packets} dropped{absent}",
@@ -293,21 +298,37 @@ fn print_direction(
     Ok(())
 }
 
-/// The class with the waits of the last second, as `top` and the page show them. Those since the start would be of times long
-/// gone.
-fn lately(class: &ClassStatus, seen: Option<&DirectionObservation>) -> ClassStatus {
-    let seen = seen.and_then(|seen| seen.classes.iter().find(|seen| seen.name == class.name));
-    let [wait_p50, wait_p99] = seen.map_or([class.wait_p50, class.wait_p99], |seen| [seen.wait.p50, seen.wait.p99]);
-    ClassStatus { wait_p50, wait_p99, ..class.clone() }
+/// A class, and its rate in the last second where it was observed.
+struct Row {
+    class: ClassStatus,
+    rate: Option<Rate>,
 }
 
-const CLASSES: [(&str, ClassQuantity); 15] = [
+impl Shown<ClassQuantity> for Row {
+    fn value(&self, quantity: ClassQuantity) -> Value<'_> {
+        match quantity {
+            ClassQuantity::Rate => Value::Rate(self.rate),
+            quantity => self.class.value(quantity),
+        }
+    }
+}
+
+/// The class with the rate and the waits of the last second, as `top` and the page show them. Waits since the start would be of times
+/// long gone.
+fn lately(class: &ClassStatus, seen: Option<&DirectionObservation>) -> Row {
+    let seen = seen.and_then(|seen| seen.classes.iter().find(|seen| seen.name == class.name));
+    let [wait_p50, wait_p99] = seen.map_or([class.wait_p50, class.wait_p99], |seen| [seen.wait.p50, seen.wait.p99]);
+    Row { class: ClassStatus { wait_p50, wait_p99, ..class.clone() }, rate: seen.map(|seen| seen.rate) }
+}
+
+const CLASSES: [(&str, ClassQuantity); 16] = [
     ("class", ClassQuantity::Name),
+    (">now", ClassQuantity::Rate),
     (">promised", ClassQuantity::Promised),
     (">at-most", ClassQuantity::AtMost),
     (">host-at-most", ClassQuantity::HostAtMost),
     (">flow-at-most", ClassQuantity::FlowAtMost),
-    (">free", ClassQuantity::Unpromised),
+    (">unpromised", ClassQuantity::Unpromised),
     (">flows", ClassQuantity::Flows),
     (">packets", ClassQuantity::SentPackets),
     (">bytes", ClassQuantity::SentBytes),

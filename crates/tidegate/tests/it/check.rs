@@ -157,7 +157,7 @@ fn what_the_kernel_cannot_do_is_named() {
         ("kernel", "`tidegate run` refuses it: the data path in the kernel cannot do this yet: kind = \"fq-pie\""),
         (
             "auto",
-            "note: packets are queued in user space and not in the kernel: what the file asks for is not there yet",
+            "note: packets are queued in user space, where all of this works: the data path in the kernel cannot do this yet",
         ),
     ] {
         let file = format!("version = 1\n[interface]\ndata-path = \"{data_path}\"\n[discipline]\nkind = \"fq-pie\"\n");

@@ -492,6 +492,14 @@ impl<P: Packet> Fbc<P> {
         Some([class, host, flow].into_iter().flatten().map(|ceiling| ceiling.rate).fold(rate, Rate::min))
     }
 
+    /// [`Fbc::ceiling`] for the flow `key` of `class`: no more than the ceiling of its rule as well, where it has one.
+    pub fn ceiling_of(&self, key: u64, class: ClassId) -> Option<Rate> {
+        let at = self.flows.find(key);
+        let class = at.map_or(class, |at| ClassId(self.flows[at].class));
+        let own = at.and_then(|at| Some(self.classes.get(class.0)?.ceiling_of(&self.flows[at])));
+        self.ceiling(class).map(|rate| own.map_or(rate, |own| own.min(rate)))
+    }
+
     /// d(f) of a flow of `class` and the profile of this number, if it began now. `None` when there is no such class.
     pub fn prospect(&self, class: ClassId, profile: u32) -> Option<Rate> {
         let (class, profile) = (self.classes.get(class.0)?, self.profile(profile));
@@ -518,7 +526,7 @@ impl<P: Packet> Fbc<P> {
             Spare::Shared => promised.max(Rate::from_bps(q.params.rate.as_bps() / queued.max(1))),
             Spare::Idle => promised,
         };
-        Some(alone.min(q.flow_ceiling()))
+        Some(alone.min(at.map_or_else(|| q.flow_ceiling(), |at| q.ceiling_of(&self.flows[at]))))
     }
 
     fn view(&self, at: u32) -> FlowView {

@@ -357,6 +357,12 @@ impl Class {
     pub fn flow_ceiling(&self) -> Rate {
         self.params.at_most.flow.map_or(Rate::from_bps(u64::MAX), |ceiling| ceiling.rate)
     }
+    /// The most that `flow` may send by its own ceiling and that of its host or rule.
+    pub fn ceiling_of(&self, flow: &Flow) -> Rate {
+        let group = self.hosts.as_ref().filter(|_| flow.host != NONE).map(|groups| &groups[flow.host]);
+        let of_group = group.and_then(|group| group.ceiling.as_ref()).map(TokenBucket::rate);
+        of_group.map_or_else(|| self.flow_ceiling(), |rate| rate.min(self.flow_ceiling()))
+    }
     /// Among how many equal ones the class is shared at present, from the point of view of `flow`, counted in when it
     /// `joins`; of a flow that is not known, as if it were of a new host.
     pub fn rivals(&self, flow: Option<&Flow>, joins: bool) -> u64 {

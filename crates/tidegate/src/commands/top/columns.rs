@@ -96,7 +96,7 @@ pub const fn of_hosts(address: usize) -> [Column<()>; 13] {
 }
 
 /// The width from which the last minute of a class is drawn with its greatest rate.
-pub const MINUTE: usize = 24;
+pub const MINUTE: usize = 28;
 
 /// The columns that fit into `width`, each with its width; those of flows, whose longest text has
 /// `longest` characters, and of the last minute take what they can use of the rest, and all share what is left. Those that `omitted` names by number have nothing to show.

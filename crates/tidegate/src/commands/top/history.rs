@@ -41,8 +41,11 @@ impl History {
         const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
         let Some(rates) = self.rates.get(&(direction.to_owned(), class.to_owned())) else { return String::new() };
         let most = rates.iter().copied().max().unwrap_or(0);
-        let peak =
-            if width >= MINUTE { format!(" {:>1$}", tidegate_display::rate(most), PEAK - 1) } else { String::new() };
+        let peak = if width >= MINUTE {
+            format!(" max {:>1$}", tidegate_display::rate(most), PEAK - 5)
+        } else {
+            String::new()
+        };
         let blocks = if peak.is_empty() { width } else { width - PEAK };
         let each = KEPT.div_ceil(blocks.max(1));
         let full = u128::from(most.max(1));
@@ -55,8 +58,8 @@ impl History {
     }
 }
 
-/// The width of a rate behind the blocks, with the space before it.
-const PEAK: usize = 12;
+/// The width of the greatest rate behind the blocks, with the word before it.
+const PEAK: usize = 16;
 
 #[cfg(test)]
 mod tests {
