@@ -200,7 +200,8 @@ func (c *Client) InForce(ctx context.Context, request InForce) (Text, error) {
 
 // The answer for one direction.
 type Answer struct {
-	// The worst grade; absent where no traffic of a known kind is sent.
+	// The worst grade, where transfers count as fair at worst: they last longer, and nobody is disturbed. Absent where no traffic of a
+	// known kind is sent.
 	Grade Grade `json:"grade,omitempty"`
 
 	// Each kind of traffic that is sent, calls first.

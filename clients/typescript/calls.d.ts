@@ -136,7 +136,10 @@ export interface Calls {
 
 /** The answer for one direction. */
 export interface Answer {
-  /** The worst grade; absent where no traffic of a known kind is sent. */
+  /**
+   * The worst grade, where transfers count as fair at worst: they last longer, and nobody is disturbed. Absent where no traffic of a
+   * known kind is sent.
+   */
   grade?: Grade;
   /** Each kind of traffic that is sent, calls first. */
   traffic?: TrafficAnswer[];

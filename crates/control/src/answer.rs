@@ -107,6 +107,13 @@ pub struct TrafficAnswer {
     pub rival: Option<Rival>,
 }
 
+impl TrafficAnswer {
+    /// The grade as it counts for that of all traffic.
+    fn weight(&self) -> Option<Grade> {
+        self.grade.map(|grade| if self.traffic == Traffic::Bulk { grade.max(Grade::Fair) } else { grade })
+    }
+}
+
 /// A class in which packets wait for a ceiling. It was asked for, so that pages and transfers that wait for it have no grade.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Held {
@@ -128,7 +135,8 @@ pub struct Taker {
 /// The answer for one direction.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Answer {
-    /// The worst grade; absent where no traffic of a known kind is sent.
+    /// The worst grade, where transfers count as fair at worst: they last longer, and nobody is disturbed. Absent where no traffic of a
+    /// known kind is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grade: Option<Grade>,
     /// Each kind of traffic that is sent, calls first.
@@ -226,8 +234,8 @@ impl Traffic {
     const fn wait(self, times: &WaitTimes) -> Span {
         if self.is_live() { times.p99 } else { times.p90 }
     }
-    /// Whether the wait of the worst flow counts, and not that of nine of ten.
-    const fn is_live(self) -> bool {
+    /// Whether people hear or see each packet, so that the wait of the worst flow counts, and not that of nine of ten.
+    pub const fn is_live(self) -> bool {
         matches!(self, Self::Calls | Self::Games | Self::Live)
     }
 }
@@ -364,7 +372,7 @@ pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], befor
         Some(Held { class: class.name.clone(), by })
     };
     Answer {
-        grade: traffic.iter().filter_map(|one| one.grade).min(),
+        grade: traffic.iter().filter_map(TrafficAnswer::weight).min(),
         traffic,
         held: direction.classes.iter().filter_map(said).collect(),
         full_percent: direction.limit.map(|limit| percent(direction.line.used.as_bps(), limit.as_bps())),

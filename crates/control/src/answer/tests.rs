@@ -271,6 +271,15 @@ fn what_waits_for_a_ceiling_has_no_grade_and_is_said() {
     assert_eq!(said(&direction), (None, "nothing is sent; line 0 % full".into()));
 }
 
+/// Guests whose class has a small promise wait long on a full line. A transfer that takes longer calls nobody at night.
+#[test]
+fn transfers_alone_make_nothing_poor() {
+    let of = |classes| DirectionObservation { name: "up".into(), classes, ..DirectionObservation::default() };
+    let grade = |classes| answer(&of(classes), &[], &Before::default()).grade;
+    assert_eq!(grade(vec![class("calls", 3), class("bulk", 1_210)]), Some(Grade::Fair));
+    assert_eq!(grade(vec![class("calls", 3), class("web", 302)]), Some(Grade::Poor));
+}
+
 /// Rates of the second before it went down would be graded as if they were of now.
 #[test]
 fn an_interface_that_is_down_has_no_grade() {

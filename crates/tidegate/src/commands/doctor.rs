@@ -210,7 +210,7 @@ fn abandoned(socket: &Path, error: &ClientError) -> Option<Finding> {
     Some(Finding {
         about: "instance",
         severity: Severity::Weakens,
-        found: format!("process {process}, which shaped {name}, died without a word; traffic passes unshaped"),
+        found: format!("process {process}, which shaped {name}, ended unexpectedly; traffic passes unshaped"),
         remedy: format!(
             "start it again with `tidegate run`; `tidegate status` shows its last words; if it is not to shape any more, remove {}",
             socket.display()

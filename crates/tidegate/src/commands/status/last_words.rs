@@ -19,7 +19,7 @@ pub fn describe(path: &Path, error: &ClientError) -> String {
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let begin = match (is_gone, process_of(&words)) {
         (true, Some(process)) => {
-            format!("{name}: process {process}, which listened at {}, has ended without a word", path.display())
+            format!("{name}: process {process}, which listened at {}, has ended unexpectedly", path.display())
         }
         (true, None) => format!("{name}: nothing listens at {} any more; its process left no words", path.display()),
         (false, _) => error.to_string(),

@@ -51,8 +51,8 @@ pub fn classes_named(answer: &Answer) -> Vec<&str> {
     of_traffic.flatten().chain(answer.held.iter().map(|held| held.class.as_str())).collect()
 }
 
-/// Returns the places of the `shown` classes of a direction that stand on the screen, in the order of the file. The classes that the
-/// answer names are among them, and those whose name states a kind of traffic with a bad grade.
+/// Returns the places of the `shown` classes of a direction that stand on the screen, in the order of the file. Classes of calls and games
+/// that send are among them first, then those that the answer names or whose name states a kind of traffic with a bad grade.
 pub fn classes_shown(direction: &DirectionObservation, shown: usize) -> Vec<usize> {
     let named = direction.answer.as_ref().map(classes_named).unwrap_or_default();
     let bad = |traffic: Traffic| {
@@ -62,7 +62,12 @@ pub fn classes_shown(direction: &DirectionObservation, shown: usize) -> Vec<usiz
     let is_named =
         |class: &ClassObservation| named.contains(&class.name.as_str()) || of_class(&class.name).is_some_and(bad);
     let mut places: Vec<usize> = (0..direction.classes.len()).collect();
-    places.sort_by_key(|&place| (!is_named(&direction.classes[place]), place));
+    let is_live =
+        |class: &ClassObservation| !class.rate.is_zero() && of_class(&class.name).is_some_and(Traffic::is_live);
+    places.sort_by_key(|&place| {
+        let class = &direction.classes[place];
+        (!is_live(class), !is_named(class), place)
+    });
     places.truncate(shown);
     places.sort_unstable();
     places
@@ -90,7 +95,8 @@ fn of_direction(name: &str, answer: &Answer, width: usize) -> Vec<Line<'static>>
     let line = answer.line().map(|text| (text, Style::new()));
     // A word says that there is a ceiling where nothing has a grade; the sentence, of whom.
     let held = answer.held().map(|text| (text, Style::new()));
-    for (n, (text, style)) in kinds.chain(held).chain(line).enumerate() {
+    let down = answer.down.iter().map(|text| (text.clone(), Style::new()));
+    for (n, (text, style)) in down.chain(kinds).chain(held).chain(line).enumerate() {
         if n > 0 {
             words.push(Words::raw("; "));
         }
