@@ -201,7 +201,7 @@ pub fn killed_it_stops_no_traffic_and_starts_again() -> Ended {
     passes(&pair);
     let doctor = command(&pair).args(["doctor", "--interface", DEVICE]).output().unwrap();
     let found = String::from_utf8(doctor.stdout).unwrap();
-    let told = format!("process {process}, which shaped {DEVICE}, died without a word; traffic passes unshaped");
+    let told = format!("process {process}, which shaped {DEVICE}, ended unexpectedly; traffic passes unshaped");
     assert!(found.split_whitespace().collect::<Vec<_>>().join(" ").contains(&told), "{found}");
     let mut again = Running::start(run(&pair, &file, DEVICE));
     again.says("is in force");
