@@ -375,7 +375,8 @@ mod tests {
         let mac = Mac([2, 0, 0x5e, 0, 0x53, 1]);
         let known = addresses.map(|all| (mac, all.iter().map(|one| one.parse().expect("an address")).collect()));
         let names = Names { macs: known.into_iter().collect(), ..Names::default() };
-        let rules = Rules::new(&config, &Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names })?;
+        let rules =
+            Rules::new(&config, &Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names })?;
         let v4 = |source: [u8; 4], destination: [u8; 4]| Hosts::V4 {
             source: source.into(),
             destination: destination.into(),
@@ -410,7 +411,8 @@ mod tests {
         for (name, address) in named {
             names.named.entry(name.clone()).or_default().insert(address.parse().expect("an address"));
         }
-        let rules = Rules::new(&config, &Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names })?;
+        let rules =
+            Rules::new(&config, &Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names })?;
         let [source, destination] = hosts.map(|host| host.parse().expect("an address"));
         Ok(rules.classify(&Fields { hosts: Hosts::V4 { source, destination }, ..Fields::default() }).class.0)
     }

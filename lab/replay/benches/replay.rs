@@ -196,7 +196,13 @@ fn record(harness: &mut Harness, file: &[u8]) {
 }
 
 fn engine(config: &shaper::Config, file: &[u8], record: Option<&std::path::Path>) -> u64 {
-    let setup = tidegate_engine::Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
+    let setup = tidegate_engine::Setup {
+        seed: 1,
+        secret: [1, 2],
+        catch_up: Span::ZERO,
+        most_queued: None,
+        names: Names::default(),
+    };
     let mut engine = Engine::new(config, &setup, Instant::ZERO).expect("an engine");
     let recording = record.map(|path| {
         let settings = RecordSettings {

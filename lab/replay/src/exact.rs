@@ -173,7 +173,13 @@ impl Replayer {
             verdict: Verdict::Equal,
             start: Instant::ZERO,
             now: Instant::ZERO,
-            setup: EngineSetup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() },
+            setup: EngineSetup {
+                seed: 0,
+                secret: [0; 2],
+                catch_up: Span::ZERO,
+                most_queued: None,
+                names: Names::default(),
+            },
             engines: 0,
         }
     }

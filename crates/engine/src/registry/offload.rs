@@ -373,7 +373,8 @@ mod tests {
                  [[class]]\nname = \"other\"\nrate = \"2mbit\"\n"
             );
             let config = shaper::load(&Source::new("advice.toml", text), &mut Diagnostics::new()).expect("valid");
-            let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
+            let setup =
+                Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
             let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
             let flows = OffloadedFlows { flows: flows.to_vec(), continues: true, ..OffloadedFlows::default() };
             let mut offload = Reading { flows, promised: Vec::new(), advice: OffloadedAdvice::default() };
