@@ -14,8 +14,8 @@
 //! ```
 //!
 //! *Law*: no packet leaves before its deadline. With a quantum q and a rest r a packet leaves at most the longer of both after its
-//! deadline, and wake-ups for departures are at least q apart. While a superpacket is being segmented, later packets of its flow do not enter the
-//! engine before its segments.
+//! deadline, at most q if few wait in its class, and wake-ups for departures are at least q apart. While a superpacket is being
+//! segmented, later packets of its flow do not enter the engine before its segments.
 //! *Units*: instants of the clock of the data path; sizes as on the link.
 //! *Cost*: constant per call, beside that of the engine; one more classification per packet while a flow is diverted.
 
@@ -301,9 +301,13 @@ impl<H: Copy + Send + 'static> Driver<H> {
     }
     /// Returns how long a loop in real time may wait.
     pub fn wait(&self, now: Instant) -> Wait {
-        let next = self.turns.next();
-        let until = self.next_wakeup(now).map(|until| until.max(next));
-        Wait { ignore_arrivals_until: (next > now).then_some(next), until }
+        let until = self.next_wakeup(now);
+        let next = match until {
+            // A call does not wait for a turn with others.
+            Some(until) if self.engine.has_short_queue() => self.turns.next().min(until),
+            _ => self.turns.next(),
+        };
+        Wait { ignore_arrivals_until: (next > now).then_some(next), until: until.map(|until| until.max(next)) }
     }
 
     fn advance(&mut self, now: Instant, sink: &mut impl Sink<H>) {

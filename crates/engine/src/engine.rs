@@ -18,7 +18,7 @@
 use tidegate_config::shaper::Config;
 use tidegate_core::classify::Fields;
 use tidegate_core::packet::NO_SLOT;
-use tidegate_core::{Deadline, DropReason, Event, Instant, Outlet, Qdisc};
+use tidegate_core::{ClassId, Deadline, DropReason, Event, Instant, Outlet, Qdisc};
 
 use crate::account::Accounting;
 use crate::admit::{Admit, Decision};
@@ -32,6 +32,9 @@ use crate::rules::{BuildFailure, Classification, Setup};
 use crate::sink::{Admission, Change, Disposition, PacketMeta, Shape, Sink};
 use crate::tree::Tree;
 
+/// The most packets of a short queue.
+const SHORT: u64 = 8;
+
 /// The engine. See the [module](self).
 pub struct Engine<H: Send> {
     pub(crate) config: Config,
@@ -44,6 +47,8 @@ pub struct Engine<H: Send> {
     /// Present while a class advises rates.
     pub(crate) told: Option<ToldFlows>,
     pub(crate) recorder: Option<Box<dyn Recorder>>,
+    /// The class in which a packet last found a short queue.
+    pub(crate) short: Option<ClassId>,
     /// When another configuration came into force. Class and rule in the record of a flow that was idle since then are numbers
     /// of the old one.
     pub(crate) changed: Instant,
@@ -64,6 +69,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
             leases,
             told: ToldFlows::of(config),
             recorder: None,
+            short: None,
             changed: now,
             config: config.clone(),
             setup: setup.clone(),
@@ -142,6 +148,9 @@ impl<H: Copy + Send + 'static> Engine<H> {
             }
             Decision::Queue => {
                 self.queue(now, packet, out);
+                if self.is_short(class) {
+                    self.short = Some(class);
+                }
                 self.queue_held(now, out);
             }
             Decision::Held => {}
@@ -283,6 +292,16 @@ impl<H: Copy + Send + 'static> Engine<H> {
             now = now.max(time);
             self.send_next(now, out);
         }
+    }
+
+    /// Whether a few packets wait in a class to which one came lately, which makes their departure urgent. Where many wait, a little
+    /// more does not matter.
+    pub fn has_short_queue(&self) -> bool {
+        self.short.is_some_and(|class| self.is_short(class))
+    }
+    #[inline]
+    fn is_short(&self, class: ClassId) -> bool {
+        (1..=SHORT).contains(&self.account.classes.all()[self.account.classes.index(class)].backlog.packets)
     }
 
     fn outlet<'a, S>(&'a mut self, now: Instant, sink: &'a mut S) -> EngineOutlet<'a, H, S> {

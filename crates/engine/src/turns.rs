@@ -42,7 +42,9 @@ impl Turns {
         let missing = WORTH.saturating_sub(std::mem::take(&mut self.handled));
         let rest = self.rest.as_nanos();
         let saved = Span::from_nanos(rest * (AT_ONCE - 1));
-        self.next = self.next.max(began.saturating_sub(saved)) + Span::from_nanos(rest * missing / WORTH);
+        let next = self.next.max(began.saturating_sub(saved)) + Span::from_nanos(rest * missing / WORTH);
+        // A turn that could not wait for the rest before it makes the next one no longer.
+        self.next = next.min(began + self.rest);
     }
     /// When the next turn may begin.
     pub(crate) fn next(&self) -> Instant {

@@ -1,5 +1,5 @@
-//! The shaper between two namespaces beside the kernel's HTB in the same place: see `tools/benches/live.sh`. It needs root, and
-//! the program at `target/release/tidegate`.
+//! The shaper between two namespaces beside the kernel's HTB in the same place, and on a gateway: see `tools/benches/live.sh` and
+//! `gateway.sh`. It needs root, and the program at `target/release/tidegate`.
 
 use tidegate_benches::Harness;
 use tidegate_benches::peers::{Peer, measure};
@@ -47,6 +47,28 @@ fn main() {
                 }
                 Err(reason) => println!("  HTB: not measured: {reason}"),
             }
+        }
+    }
+    gateway(&mut harness);
+}
+
+/// What shaping costs the whole system is what it takes more than forwarding alone.
+fn gateway(harness: &mut Harness) {
+    let [bare, htb, ours] = match ["nothing", "htb", "tidegate"].map(|shaper| measure(Peer::Gateway(shaper))) {
+        [Ok(bare), Ok(htb), Ok(ours)] => [bare, htb, ours],
+        results => {
+            results.iter().filter_map(|result| result.as_ref().err()).for_each(|why| println!("gateway: {why}"));
+            return;
+        }
+    };
+    for rate in [100, 500] {
+        let (system, call) = (format!("system-{rate}"), format!("call-{rate}"));
+        if let (Some(bare), Some(ours)) = (bare.get(&system), ours.get(&system)) {
+            harness.figure(&format!("gateway-{rate}"), "%", || ours.median - bare.median);
+        }
+        if let (Some(htb), Some(ours)) = (htb.get(&call), ours.get(&call)) {
+            harness.figure(&call, "µs", || ours.median);
+            harness.ratio(&call, ours.median, "HTB", htb.median);
         }
     }
 }

@@ -31,6 +31,9 @@ pub enum Peer {
     HtbPaced,
     /// Tidegate in the same set-up: also `cpu-20` and so on, in percent of a processor.
     LivePaced,
+    /// A gateway that shapes both directions with `tidegate` or `htb`, or with `nothing`: `system-100` and so on, the processor time
+    /// of everything in percent, and `call-100`, the 99th percentile of the way of a call's packets in microseconds.
+    Gateway(&'static str),
 }
 
 /// The root of the repository: every package is two levels below it.
@@ -89,6 +92,10 @@ pub fn measure(peer: Peer) -> Result<BTreeMap<String, Figure>, String> {
         Peer::HtbPaced => Ok(medians(&live(&["paced", "htb"])?)),
         Peer::Live => Ok(medians(&live(&["flood", "tidegate", &tidegate()?])?)),
         Peer::LivePaced => Ok(medians(&live(&["paced", "tidegate", &tidegate()?])?)),
+        Peer::Gateway(shaper) => {
+            let program = if shaper == "tidegate" { tidegate()? } else { String::new() };
+            Ok(medians(&run(Command::new(root().join("tools/benches/gateway.sh")).args([shaper, &program]))?))
+        }
     }
 }
 

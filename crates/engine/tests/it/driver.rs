@@ -176,6 +176,26 @@ fn departures_are_grouped() {
     assert_eq!(driver.next_wakeup(us(11_900)), Some(us(12_400)), "a quantum after the last");
 }
 
+/// With 8 Mbit/s a packet of 1,000 bytes leaves each millisecond.
+#[test]
+fn few_packets_in_a_class_do_not_wait_for_a_turn_with_others() {
+    let (rest, quantum) = (Span::from_millis(5), Span::from_micros(50));
+    for (packets, urgent) in [(5, true), (20, false)] {
+        let (mut driver, mut log) = (driver(Params { rest, quantum, ..Params::default() }), Log::default());
+        for now in 9_990..10_000 {
+            driver.begin_turn(us(now));
+            driver.end_turn(us(now), &mut log);
+        }
+        driver.begin_turn(us(10_000));
+        offer(&mut driver, &mut log, us(10_000), 1, 0..packets);
+        driver.depart_due(us(10_000), &mut log);
+        driver.end_turn(us(10_000), &mut log);
+        let Wait { ignore_arrivals_until, until } = driver.wait(us(10_000));
+        assert_eq!(until == Some(us(11_000)), urgent, "{packets} packets: {until:?}");
+        assert!(ignore_arrivals_until <= until && until <= Some(us(10_000) + rest), "{packets} packets: {until:?}");
+    }
+}
+
 /// After eight turns without a packet the loop rests; a packet is a part of 32 of a turn.
 #[test]
 fn a_busy_loop_leaves_arrivals_alone() {
@@ -184,6 +204,7 @@ fn a_busy_loop_leaves_arrivals_alone() {
     let mut turn = |now, packets| {
         driver.begin_turn(us(now));
         offer(&mut driver, &mut log, us(now), 1, 0..packets);
+        driver.depart_due(us(now), &mut log);
         driver.end_turn(us(now), &mut log);
         let Wait { ignore_arrivals_until, until } = driver.wait(us(now));
         assert!(until.is_none() || until >= ignore_arrivals_until, "departures do not wake it either");
