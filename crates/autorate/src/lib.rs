@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+pub mod calls;
 pub mod controller;
 pub mod passive;
 pub mod probes;

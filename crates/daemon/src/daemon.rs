@@ -19,7 +19,7 @@ use tidegate_live::shaping::{Options, StartError, Successor, are_there};
 use crate::caller::Caller;
 use crate::config_store::{ConfigStore, Followers};
 use crate::directions::ShapedDirection;
-use crate::follower::Follower;
+use crate::follower::{Follower, LineRecorders};
 use crate::handover::{self, Handover};
 use crate::notifier::Notifier;
 use crate::promises::Promises;
@@ -272,6 +272,11 @@ impl Daemon {
     /// Has the classes of each direction passed to `sampler` four times a second.
     pub fn set_sampler(&mut self, sampler: Sampler) {
         self.telemetry.sampler = Some(sampler);
+    }
+
+    /// Has the calls of the controllers of rates that follow their line recorded.
+    pub fn set_line_recorders(&mut self, recorders: LineRecorders) {
+        self.follower.recorders = Some(recorders);
     }
 
     /// Supervises, and handles requests, until `stop` is set or the time is over; then ends shaping in order, and returns

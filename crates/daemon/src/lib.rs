@@ -42,6 +42,7 @@ pub use caller::{Caller, Peer};
 pub use config_store::modified;
 pub use daemon::{ControlSocket, Daemon, DaemonError, HistoryPlace, Settings, ShaperFile};
 pub use directions::ShapedDirection;
+pub use follower::{LineRecorders, status as follow_status};
 pub use promises::lookup;
 pub use server::{Listening, SocketError};
 pub use telemetry::{Sampler, class_status, metrics, web};

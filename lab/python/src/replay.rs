@@ -8,6 +8,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use tidegate_config::{Diagnostics, Source as Text, shaper};
 use tidegate_core::{Instant, Rate};
+use tidegate_replay::decisions;
 use tidegate_replay::exact::Verdict;
 use tidegate_replay::explain::{self, NotExplained};
 use tidegate_replay::files::next_part;
@@ -67,17 +68,21 @@ impl Replay {
     fn notices(&self) -> Vec<String> {
         self.notices.clone()
     }
-    /// Whether a recording's own configuration produced the recorded departures, bit for bit; `None` for a capture.
+    /// Whether a recording's own configuration produced the recorded departures, bit for bit, and the recorded decisions of a rate
+    /// that follows the line; `None` for a capture.
     #[getter]
     fn is_exact(&self) -> Option<bool> {
         let again = self.again.as_ref()?;
-        Some(again.broken.is_none() && matches!(again.exact.verdict, Verdict::Equal))
+        let decided = !matches!(again.decisions.verdict(), decisions::Verdict::Different(_));
+        Some(again.broken.is_none() && matches!(again.exact.verdict, Verdict::Equal) && decided)
     }
     /// The first difference, if the recording was not reproduced exactly.
     #[getter]
     fn difference(&self) -> Option<String> {
-        match &self.again.as_ref()?.exact.verdict {
-            Verdict::Different(difference) => Some(difference.to_string()),
+        let again = self.again.as_ref()?;
+        match (&again.exact.verdict, again.decisions.verdict()) {
+            (Verdict::Different(difference), _) => Some(difference.to_string()),
+            (_, decisions::Verdict::Different(difference)) => Some(difference.to_string()),
             _ => None,
         }
     }

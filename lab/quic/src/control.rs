@@ -10,7 +10,7 @@ use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use tidegate_core::{Bytes, Instant, Rate, Span};
 use tidegate_sim::tcp::{
-    Ack, CongestionControl, CongestionSignal, DeliverySample, EcnCounts, EcnFeedback, LossRecovery, LostSegment,
+    Ack, CongestionControl, CongestionSignal, Delivery, Departure, EcnCounts, EcnFeedback, LossRecovery, LostSegment,
 };
 
 use crate::Clock;
@@ -18,17 +18,11 @@ use crate::Clock;
 /// A packet in flight. Those of the handshake are not counted: quinn forgets them with their keys, and tells nobody.
 #[derive(Clone, Copy)]
 struct Sent {
-    at: Instant,
+    departure: Departure,
     /// Its first byte, where all bytes that were sent are counted.
     start: u64,
     size: u64,
     state: Fate,
-    delivered: u64,
-    delivered_at: Instant,
-    first_sent_at: Instant,
-    app_limited: bool,
-    lost_before: u64,
-    tx_in_flight: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,15 +41,9 @@ pub(crate) struct Own {
     window: VecDeque<Sent>,
     in_flight: u64,
     sent: u64,
-    delivered: u64,
-    delivered_at: Instant,
-    first_sent_at: Instant,
-    lost: u64,
-    /// Delivery rates are lower bounds until as much is delivered.
-    app_limited_until: u64,
-    /// The newest packet of the acknowledgements that are being processed, and the bytes of all of them.
-    newest: Option<Sent>,
-    newly_acked: u64,
+    delivery: Delivery,
+    /// When the newest packet was sent of the acknowledgements that are being processed.
+    newest: Option<Instant>,
     srtt: Option<Span>,
     min_rtt: Span,
     /// Congestion that is signalled of packets sent until then belongs to the response that was made.
@@ -77,13 +65,8 @@ impl Own {
             window: VecDeque::new(),
             in_flight: 0,
             sent: 0,
-            delivered: 0,
-            delivered_at: Instant::ZERO,
-            first_sent_at: Instant::ZERO,
-            lost: 0,
-            app_limited_until: 0,
+            delivery: Delivery::default(),
             newest: None,
-            newly_acked: 0,
             srtt: None,
             min_rtt: Span::MAX,
             recovery_start: None,
@@ -118,27 +101,15 @@ impl Own {
     /// Records a packet with frames that are acknowledged. `app_limited`: the application had no more data.
     pub fn on_sent(&mut self, now: Instant, size: u64, app_limited: bool) {
         if app_limited {
-            self.app_limited_until = (self.delivered + self.in_flight + size).max(1);
+            self.delivery.limited_by_application(self.in_flight + size);
         }
-        if self.in_flight == 0 {
-            (self.first_sent_at, self.delivered_at) = (now, now);
-            if self.sent > 0 {
-                self.control.on_restart(now, self.app_limited_until > 0);
-            }
+        if self.in_flight == 0 && self.sent > 0 {
+            self.control.on_restart(now, self.delivery.is_limited_by_application());
         }
+        let departure = self.delivery.on_send(now, self.in_flight);
         self.in_flight += size;
-        self.window.push_back(Sent {
-            at: now,
-            start: self.sent,
-            size,
-            state: Fate::InFlight,
-            delivered: self.delivered,
-            delivered_at: self.delivered_at,
-            first_sent_at: self.first_sent_at,
-            app_limited: self.app_limited_until > 0,
-            lost_before: self.lost,
-            tx_in_flight: self.in_flight,
-        });
+        let departure = departure.with_in_flight(self.in_flight);
+        self.window.push_back(Sent { departure, start: self.sent, size, state: Fate::InFlight });
         self.sent += size;
         if let Some(rate) = self.control.pacing()
             && let Some(gap) = rate.time_for_ceil(Bytes::new(size))
@@ -149,8 +120,8 @@ impl Own {
 
     /// quinn tells of an acknowledged packet when it was sent and how large it is.
     fn on_acked(&mut self, now: Instant, sent: Instant, size: u64) {
-        let first = self.window.partition_point(|other| other.at < sent);
-        let mut together = (first..self.window.len()).take_while(|at| self.window[*at].at == sent);
+        let first = self.window.partition_point(|other| other.departure.at < sent);
+        let mut together = (first..self.window.len()).take_while(|at| self.window[*at].departure.at == sent);
         let found = together.find(|at| {
             let other = &self.window[*at];
             other.size == size && other.state == Fate::InFlight
@@ -160,13 +131,8 @@ impl Own {
         self.window[found].state = Fate::Acknowledged;
         let packet = self.window[found];
         self.in_flight -= packet.size;
-        self.delivered += packet.size;
-        self.newly_acked += packet.size;
-        self.delivered_at = now;
-        if self.newest.is_none_or(|newest| packet.start >= newest.start) {
-            self.newest = Some(packet);
-            self.first_sent_at = packet.at;
-        }
+        self.delivery.on_delivered(now, &packet.departure, packet.size, false);
+        self.newest = self.newest.max(Some(packet.departure.at));
         self.forget();
     }
 
@@ -179,42 +145,17 @@ impl Own {
 
     fn on_end_acks(&mut self, now: Instant, app_limited: bool) {
         let Some(newest) = self.newest.take() else { return };
-        let acked = std::mem::take(&mut self.newly_acked);
-        let rtt = now.since(newest.at);
+        let rtt = now.since(newest);
         self.min_rtt = self.min_rtt.min(rtt);
-        if self.in_recovery && self.recovery_start.is_some_and(|start| newest.at > start) {
+        if self.in_recovery && self.recovery_start.is_some_and(|start| newest > start) {
             self.in_recovery = false;
             self.control.on_recovery_end();
         }
-        if self.delivered > self.app_limited_until {
-            self.app_limited_until = 0;
-        }
-        let interval = newest.at.since(newest.first_sent_at).max(self.delivered_at.since(newest.delivered_at));
-        let delivered = self.delivered - newest.delivered;
-        // An interval shorter than a round trip is caused by a burst of acknowledgements.
-        let valid = !interval.is_zero() && interval >= self.min_rtt;
-        let rate = || {
-            let bits = u128::from(Bytes::new(delivered).bits()) * 1_000_000_000 / u128::from(interval.as_nanos());
-            Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
-        };
-        self.control.on_sample(
-            now,
-            &DeliverySample {
-                rate: valid.then(rate),
-                delivered,
-                prior_delivered: newest.delivered,
-                interval,
-                rtt: Some(rtt),
-                in_flight: self.in_flight,
-                app_limited: newest.app_limited,
-                retransmitted: false,
-                newly_acked: acked,
-                lost: self.lost - newest.lost_before,
-                tx_in_flight: newest.tx_in_flight,
-            },
-        );
+        let Some(sample) = self.delivery.sample(self.in_flight, self.min_rtt) else { return };
+        let acked = sample.newly_acked;
+        self.control.on_sample(now, &sample);
         if self.control.limits_samples() {
-            self.app_limited_until = (self.delivered + self.in_flight).max(1);
+            self.delivery.limited_by_application(self.in_flight);
         }
         self.control.on_ack(&Ack {
             now,
@@ -223,7 +164,7 @@ impl Own {
             cwnd_limited: !app_limited,
             rtt: Some(rtt),
             srtt: self.srtt,
-            delivered: self.delivered,
+            delivered: self.delivery.delivered(),
             recovery: if self.in_recovery { LossRecovery::Fast } else { LossRecovery::None },
             una: self.window.front().map_or(self.sent, |front| front.start),
             nxt: self.sent,
@@ -237,7 +178,7 @@ impl Own {
         let mut rest = lost;
         for number in 0..self.window.len() {
             let packet = &mut self.window[number];
-            if rest == 0 || packet.at > sent {
+            if rest == 0 || packet.departure.at > sent {
                 break;
             }
             if packet.state != Fate::InFlight {
@@ -247,9 +188,9 @@ impl Own {
             let packet = *packet;
             rest = rest.saturating_sub(packet.size);
             self.in_flight -= packet.size;
-            self.lost += packet.size;
-            let lost = self.lost - packet.lost_before;
-            let Sent { start, size, tx_in_flight, app_limited, .. } = packet;
+            let Sent { departure, start, size, .. } = packet;
+            let lost = self.delivery.on_lost(&departure, size);
+            let Departure { tx_in_flight, app_limited, .. } = departure;
             self.control.on_lost(now, &LostSegment { start, size, tx_in_flight, lost, app_limited });
         }
         self.forget();

@@ -16,11 +16,11 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Ecn, Instant, Rate, Span};
 use tidegate_sim::UDP_HEADER;
 use tidegate_sim::tcp::{Algorithm, EcnCounts, EcnUse, Flags, Segment};
-use tidegate_sim::transport::{self, Contents, End, SenderState};
+use tidegate_sim::transport::{Contents, End, Frame, SenderState};
 
 use crate::Clock;
 use crate::control::{Inner, Own, Shared, span};
-use crate::frames::{self, CID, Frame, Packet, PacketType};
+use crate::frames::{self, CID, Packet, PacketType};
 use crate::session::{NoKey, Sessions};
 use crate::settings::{Control, Quic, Quinn};
 use crate::wire::{SharedWire, Wire};
@@ -310,16 +310,8 @@ impl QuicEnd {
     /// A packet that was sent, for a trace.
     fn contents_of(&self, packet: Packet) -> Option<Contents> {
         let (kind, space) = packet.kind.space()?;
-        let frames = packet.frames.iter().map(|frame| match frame {
-            Frame::Ack { ranges, .. } => transport::Frame::Ack(ranges.clone()),
-            &Frame::Stream { id, offset, length, fin } => transport::Frame::Stream { id, offset, length, fin },
-            &Frame::Crypto { offset, length } => transport::Frame::Crypto { offset, length },
-            Frame::Padding { .. } => transport::Frame::Other("padding"),
-            Frame::ConnectionClose => transport::Frame::Other("connection_close"),
-            Frame::Named(name) => transport::Frame::Other(name),
-        });
         let (number, length) = (self.numbers[space], packet.length as u64);
-        Some(Contents { kind, number, length, frames: frames.collect() })
+        Some(Contents { kind, number, length, frames: packet.frames })
     }
 
     /// Passes the counts of marks in an acknowledgement to the control, before quinn acts on it.

@@ -2,6 +2,9 @@
 //!
 //! Packets have no protection here, so that their contents can be read from outside.
 
+use tidegate_core::Span;
+use tidegate_sim::transport::{EcnFields, Field, Frame};
+
 use crate::session::TAG;
 
 /// Bytes of the connection identifiers of both ends.
@@ -29,45 +32,15 @@ impl PacketType {
     }
 }
 
-/// The counts of an ACK frame (section 19.3.2).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct EcnCounts {
-    pub ect0: u64,
-    pub ect1: u64,
-    pub ce: u64,
-}
+/// The exponent by which the delay of an acknowledgement is scaled: the default, which quinn keeps (RFC 9000, section 18.2).
+const ACK_DELAY_EXPONENT: u32 = 3;
 
-/// A frame.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Frame {
-    /// Acknowledged packets, as ranges from the newest to the oldest with both ends included.
-    Ack {
-        ranges: Vec<(u64, u64)>,
-        delay: u64,
-        ecn: Option<EcnCounts>,
-    },
-    Stream {
-        id: u64,
-        offset: u64,
-        length: u64,
-        fin: bool,
-    },
-    Crypto {
-        offset: u64,
-        length: u64,
-    },
-    Padding {
-        length: u64,
-    },
-    ConnectionClose,
-    /// Any other frame, by its name in qlog.
-    Named(&'static str),
-}
-
-impl Frame {
-    /// Whether the peer acknowledges it (section 13.2).
-    fn is_ack_eliciting(&self) -> bool {
-        !matches!(self, Self::Ack { .. } | Self::Padding { .. } | Self::ConnectionClose)
+/// Whether the peer acknowledges a frame (section 13.2).
+fn is_ack_eliciting(frame: &Frame) -> bool {
+    match frame {
+        Frame::Ack { .. } => false,
+        Frame::Other { name, .. } => !["padding", "connection_close"].contains(name),
+        Frame::Stream { .. } | Frame::Crypto { .. } => true,
     }
 }
 
@@ -84,7 +57,7 @@ pub(crate) struct Packet {
 
 impl Packet {
     pub fn is_ack_eliciting(&self) -> bool {
-        self.frames.iter().any(Frame::is_ack_eliciting)
+        self.frames.iter().any(is_ack_eliciting)
     }
 }
 
@@ -108,9 +81,6 @@ impl<'a> Reader<'a> {
         let bytes = 1 << (self.0.first()? >> 6);
         let number = self.number(bytes)?;
         Some(number & (u64::MAX >> (66 - 8 * bytes)))
-    }
-    fn skip(&mut self, varints: usize) -> Option<()> {
-        (0..varints).try_for_each(|_| self.varint().map(drop))
     }
 }
 
@@ -160,17 +130,14 @@ fn packet(reader: &mut Reader<'_>) -> Option<Packet> {
 
 fn frame(reader: &mut Reader<'_>) -> Option<Frame> {
     let kind = reader.varint()?;
-    let named = |reader: &mut Reader<'_>, varints, name| reader.skip(varints).map(|()| Frame::Named(name));
     match kind {
         0x00 => {
             let rest = reader.0.iter().take_while(|byte| **byte == 0).count();
             reader.take(rest)?;
-            Some(Frame::Padding { length: rest as u64 + 1 })
+            let length = Field::Number(rest as u64 + 1);
+            Some(Frame::Other { name: "padding", fields: vec![("payload_length", length)] })
         }
-        0x01 => Some(Frame::Named("ping")),
         0x02 | 0x03 => ack(reader, kind == 0x03),
-        0x04 => named(reader, 3, "reset_stream"),
-        0x05 => named(reader, 2, "stop_sending"),
         0x06 => {
             let (offset, length) = (reader.varint()?, reader.varint()?);
             reader.take(usize::try_from(length).ok()?)?;
@@ -183,31 +150,54 @@ fn frame(reader: &mut Reader<'_>) -> Option<Frame> {
             reader.take(usize::try_from(length).ok()?)?;
             Some(Frame::Stream { id, offset, length, fin: kind & 1 != 0 })
         }
-        0x10 => named(reader, 1, "max_data"),
-        0x11 => named(reader, 2, "max_stream_data"),
-        0x12 | 0x13 => named(reader, 1, "max_streams"),
-        0x14 => named(reader, 1, "data_blocked"),
-        0x15 => named(reader, 2, "stream_data_blocked"),
-        0x16 | 0x17 => named(reader, 1, "streams_blocked"),
+        _ => other(reader, kind),
+    }
+}
+
+/// A frame that is logged alone, with its numbers by their names in qlog and in their order in the frame.
+fn other(reader: &mut Reader<'_>, kind: u64) -> Option<Frame> {
+    let (name, numbers): (_, &[_]) = match kind {
+        0x01 => ("ping", &[]),
+        0x04 => ("reset_stream", &["stream_id", "error_code", "final_size"]),
+        0x05 => ("stop_sending", &["stream_id", "error_code"]),
+        0x10 => ("max_data", &["maximum"]),
+        0x11 => ("max_stream_data", &["stream_id", "maximum"]),
+        0x12 | 0x13 => ("max_streams", &["maximum"]),
+        0x14 => ("data_blocked", &["limit"]),
+        0x15 => ("stream_data_blocked", &["stream_id", "limit"]),
+        0x16 | 0x17 => ("streams_blocked", &["limit"]),
+        0x18 => ("new_connection_id", &["sequence_number", "retire_prior_to"]),
+        0x19 => ("retire_connection_id", &["sequence_number"]),
+        0x1a => ("path_challenge", &[]),
+        0x1b => ("path_response", &[]),
+        0x1c => ("connection_close", &["error_code", "trigger_frame_type"]),
+        0x1d => ("connection_close", &["error_code"]),
+        0x1e => ("handshake_done", &[]),
+        _ => return None,
+    };
+    let mut fields = Vec::new();
+    for number in numbers {
+        fields.push((*number, Field::Number(reader.varint()?)));
+    }
+    let text = |text: &str| Field::Text(text.into());
+    match kind {
+        0x12 | 0x16 => fields.push(("stream_type", text("bidirectional"))),
+        0x13 | 0x17 => fields.push(("stream_type", text("unidirectional"))),
         0x18 => {
-            reader.skip(2)?;
-            let cid = reader.byte()?;
-            // The identifier and the token of a stateless reset.
-            reader.take(usize::from(cid) + 16)?;
-            Some(Frame::Named("new_connection_id"))
+            let length = reader.byte()?;
+            let digits = reader.take(length.into())?.iter().map(|byte| format!("{byte:02x}"));
+            fields.push(("connection_id", Field::Text(digits.collect())));
+            // The token of a stateless reset.
+            reader.take(16)?;
         }
-        0x19 => named(reader, 1, "retire_connection_id"),
-        0x1a => reader.take(8).map(|_| Frame::Named("path_challenge")),
-        0x1b => reader.take(8).map(|_| Frame::Named("path_response")),
+        0x1a | 0x1b => drop(reader.take(8)?),
         0x1c | 0x1d => {
-            reader.skip(if kind == 0x1c { 2 } else { 1 })?;
             let reason = reader.varint()?;
             reader.take(usize::try_from(reason).ok()?)?;
-            Some(Frame::ConnectionClose)
         }
-        0x1e => Some(Frame::Named("handshake_done")),
-        _ => None,
+        _ => {}
     }
+    Some(Frame::Other { name, fields })
 }
 
 fn ack(reader: &mut Reader<'_>, with_counts: bool) -> Option<Frame> {
@@ -221,9 +211,10 @@ fn ack(reader: &mut Reader<'_>, with_counts: bool) -> Option<Frame> {
         ranges.push((low, high));
     }
     let ecn = match with_counts {
-        true => Some(EcnCounts { ect0: reader.varint()?, ect1: reader.varint()?, ce: reader.varint()? }),
+        true => Some(EcnFields { ect0: reader.varint()?, ect1: reader.varint()?, ce: reader.varint()? }),
         false => None,
     };
+    let delay = Some(Span::from_micros(delay << ACK_DELAY_EXPONENT));
     Some(Frame::Ack { ranges, delay, ecn })
 }
 
@@ -245,18 +236,27 @@ mod tests {
 
     #[test]
     fn frames_of_a_packet() {
-        // 1-RTT with two bytes of number; an ACK of 5 and 2..=3 with counts, and data to the end of the packet.
+        // 1-RTT with two bytes of number; an ACK of 5 and 2..=3 with counts, a limit, an identifier, and data to the end of the packet.
         let mut datagram = vec![0x41, 1, 2, 3, 4, 5, 6, 7, 8, 0x12, 0x34];
         datagram.extend([0x03, 5, 9, 1, 0, 0, 1, 7, 0, 2]);
+        datagram.extend([0x11, 4, 0x44, 0x01]);
+        datagram.extend([0x18, 1, 0, 2, 0xab, 0x0c]);
+        datagram.extend([7; 16]);
         datagram.extend([0x0c, 0, 0x44, 0x00, 9, 9, 9]);
         datagram.extend([0; TAG]);
         let [packet] = packets(&datagram).try_into().expect("one packet");
         assert_eq!((packet.kind, packet.number, packet.length), (PacketType::OneRtt, (0x1234, 2), datagram.len()));
-        let counts = EcnCounts { ect0: 7, ect1: 0, ce: 2 };
+        let counts = EcnFields { ect0: 7, ect1: 0, ce: 2 };
+        let number = |name, value| (name, Field::Number(value));
+        let limit = vec![number("stream_id", 4), number("maximum", 0x401)];
+        let identifier = ("connection_id", Field::Text("ab0c".into()));
+        let identifier = vec![number("sequence_number", 1), number("retire_prior_to", 0), identifier];
         assert_eq!(
             packet.frames,
             [
-                Frame::Ack { ranges: vec![(5, 5), (2, 3)], delay: 9, ecn: Some(counts) },
+                Frame::Ack { ranges: vec![(5, 5), (2, 3)], delay: Some(Span::from_micros(72)), ecn: Some(counts) },
+                Frame::Other { name: "max_stream_data", fields: limit },
+                Frame::Other { name: "new_connection_id", fields: identifier },
                 Frame::Stream { id: 0, offset: 0x400, length: 3, fin: false },
             ]
         );

@@ -4,6 +4,7 @@
 //! | module | content |
 //! | --- | --- |
 //! | [`recording`] | writes every call of the engine at full speed, and reads it back |
+//! | [`decisions`] | makes the recorded decisions of a rate that follows the line again, and compares them |
 //! | [`exact`] | repeats a recording with its own configuration, and compares the departures |
 //! | [`source`] | reads packets with their times from a capture or a recording |
 //! | [`run`] | runs packets through a configuration, and measures what leaves |
@@ -14,6 +15,7 @@
 pub mod recording;
 
 pub mod cut;
+pub mod decisions;
 pub mod departures;
 pub mod exact;
 pub mod explain;

@@ -18,6 +18,7 @@ mod decode;
 mod encode;
 mod file;
 mod head;
+mod line;
 mod recorder;
 
 use tidegate_core::DropReason;
@@ -29,12 +30,13 @@ pub use decode::{Reader, RecordingError};
 pub use encode::{Encoder, raw_chunk};
 pub use file::{Counts, Recording, Settings, Stopped, open_file, part_path};
 pub use head::{Head, Payload, Reconfiguration, Setup};
+pub use line::LineRecorder;
 pub use recorder::FileRecorder;
 
 /// The signature of a recording. Its first byte is not text, and its line ends show whether a transfer as text has changed it.
 pub const MAGIC: [u8; 8] = *b"\x89TGR\r\n\x1a\n";
 /// The version of the format that is written. A reader rejects later ones.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 /// The largest body of a chunk.
 pub const MAX_CHUNK: usize = 16 << 20;
 /// The number of flows that a chunk can name at a time.
@@ -50,6 +52,8 @@ pub(crate) enum ChunkKind {
     Head = b'H',
     /// Records.
     Records = b'R',
+    /// Calls of the controller of a rate that follows the line.
+    Line = b'L',
     /// The counts of the recorder, which ended in order.
     End = b'E',
 }
@@ -59,6 +63,7 @@ impl ChunkKind {
         Some(match byte {
             b'H' => Self::Head,
             b'R' => Self::Records,
+            b'L' => Self::Line,
             b'E' => Self::End,
             _ => return None,
         })

@@ -7,6 +7,7 @@ use tidegate_config::shaper::Config;
 use tidegate_engine::BuildFailure;
 use tidegate_units::Instant;
 
+use crate::decisions::Decisions;
 use crate::departures::{Departures, Origin};
 use crate::exact::{Exact, Replayer};
 use crate::meter::{Departure, Keep};
@@ -192,6 +193,8 @@ pub struct Again {
     pub packets: u64,
     /// The number of records that were read.
     pub records: u64,
+    /// The decisions of a rate that follows the line, made again.
+    pub decisions: Decisions,
     /// The error because of which the recording was not read to its end.
     pub broken: Option<RecordingError>,
 }
@@ -262,5 +265,8 @@ pub fn again<R: Read, W: Write>(
     }
     let outcome = replayer.run().map(|run| run.outcome(name));
     let (records, whole) = (reader.position().0, broken.is_none() && reader.counts().is_some());
-    Ok(Again { exact: replayer.finish(records, whole), outcome, setup, packets, records, broken })
+    // Where departures can no longer be compared, decisions still can.
+    while let Some(Ok(_)) = reader.next_record() {}
+    let decisions = reader.decisions().clone();
+    Ok(Again { exact: replayer.finish(records, whole), outcome, setup, packets, records, decisions, broken })
 }

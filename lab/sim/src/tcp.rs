@@ -11,6 +11,7 @@ pub mod bbr;
 pub mod congestion;
 pub mod cubic;
 pub mod dctcp;
+mod delivery;
 mod endpoint;
 mod hystart;
 pub mod prague;
@@ -27,6 +28,7 @@ pub use congestion::{
 };
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
+pub use delivery::{Delivery, Departure};
 pub use endpoint::{Config, Counters, EcnUse, Endpoint, Growth, Recovery, State, Vintage};
 pub use prague::Prague;
 pub use rtt::{RtoBounds, RttEstimator};

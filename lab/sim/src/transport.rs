@@ -76,8 +76,15 @@ pub struct Contents {
 /// A frame of a [`Contents`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Frame {
-    /// Acknowledged packets, as ranges from the newest to the oldest with both ends included.
-    Ack(Vec<(u64, u64)>),
+    /// An acknowledgement.
+    Ack {
+        /// Acknowledged packets, as ranges from the newest to the oldest with both ends included.
+        ranges: Vec<(u64, u64)>,
+        /// For how long it was held back, where the transport tells.
+        delay: Option<Span>,
+        /// How many packets arrived with each ECN field.
+        ecn: Option<EcnFields>,
+    },
     /// Data of a stream.
     Stream {
         /// The number of the stream.
@@ -96,8 +103,33 @@ pub enum Frame {
         /// Its length in bytes.
         length: u64,
     },
-    /// Another frame, by its name in qlog.
-    Other(&'static str),
+    /// Another frame.
+    Other {
+        /// Its name in qlog.
+        name: &'static str,
+        /// Its fields by their names in qlog.
+        fields: Vec<(&'static str, Field)>,
+    },
+}
+
+/// The value of a field of a frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Field {
+    /// A number.
+    Number(u64),
+    /// A word, or bytes in hexadecimal digits.
+    Text(String),
+}
+
+/// Packets that arrived with each ECN field (RFC 9000, section 19.3.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EcnFields {
+    /// With ECT(0).
+    pub ect0: u64,
+    /// With ECT(1).
+    pub ect1: u64,
+    /// With CE.
+    pub ce: u64,
 }
 
 /// The state of the sender at one end of a connection.

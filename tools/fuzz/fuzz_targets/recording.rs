@@ -1,5 +1,5 @@
 //! Reads any bytes as a recording: it does not panic, it ends, times and numbers are within bounds, and a recording
-//! that can be read can be replayed.
+//! that can be read can be replayed. Decisions of a rate that follows the line are made again as far as they are recorded.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -7,7 +7,8 @@ use tidegate_replay::exact;
 use tidegate_replay::recording::{FORMAT, MAGIC, Reader, Record};
 use tidegate_replay::source::{Choice, Source};
 
-/// The input consists of the bodies of chunks, each after two bytes of length, so that the checksums match.
+/// The input consists of the bodies of chunks, each after two bytes of length, so that the checksums match. The top bit of the length is set
+/// for calls of a controller.
 fn with_checksums(input: &[u8]) -> Vec<u8> {
     let head = format!(
         "{{\"format\":{FORMAT},\"tidegate\":\"\",\"recording\":\"\",\"part\":0,\"of\":\"\",\"instant_ns\":0,\
@@ -17,9 +18,10 @@ fn with_checksums(input: &[u8]) -> Vec<u8> {
     file.extend(tidegate_replay::recording::raw_chunk(b'H', head.as_bytes()));
     let mut rest = input;
     while let Some((length, behind)) = rest.split_first_chunk::<2>() {
-        let length = usize::from(u16::from_le_bytes(*length)).min(behind.len());
-        let (body, behind) = behind.split_at(length);
-        file.extend(tidegate_replay::recording::raw_chunk(b'R', body));
+        let length = u16::from_le_bytes(*length);
+        let kind = if length >> 15 == 0 { b'R' } else { b'L' };
+        let (body, behind) = behind.split_at(usize::from(length & 0x7fff).min(behind.len()));
+        file.extend(tidegate_replay::recording::raw_chunk(kind, body));
         rest = behind;
     }
     file

@@ -3,7 +3,7 @@
 //! *Law*: a packet of ECT(1) that was queued for `full` or longer, and leaves at least two packets behind it, is marked. With
 //! `from` below `full`, the likelihood of a mark rises linearly from 0 at `from` to 1 at `full`. No other packet is
 //! touched.
-//! *Source*: RFC 9331, section 5.2, for who is marked; RFC 9332, sections 2.4 and A.1, for the ramp and its least length
+//! *Source*: RFC 9331, section 5.1, for who is marked; RFC 9332, section 2.4 and appendix A.1, for the ramp and its least length
 //! in packets; RFC 8290, section 5.2.7, for a shallow threshold in a queue of its own.
 //! *Units*: nanoseconds; likelihoods in 10⁻¹².
 //! *Example*: below.

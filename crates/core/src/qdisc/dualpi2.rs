@@ -176,6 +176,8 @@ enum Place {
     Low,
     Classic,
     Sanctioned,
+    /// Among the packets under sanction, before which the score of its flow has aged.
+    Returning,
 }
 
 /// Whether the sender of a packet with this field is taken for scalable (RFC 9331, section 5.1).
@@ -276,7 +278,7 @@ impl<P: Packet> DualPi2<P> {
         let key = self.store.front(&self.sanctioned).map_or(0, |packet| packet.flow().flow);
         if protection.has_aged(key, self.latest) {
             // After L, so that no packet of L waits for those of S.
-            return [if low.1.is_some() { low } else { sanctioned }, classic];
+            return [if low.1.is_some() { low } else { (Place::Returning, sanctioned.1) }, classic];
         }
         let is_first = classic.1.is_none_or(|classic| head.arrived < classic.arrived);
         [low, if is_first { sanctioned } else { classic }]
@@ -290,25 +292,22 @@ impl<P: Packet> DualPi2<P> {
         let queue = match place {
             Place::Low => &mut self.low,
             Place::Classic => &mut self.classic,
-            Place::Sanctioned => &mut self.sanctioned,
+            Place::Sanctioned | Place::Returning => &mut self.sanctioned,
         };
         let (packet, arrived) = self.store.pop(queue)?;
         let behind = queue.backlog().packets;
         let other_waits = if from_low { classic.1.is_some() } else { low.1.is_some() };
         self.state.took(&self.params, from_low, packet.size(), other_waits);
         let scalable = is_scalable(packet.ecn());
+        if let (Place::Sanctioned | Place::Returning, Some(protection)) = (place, &mut self.protection) {
+            protection.released(packet.flow().flow);
+        }
+        let native = || self.params.step.likelihood(self.latest.since(arrived), behind);
         let action = match place {
-            Place::Low => {
-                let native = self.params.step.likelihood(self.latest.since(arrived), behind);
-                self.state.low_latency(&self.params, native, scalable)
-            }
+            Place::Low => self.state.low_latency(&self.params, native(), scalable),
             Place::Classic => self.state.classic(&self.params),
-            Place::Sanctioned => {
-                if let Some(protection) = &mut self.protection {
-                    protection.released(packet.flow().flow);
-                }
-                self.state.sanctioned(&self.params, scalable)
-            }
+            Place::Sanctioned => self.state.sanctioned(&self.params, scalable),
+            Place::Returning => self.state.returning(&self.params, native(), scalable),
         };
         Some((packet, place, action))
     }

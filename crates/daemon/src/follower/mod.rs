@@ -9,10 +9,11 @@ mod ping;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidegate_autorate::passive::{Segment, Tracker};
+use tidegate_autorate::calls::{Call, Decided, Recorder};
+use tidegate_autorate::passive::{Found, Segment, Tracker};
 use tidegate_autorate::probes::Schedule;
 use tidegate_autorate::{Cause, Controller, Decision, Side};
-use tidegate_config::shaper::{Direction, Follow};
+use tidegate_config::shaper::{Config, Direction, Follow};
 use tidegate_control::calls::{Event, EventKind, FollowDecision, FollowStatus};
 use tidegate_live::shaping::{Passed, Passing, Shaping};
 use tidegate_live::timing;
@@ -25,16 +26,23 @@ use ping::Pinger;
 /// Decisions that are remembered.
 const RECENT: usize = 20;
 
+/// Makes the recorder of a controller for each recorded direction of its line.
+pub type LineRecorders = Box<dyn Fn(&Config) -> Option<Box<dyn Recorder>> + Send>;
+
 /// Everything that follows lines.
 #[derive(Default)]
 pub(crate) struct Follower {
     lines: Vec<Line>,
+    pub recorders: Option<LineRecorders>,
 }
 
 /// The line of a file, and what is known of it.
 struct Line {
     file: usize,
     controller: Controller,
+    /// The number of calls of the controller so far, and who records them.
+    calls: u64,
+    recorders: Vec<Box<dyn Recorder>>,
     tracker: Tracker,
     /// The segments of both directions since the last tick, to be put in order.
     segments: Vec<(Instant, Segment)>,
@@ -76,7 +84,9 @@ impl Follower {
         for direction in directions.iter() {
             let known = self.lines.iter().any(|line| line.file == direction.file);
             if !known && direction.config.follow().is_some() {
-                self.lines.push(Line::new(direction.file));
+                let file = directions.iter().filter(|other| other.file == direction.file);
+                let recorders = self.recorders.iter().flat_map(|make| file.clone().filter_map(|one| make(&one.config)));
+                self.lines.push(Line::new(direction.file, recorders.collect()));
             }
         }
         for line in &mut self.lines {
@@ -86,15 +96,28 @@ impl Follower {
 }
 
 impl Line {
-    fn new(file: usize) -> Self {
-        Self {
+    fn new(file: usize, recorders: Vec<Box<dyn Recorder>>) -> Self {
+        let now = timing::now();
+        let mut line = Self {
             file,
-            controller: Controller::new([None; 2], timing::now()),
+            controller: Controller::new([None; 2], now),
+            calls: 0,
+            recorders,
             tracker: Tracker::default(),
             segments: Vec::new(),
             ends: [End::default(), End::default()],
             probes: None,
-        }
+        };
+        line.call(Call::Start { now });
+        line
+    }
+
+    /// Makes a call of the controller, and records it.
+    fn call(&mut self, call: Call) -> Decided {
+        let decided = self.controller.call(&call);
+        self.recorders.iter_mut().for_each(|recorder| recorder.call(self.calls, &call, &decided));
+        self.calls += 1;
+        decided
     }
 
     fn tick(&mut self, directions: &mut [ShapedDirection], notifier: &Notifier) {
@@ -104,15 +127,18 @@ impl Line {
             self.attach(direction, notifier);
             self.read(direction);
         }
-        self.segments.sort_by_key(|(at, _)| *at);
-        for (at, segment) in self.segments.drain(..) {
-            if let Some(found) = self.tracker.see(at, &segment) {
-                self.controller.round_trip(at, found.peer, found.round_trip, found.down);
+        let mut segments = std::mem::take(&mut self.segments);
+        segments.sort_by_key(|(at, _)| *at);
+        for (now, segment) in segments.drain(..) {
+            if let Some(found) = self.tracker.see(now, &segment) {
+                let Found { peer, round_trip, down } = found;
+                self.call(Call::RoundTrip { now, peer, round_trip, down });
             }
         }
+        self.segments = segments;
         let now = timing::now();
         self.probe(now);
-        let decided = self.controller.decide(now);
+        let decided = self.call(Call::Decide { now });
         for direction in directions {
             let side = side_of(direction);
             self.apply(direction, decided[side as usize], notifier);
@@ -131,9 +157,10 @@ impl Line {
         (end.generation, end.applied, end.carried) = (generation, None, 0);
         let follow = direction.config.follow().cloned();
         if follow != end.follow {
-            self.controller.set_bounds(side, follow.as_ref().map(|follow| follow.bounds));
+            let bounds = follow.as_ref().map(|follow| follow.bounds);
             let peers = follow.as_ref().map_or(Vec::new(), |follow| follow.peers.clone());
             end.follow = follow;
+            self.call(Call::Bounds { side, bounds });
             if !peers.is_empty() || self.probes.is_none() {
                 self.open(peers, notifier);
             }
@@ -171,17 +198,19 @@ impl Line {
             None => end.passing.as_ref().map(|passing| passing.take()).unwrap_or_default(),
             Some(_) => end.counted(shaping),
         };
-        self.controller.carried(side, passed.bytes, passed.waiting);
+        self.call(Call::Carried { side, bytes: passed.bytes, waiting: passed.waiting });
         self.segments.extend(passed.segments);
     }
 
     /// Sends a probe if one is due, and takes the answers.
     fn probe(&mut self, now: Instant) {
-        let Some(probes) = &mut self.probes else { return };
-        for (peer, at, round_trip) in probes.pinger.answers() {
+        let Some(probes) = &self.probes else { return };
+        let answers: Vec<_> = probes.pinger.answers().collect();
+        for (peer, now, round_trip) in answers {
             // Not the number of a host that traffic passes to.
-            self.controller.round_trip(at, u64::MAX - peer as u64, round_trip, None);
+            self.call(Call::RoundTrip { now, peer: u64::MAX - peer as u64, round_trip, down: None });
         }
+        let Some(probes) = &mut self.probes else { return };
         let rates = Side::BOTH.into_iter().filter_map(|side| self.controller.allowed(side));
         let wanted = self.controller.wants_probes(now);
         if let Some(peer) = probes.schedule.poll(now, wanted, rates.min().unwrap_or(Rate::ZERO)) {
@@ -220,32 +249,44 @@ impl Line {
     }
 
     fn status(&self, side: Side, now: Instant) -> Option<FollowStatus> {
-        let state = self.controller.state(side)?;
-        let recent = self.ends[side as usize].recent.iter().map(|decision| FollowDecision {
-            ago: now.since(decision.at),
-            from: decision.from,
-            to: decision.to,
-            cause: decision.cause.name().into(),
-            achieved: decision.achieved,
-            delay: decision.delay,
-        });
-        Some(FollowStatus {
-            allowed: state.allowed,
-            least: state.bounds.least,
-            base: state.bounds.base,
-            most: state.bounds.most,
-            achieved: state.achieved,
-            delay: state.delay,
-            floor: self.controller.floor(),
-            peers: self.controller.peers() as u64,
-            probes: self.probes.as_ref().map_or(0, |probes| probes.sent),
-            changes: state.changes,
-            cause: state.last.cause.name().into(),
-            reason: state.last.cause.sentence().into(),
-            changed: now.since(state.last.at),
-            recent: recent.collect(),
-        })
+        let probes = self.probes.as_ref().map_or(0, |probes| probes.sent);
+        status(&self.controller, side, now, self.ends[side as usize].recent.iter(), probes)
     }
+}
+
+/// The state of a direction and its `recent` decisions, as the protocol has them; `None` if it does not follow the line.
+pub fn status<'a>(
+    controller: &Controller,
+    side: Side,
+    now: Instant,
+    recent: impl Iterator<Item = &'a Decision>,
+    probes: u64,
+) -> Option<FollowStatus> {
+    let state = controller.state(side)?;
+    let recent = recent.map(|decision| FollowDecision {
+        ago: now.since(decision.at),
+        from: decision.from,
+        to: decision.to,
+        cause: decision.cause.name().into(),
+        achieved: decision.achieved,
+        delay: decision.delay,
+    });
+    Some(FollowStatus {
+        allowed: state.allowed,
+        least: state.bounds.least,
+        base: state.bounds.base,
+        most: state.bounds.most,
+        achieved: state.achieved,
+        delay: state.delay,
+        floor: controller.floor(),
+        peers: controller.peers() as u64,
+        probes,
+        changes: state.changes,
+        cause: state.last.cause.name().into(),
+        reason: state.last.cause.sentence().into(),
+        changed: now.since(state.last.at),
+        recent: recent.collect(),
+    })
 }
 
 impl End {

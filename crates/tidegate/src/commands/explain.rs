@@ -37,7 +37,7 @@ use crate::Failure;
 /// of one packet. A packet that you describe: `tidegate explain --with CONFIG --source ADDRESS --destination ADDRESS --protocol
 /// udp ...`. With `--live` instead of a configuration, the running shaper explains it, with its present queues; what you leave
 /// out is then taken from the fastest flow with the given addresses and ports: `tidegate explain --live --source 192.168.1.7`.
-/// `tidegate explain --rate` explains a rate that follows the line.
+/// `tidegate explain --rate` explains a rate that follows the line, `tidegate explain FILE --rate` that of a recording.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
     /// The capture or recording
@@ -52,8 +52,8 @@ pub struct Args {
     /// The configuration: a shaper file, or a kind of discipline and the rate of the link behind it
     #[arg(long, value_name = "CONFIG")]
     with: Option<String>,
-    /// Why the rate of the running shaper is what it is, where it follows the line
-    #[arg(long, conflicts_with_all = ["file", "with", "live"])]
+    /// Why the rate of the running shaper, or at the end of a recording, is what it is, where it follows the line
+    #[arg(long, conflicts_with_all = ["packet", "event", "with", "live"])]
     rate: bool,
     /// Query the running shaper
     #[arg(long, conflicts_with_all = ["file", "with"])]
@@ -186,6 +186,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 print_belongs(&mut out, &belongs)?;
             }
         }
+        Some(file) if args.rate => rate::of_recording(file, args.json, &mut out)?,
         Some(file) if args.with.is_none() && args.event.is_none() && is_trace(args, file, &mut out)? => {}
         Some(file) => {
             let explained = of_file(args, file)?;

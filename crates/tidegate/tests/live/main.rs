@@ -96,6 +96,7 @@ fn main() -> ExitCode {
         record::live_record_and_replay_are_equal,
         record::live_changes_and_promises_are_replayed,
         record::live_reservations_are_replayed,
+        record::live_decisions_of_a_rate_are_made_again,
         #[once] record::files_of_a_limited_size,
         record::a_flow_is_explained_live,
         record::a_flow_is_explained_as_it_was_recorded,

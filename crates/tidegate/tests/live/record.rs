@@ -386,3 +386,30 @@ pub fn a_file_that_cannot_be_written() -> Ended {
     assert!(said.contains("/nowhere/run.tgr"), "{said}");
     Ended::Passed
 }
+
+/// A rate that follows a line without a queue: it rises.
+const FOLLOWING: &str = "version = 1\n\
+    [up.shaper]\nrate = \"6mbit\"\nfollow = { from = \"1mbit\", to = \"20mbit\" }\n\
+    [[up.class]]\nname = \"all\"\nrate = \"6mbit\"\ndefault = true\n\
+    [[down.class]]\nname = \"all\"\nrate = \"90mbit\"\ndefault = true\n";
+
+pub fn live_decisions_of_a_rate_are_made_again() -> Ended {
+    let (pair, folder) = (Pair::new(), folder());
+    folder.write("shaper.toml", FOLLOWING);
+    let said = recorded_while(&pair, &folder, "what arrives by", &["--control", "off"], || traffic(&pair));
+    assert!(said.matches("none was lost").count() == 2, "{said}");
+    for name in ["run.tgr", "run.tgr.ingress"] {
+        let file = folder.file(name);
+        let output = tidegate(&["replay", "--json"], &file);
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(output.status.success(), "{told:#}");
+        let decisions = &told["recording"]["decisions"];
+        assert_eq!(decisions["verdict"], "equal", "{told:#}");
+        assert!(decisions["compared"].as_u64() >= Some(5), "{decisions:#}");
+        let explained = tidegate(&["explain", "--rate"], &file);
+        let text = String::from_utf8_lossy(&explained.stdout).into_owned();
+        assert!(explained.status.success() && text.starts_with("up: ") && text.contains("\nbecause "), "{text}");
+        assert!(text.contains("between 1.00 Mbit/s and 20.0 Mbit/s") && text.contains("quiet"), "{text}");
+    }
+    Ended::Passed
+}

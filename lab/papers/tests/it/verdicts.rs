@@ -65,6 +65,7 @@ fn pacing_has_its_recorded_verdicts() {
 fn autorate_keeps_its_published_worst_case() {
     let mut found = compare("autorate", Some("worst"), 1);
     found.extend(compare("autorate", Some("constant.bulk-up"), 1));
+    found.extend(compare("autorate", Some("steady"), 1));
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 

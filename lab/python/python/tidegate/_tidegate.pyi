@@ -427,7 +427,8 @@ class Replay:
         """Notices about repairs of the file and parts that were skipped."""
     @property
     def is_exact(self) -> bool | None:
-        """Whether a recording's own configuration produced the recorded departures, bit for bit; `None` for a capture."""
+        """Whether a recording's own configuration produced the recorded departures, bit for bit, and the recorded decisions of a rate
+        that follows the line; `None` for a capture."""
     @property
     def difference(self) -> str | None:
         """The first difference, if the recording was not reproduced exactly."""

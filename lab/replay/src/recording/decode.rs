@@ -10,7 +10,10 @@ use tidegate_core::{ClassId, DropReason, Dscp, Ecn, Rate};
 use tidegate_engine::{Adjustment, Change, PacketMeta, Shape};
 use tidegate_units::{Instant, Span};
 
+use crate::decisions::Decisions;
+
 use super::codec::{Cursor, crc32};
+use super::line;
 use super::{
     ChunkKind, Counts, DIFFERENCE, FORMAT, Head, MAGIC, MAX_CHUNK, Missing, PLACES, PacketOutcome, Record, bits, tag,
 };
@@ -93,6 +96,7 @@ pub struct Reader<R> {
     /// Whether the file says that the recording goes on in another file.
     goes_on: bool,
     done: bool,
+    decisions: Decisions,
     next_part: Option<NextPart<R>>,
 }
 
@@ -180,6 +184,7 @@ impl<R: Read> Reader<R> {
             end: None,
             goes_on: false,
             done: false,
+            decisions: Decisions::default(),
             next_part: None,
         })
     }
@@ -212,6 +217,11 @@ impl<R: Read> Reader<R> {
         &self.decoder.scratch
     }
 
+    /// The decisions of a rate that follows the line, made again from the calls that have been read.
+    pub fn decisions(&self) -> &Decisions {
+        &self.decisions
+    }
+
     fn next_chunk(&mut self) -> Result<Option<Result<ChunkKind, String>>, RecordingError> {
         let read = read_chunk(&mut self.source, &mut self.body, self.record, self.offset)?;
         if read.is_some() {
@@ -230,6 +240,7 @@ impl<R: Read> Reader<R> {
             return false;
         }
         (next.gap, next.record, next.next_part) = (None, self.record, self.next_part.take());
+        next.decisions = std::mem::take(&mut self.decisions);
         *self = next;
         true
     }
@@ -266,6 +277,12 @@ impl<R: Read> Reader<R> {
             let offset = self.offset;
             let damaged = match self.next_chunk() {
                 Ok(Some(Ok(ChunkKind::Records))) => self.begin().is_none().then(|| "it has no beginning".to_owned()),
+                Ok(Some(Ok(ChunkKind::Line))) => {
+                    self.at = self.body.len();
+                    let decisions = &mut self.decisions;
+                    let read = line::calls(&self.body, |number, call, made| decisions.call(number, call, made));
+                    read.is_none().then(|| "it has a call of a controller that this program does not know".to_owned())
+                }
                 Ok(Some(Ok(ChunkKind::End))) => {
                     self.at = self.body.len();
                     let mut cursor = Cursor { rest: &self.body };

@@ -15,6 +15,7 @@ use tidegate_units::{Bytes, Instant};
 use super::codec::{Body, Cursor};
 use super::encode::chunk_header;
 use super::head::{Head, Payload, Reconfiguration, Setup};
+use super::line::LineRecorder;
 use super::recorder::FileRecorder;
 use super::{ChunkKind, FORMAT, MAGIC};
 
@@ -86,8 +87,9 @@ impl std::error::Error for Stopped {}
 
 /// The body of a chunk on its way to the file.
 pub(super) struct Chunk {
+    pub kind: ChunkKind,
     pub body: Vec<u8>,
-    /// The number of records.
+    /// The number of records, or of calls of a controller.
     pub records: u64,
 }
 
@@ -219,7 +221,7 @@ impl Recording {
             settings,
         };
         files.open(0)?;
-        let (to, chunks) = mpsc::sync_channel(buffers + 1);
+        let (to, chunks) = mpsc::sync_channel(buffers + 2);
         let writer = thread::Builder::new().name("tidegate-record".into()).spawn(move || files.write_all(&chunks))?;
         Ok(Self { shared, to: Some(to), writer: Some(writer) })
     }
@@ -231,6 +233,10 @@ impl Recording {
         *lock(&self.shared.setup) = Some(setup);
         recorder
     }
+    /// Makes the recorder of the controller of a rate that follows the line. There may be one.
+    pub fn line(&self) -> LineRecorder {
+        LineRecorder::new(self.to.clone().expect("present until the recording is dropped"), Arc::clone(&self.shared))
+    }
 
     /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
@@ -241,7 +247,7 @@ impl Recording {
         lock(&self.shared.failure).clone()
     }
 
-    /// Waits until all kept records are written. Every [`FileRecorder`] must have been dropped.
+    /// Waits until all kept records are written. Every [`FileRecorder`] and [`LineRecorder`] must have been dropped.
     ///
     /// # Errors
     /// The error that stopped the recording, such as a full disk.
@@ -281,8 +287,8 @@ struct Files {
 
 impl Files {
     fn write_all(&mut self, chunks: &Receiver<Chunk>) {
-        for Chunk { mut body, records } in chunks {
-            let result = self.chunk(&body, records);
+        for Chunk { kind, mut body, records } in chunks {
+            let result = self.chunk(kind, &body, records);
             // Give the buffer its full length here, so that the data path need not zero it.
             if body.capacity() > 2 * CHUNK {
                 body.truncate(CHUNK);
@@ -309,7 +315,7 @@ impl Files {
         lock(&self.shared.failure).get_or_insert(why);
     }
 
-    fn chunk(&mut self, body: &[u8], records: u64) -> io::Result<()> {
+    fn chunk(&mut self, kind: ChunkKind, body: &[u8], records: u64) -> io::Result<()> {
         if self.file.is_none() {
             // Writing has failed before.
             self.shared.lost.fetch_add(records, Ordering::Relaxed);
@@ -321,7 +327,7 @@ impl Files {
             self.open(self.part + 1)?;
         }
         self.chunks += 1;
-        self.put(ChunkKind::Records, body)
+        self.put(kind, body)
     }
 
     fn put(&mut self, kind: ChunkKind, body: &[u8]) -> io::Result<()> {

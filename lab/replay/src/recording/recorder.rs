@@ -10,7 +10,7 @@ use tidegate_units::{Instant, Span};
 
 use super::file::{CHUNK, Chunk, Shared};
 use super::head::{Reconfiguration, Setup};
-use super::{Control, Encoder, MAX_CHUNK};
+use super::{ChunkKind, Control, Encoder, MAX_CHUNK};
 
 /// The longest time after which records are passed to the writing thread.
 const LONGEST: Span = Span::from_secs(1);
@@ -56,7 +56,7 @@ impl FileRecorder {
             Some(empty) => {
                 let records = self.encoder.in_chunk();
                 let body = self.encoder.take(empty);
-                if self.to.try_send(Chunk { body, records }).is_err() {
+                if self.to.try_send(Chunk { kind: ChunkKind::Records, body, records }).is_err() {
                     self.shared.lost.fetch_add(records, Ordering::Relaxed);
                 }
             }

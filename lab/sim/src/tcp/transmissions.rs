@@ -1,14 +1,15 @@
 //! [`Transmissions`]: records of all segments in flight, for RACK, delivery rates and HyStart++.
 //!
-//! *Source*: RFC 8985, sections 5 and 6 (RACK); draft-cheng-iccrg-delivery-rate-estimation-02, section 3 (delivery rate).
+//! *Source*: RFC 8985, sections 5 and 6 (RACK); [`Delivery`] for delivery rates.
 //! *Units*: bytes, ns.
 //! *Cost*: O(1) for a segment while nothing is lost or reordered, otherwise O(window) for an acknowledgement.
 
 use std::collections::VecDeque;
 
-use tidegate_core::{Bytes, Instant, Rate, Span};
+use tidegate_core::{Instant, Span};
 
 use super::congestion::{DeliverySample, LostSegment};
+use super::delivery::{Delivery, Departure};
 
 /// The number of duplicate acknowledgements after which reordering is ruled out if none was seen (RFC 8985, 6.2, step
 /// 4).
@@ -20,33 +21,25 @@ const PERSIST: u32 = 16;
 struct Sent {
     start: u64,
     end: u64,
-    at: Instant,
+    departure: Departure,
     /// Its number among all transmissions of the connection.
     order: u64,
     retransmitted: bool,
     lost: bool,
     sacked: bool,
-    /// The state of the connection when the segment was sent: C.delivered, C.delivered_time, C.first_sent_time,
-    /// app-limited.
-    delivered: u64,
-    delivered_at: Instant,
-    first_sent_at: Instant,
-    app_limited: bool,
-    /// Bytes considered lost before it was sent: C.lost.
-    lost_before: u64,
-    /// Bytes in flight after it was sent.
-    tx_in_flight: u64,
 }
 
 impl Sent {
-    /// The report that it is considered lost, which makes `lost_total` bytes.
-    fn as_lost(&self, lost_total: u64) -> LostSegment {
+    /// Considers it lost, and reports it.
+    fn lose(&mut self, delivery: &mut Delivery) -> LostSegment {
+        self.lost = true;
+        let (size, Departure { tx_in_flight, app_limited, .. }) = (self.end - self.start, self.departure);
         LostSegment {
             start: self.start,
-            size: self.end - self.start,
-            tx_in_flight: self.tx_in_flight,
-            lost: lost_total - self.lost_before,
-            app_limited: self.app_limited,
+            size,
+            tx_in_flight,
+            lost: delivery.on_lost(&self.departure, size),
+            app_limited,
         }
     }
 }
@@ -72,16 +65,7 @@ pub(super) struct Transmissions {
     dsack_round: Option<u64>,
     /// When a segment will be considered lost unless it is acknowledged.
     pub reorder_at: Option<Instant>,
-    // Delivery rate.
-    delivered: u64,
-    delivered_at: Instant,
-    first_sent_at: Instant,
-    app_limited_until: u64,
-    newest: Option<Sent>,
-    /// Bytes delivered since the last sample.
-    newly_delivered: u64,
-    /// C.lost: bytes considered lost so far.
-    lost_total: u64,
+    delivery: Delivery,
     /// Segments considered lost since the last call of [`Transmissions::take_losses`], if `reports_losses`.
     losses: Vec<LostSegment>,
     reports_losses: bool,
@@ -105,13 +89,7 @@ impl Default for Transmissions {
             reo_wnd_persist: 0,
             dsack_round: None,
             reorder_at: None,
-            delivered: 0,
-            delivered_at: Instant::ZERO,
-            first_sent_at: Instant::ZERO,
-            app_limited_until: 0,
-            newest: None,
-            newly_delivered: 0,
-            lost_total: 0,
+            delivery: Delivery::default(),
             losses: Vec::new(),
             reports_losses: false,
         }
@@ -129,7 +107,7 @@ impl Transmissions {
     }
     /// Whether samples are lower bounds of the rate, because the application had no more data.
     pub fn is_limited_by_application(&self) -> bool {
-        self.app_limited_until > 0
+        self.delivery.is_limited_by_application()
     }
     /// Bytes sent that are neither acknowledged, nor SACKed, nor considered lost.
     pub fn in_flight(&self) -> u64 {
@@ -142,31 +120,15 @@ impl Transmissions {
     /// Records that the application has no more data. Until all current data is delivered, samples are lower bounds of
     /// the rate.
     pub fn limited_by_application(&mut self) {
-        self.app_limited_until = (self.delivered + self.in_flight).max(1);
+        self.delivery.limited_by_application(self.in_flight);
     }
 
     /// Records that `[start, end)` is sent.
     pub fn on_send(&mut self, now: Instant, start: u64, end: u64) {
-        if self.in_flight == 0 {
-            self.first_sent_at = now;
-            self.delivered_at = now;
-        }
+        let departure = self.delivery.on_send(now, self.in_flight);
         self.transmissions += 1;
-        let new = Sent {
-            start,
-            end,
-            at: now,
-            order: self.transmissions,
-            retransmitted: false,
-            lost: false,
-            sacked: false,
-            delivered: self.delivered,
-            delivered_at: self.delivered_at,
-            first_sent_at: self.first_sent_at,
-            app_limited: self.app_limited_until > 0,
-            lost_before: self.lost_total,
-            tx_in_flight: 0,
-        };
+        let new =
+            Sent { start, end, departure, order: self.transmissions, retransmitted: false, lost: false, sacked: false };
         let known = self.segments.back().map_or(0, |last| last.end);
         let first = self.segments.partition_point(|sent| sent.end <= start);
         for sent in self.segments.iter_mut().skip(first).take_while(|sent| sent.start < end) {
@@ -178,13 +140,14 @@ impl Transmissions {
                 self.lost -= 1;
             }
             self.retransmitted += usize::from(!sent.retransmitted);
-            let tx_in_flight = self.in_flight;
-            *sent = Sent { start: sent.start, end: sent.end, retransmitted: true, tx_in_flight, ..new };
+            let departure = departure.with_in_flight(self.in_flight);
+            *sent = Sent { start: sent.start, end: sent.end, retransmitted: true, departure, ..new };
         }
         if end > known {
             let start = start.max(known);
             self.in_flight += end - start;
-            self.segments.push_back(Sent { start, tx_in_flight: self.in_flight, ..new });
+            let departure = departure.with_in_flight(self.in_flight);
+            self.segments.push_back(Sent { start, departure, ..new });
         }
     }
 
@@ -195,15 +158,9 @@ impl Transmissions {
             self.in_flight -= sent.end - sent.start;
         }
         self.retransmitted -= usize::from(sent.retransmitted);
-        self.delivered += sent.end - sent.start;
-        self.newly_delivered += sent.end - sent.start;
-        self.delivered_at = now;
-        if self.newest.is_none_or(|newest| sent.delivered >= newest.delivered) {
-            self.newest = Some(*sent);
-            self.first_sent_at = sent.at;
-        }
+        self.delivery.on_delivered(now, &sent.departure, sent.end - sent.start, sent.retransmitted);
         // RFC 8985, 6.2, steps 1 to 3.
-        let rtt = now.since(sent.at);
+        let rtt = now.since(sent.departure.at);
         if !sent.retransmitted {
             self.min_rtt = self.min_rtt.min(rtt);
         }
@@ -299,14 +256,13 @@ impl Transmissions {
             if sent.order >= self.xmit {
                 continue;
             }
-            let due = sent.at + wait;
+            let due = sent.departure.at + wait;
             if due <= now {
-                sent.lost = true;
                 self.lost += 1;
                 self.in_flight -= sent.end - sent.start;
-                self.lost_total += sent.end - sent.start;
+                let lost = sent.lose(&mut self.delivery);
                 if self.reports_losses {
-                    self.losses.push(sent.as_lost(self.lost_total));
+                    self.losses.push(lost);
                 }
                 found = true;
             } else {
@@ -323,13 +279,12 @@ impl Transmissions {
         self.reorder_at = None;
         let mut first = true;
         for sent in self.segments.iter_mut().filter(|sent| !sent.sacked) {
-            if !sent.lost && (core::mem::take(&mut first) || sent.at + wait <= now) {
-                sent.lost = true;
+            if !sent.lost && (core::mem::take(&mut first) || sent.departure.at + wait <= now) {
                 self.lost += 1;
                 self.in_flight -= sent.end - sent.start;
-                self.lost_total += sent.end - sent.start;
+                let lost = sent.lose(&mut self.delivery);
                 if self.reports_losses {
-                    self.losses.push(sent.as_lost(self.lost_total));
+                    self.losses.push(lost);
                 }
             }
             first = false;
@@ -350,32 +305,6 @@ impl Transmissions {
 
     /// The delivery rate sample since the last call, if any data was delivered (section 3.3 of the draft).
     pub fn sample(&mut self) -> Option<DeliverySample> {
-        let newest = self.newest.take()?;
-        if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
-            self.app_limited_until = 0;
-        }
-        let sending = newest.at.since(newest.first_sent_at);
-        let acknowledging = self.delivered_at.since(newest.delivered_at);
-        let interval = sending.max(acknowledging);
-        let delivered = self.delivered - newest.delivered;
-        // An interval shorter than a round trip is caused by a burst of acknowledgements.
-        let valid = !interval.is_zero() && (self.min_rtt == Span::MAX || interval >= self.min_rtt);
-        let rate = || {
-            let bits = u128::from(Bytes::new(delivered).bits()) * 1_000_000_000 / u128::from(interval.as_nanos());
-            Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
-        };
-        Some(DeliverySample {
-            rate: valid.then(rate),
-            delivered,
-            prior_delivered: newest.delivered,
-            interval,
-            rtt: (!newest.retransmitted).then(|| self.delivered_at.since(newest.at)),
-            in_flight: self.in_flight,
-            app_limited: newest.app_limited,
-            retransmitted: newest.retransmitted,
-            newly_acked: core::mem::take(&mut self.newly_delivered),
-            lost: self.lost_total - newest.lost_before,
-            tx_in_flight: newest.tx_in_flight,
-        })
+        self.delivery.sample(self.in_flight, self.min_rtt)
     }
 }

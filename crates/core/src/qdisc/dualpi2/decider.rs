@@ -168,6 +168,13 @@ impl State {
         self.sanctioned.decide(self.coupled(params), self.squared, self.is_overloaded(params), true)
     }
 
+    /// Decides on a packet whose flow was under sanction and is no more: as in L, by the delay of the packets under sanction. A scalable
+    /// sender would otherwise keep as much queue as C has there, and never leave it.
+    pub fn returning(&mut self, params: &Params, native: u64, scalable: bool) -> Action {
+        let mark = native.max(self.coupled(params));
+        self.sanctioned.decide(mark, self.squared, self.is_overloaded(params), scalable)
+    }
+
     /// Whether the next packet is taken from L, and not from C (appendix A.1, `scheduler`).
     pub fn chooses_low(&self, params: &Params, low: Option<Head>, classic: Option<Head>) -> bool {
         let (Some(low), Some(classic)) = (low, classic) else { return low.is_some() };

@@ -4,7 +4,7 @@
 //! *Law*: each packet adds to the score of its flow its size times the native likelihood of a mark, which falls by `ageing`
 //! bytes a second. While L is delayed by more than `critical`, a packet is under sanction if the delay times the score of its
 //! flow exceeds `critical * score`. A flow stays under sanction as long as one of its packets does.
-//! *Source*: RFC 9957, sections 4 (the algorithm, `pick_bucket`, `fill_bucket`, `qprotect`) and 4.1 (its parameters).
+//! *Source*: RFC 9957, sections 4.2.1 to 4.2.3 (`qprotect`, `pick_bucket`, `fill_bucket`) and 4.1 (its parameters).
 //! *Units*: a score is the time that it takes to age, in nanoseconds.
 //! *Cost*: two buckets are looked at a packet; 9 kB, whatever the number of flows.
 //! *Notes*: 32 buckets are owned by a flow each until its score has aged; a flow that finds both of its own owned by others
@@ -12,7 +12,9 @@
 //! *Departures from the source, and why*: the delay is that of the first packet of L, not its length divided by a rate that
 //! a shaper's queue does not know. The RFC moves single packets into C, which reorders a flow; here the flow follows,
 //! so that its order is kept. Its packets wait in a queue of their own, S, and take turns as if they were in C; when the score
-//! of the first one's flow has aged, S empties with the turns of L, and the flow is back. The packets in S are counted in 1,024
+//! of the first one's flow has aged, S empties with the turns of L and the marks of L, and the flow is back: by the marks of C alone a scalable
+//! sender would keep C's target of delay in S for ever, where the RFC's next packet goes to L. The RFC raises `critical` on slow links, to two
+//! frames of 2,000 B and the ramp (`FLOOR` in section 4.1: 2.1 ms at 20 Mbit/s); a queue that knows no rate does not. The packets in S are counted in 1,024
 //! places by a hash of their flow: a flow that shares its place with one under sanction is moved with it.
 
 use crate::key_index::mix;

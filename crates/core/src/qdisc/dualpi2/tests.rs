@@ -368,10 +368,12 @@ fn a_flow_comes_back_when_its_score_has_aged() {
     assert_eq!(queue.queues()[0].packets, 0);
     assert_eq!(queue.dequeue(at(4_000), &mut Discard).map(|packet| packet.flow), Some(1), "S is older than C");
     let before = queue.queues().map(|backlog| backlog.packets);
-    // Its score is at most 5 s. Then S precedes C.
+    // Its score is at most 5 s. Then S precedes C, and is marked as L would be: all packets that leave two behind them.
+    let marked = queue.stats().marked_low;
     for n in 0..before[2] {
         assert_eq!(queue.dequeue(at(6_000_000 + n), &mut Discard).map(|packet| packet.flow), Some(1));
     }
+    assert_eq!(queue.stats().marked_low - marked, before[2] - 2);
     queue.enqueue(at(6_001_000), packet(1, Ecn::Ect1), &mut Discard);
     assert_eq!(queue.queues().map(|backlog| backlog.packets > 0), [true, before[1] > 0, false]);
 }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use tidegate_core::classify::Prefix;
+use tidegate_replay::decisions;
 use tidegate_replay::departures::Departures;
 use tidegate_replay::exact::Verdict;
 pub(super) use tidegate_replay::files::next_part;
@@ -29,7 +30,7 @@ use crate::progress::Reading;
 /// FILE is a pcap or pcapng capture (Ethernet, VLAN, raw IP, Linux cooked, loopback), or a recording of `tidegate run
 /// --record`. Each configuration receives every packet at its time, and the results are shown side by side. A
 /// recording is also repeated with its own configuration: the departures must equal those of the recording, bit for
-/// bit; otherwise the exit code is 1. The digest of departures is equal for equal input on every machine.
+/// bit, and a rate that follows the line must be decided as there; otherwise the exit code is 1. The digest of departures is equal for equal input on every machine.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The capture or recording; - for standard input
@@ -156,6 +157,9 @@ fn verdict(args: &Args, results: &Results) -> Result<(), Failure> {
     let Some(again) = &results.again else { return Ok(()) };
     if let Verdict::Different(difference) = &again.exact.verdict {
         return Err(Failure::Failed(format!("{name}: the replay differs from the recording: {difference}")));
+    }
+    if let decisions::Verdict::Different(difference) = again.decisions.verdict() {
+        return Err(Failure::Failed(format!("{name}: the replay decides otherwise than the recording: {difference}")));
     }
     if let Some(error) = &again.broken {
         return Err(Failure::Failed(format!("{name}: {error}")));

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tidegate_core::DropReason;
 use tidegate_display::Table;
 use tidegate_engine::ClassStatus;
+use tidegate_replay::decisions;
 use tidegate_replay::exact::Verdict;
 use tidegate_replay::run::{FlowOutcome, Outcome};
 use tidegate_replay::session::Again;
@@ -45,6 +46,9 @@ pub fn print(args: &Args, results: &Results) -> Result<(), Failure> {
         }
         if let Some(again) = &results.again {
             writeln!(out, "{}", sentence(again))?;
+            if let Some(decided) = decided(again) {
+                writeln!(out, "{decided}")?;
+            }
         }
         return Ok(crate::output::print(&String::from_utf8_lossy(&out))?);
     }
@@ -67,6 +71,20 @@ pub fn sentence(again: &Again) -> String {
         }
         Verdict::Different(difference) => format!("NOT equal: {difference}"),
     }
+}
+
+/// Describes whether the decisions of a rate that follows the line are those of the recording; `None` if it has none.
+pub fn decided(again: &Again) -> Option<String> {
+    let compared = again.decisions.compared();
+    (!again.decisions.is_empty()).then(|| match again.decisions.verdict() {
+        decisions::Verdict::Equal => format!("equal: all {compared} changes of the line's rate are decided as in the recording"),
+        decisions::Verdict::EqualUpTo(call) => {
+            format!("{compared} changes of the line's rate are decided as in the recording; from call {call} on calls are missing")
+        }
+        decisions::Verdict::Different(difference) => {
+            format!("NOT equal: after {compared} equal changes of the line's rate {difference}")
+        }
+    })
 }
 
 fn table(out: &mut dyn Write, outcomes: &[&Outcome]) -> Result<(), Failure> {
@@ -214,6 +232,15 @@ fn whole_json(args: &Args, results: &Results, outcomes: &[&Outcome]) -> Value {
             "records": again.records,
             "digest_recorded": again.exact.recorded.to_string(),
             "digest_here": again.exact.here.to_string(),
+            "decisions": decided(again).map(|says| json!({
+                "verdict": match again.decisions.verdict() {
+                    decisions::Verdict::Equal => "equal",
+                    decisions::Verdict::EqualUpTo(_) => "equal-up-to",
+                    decisions::Verdict::Different(_) => "parted",
+                },
+                "says": says,
+                "compared": again.decisions.compared(),
+            })),
         })
     });
     let session = results.session.as_ref();

@@ -9,7 +9,7 @@ use tidegate_report::curves::sections;
 use tidegate_report::simulation::{Quantity, compared};
 use tidegate_report::{Fold, Report, Section, Source, Table};
 
-use super::output::sentence;
+use super::output::{decided, sentence};
 use super::{Args, Results};
 
 use tidegate_replay::run::Outcome;
@@ -159,6 +159,9 @@ pub(super) fn page(args: &Args, results: &Results, outcomes: &[&Outcome], source
     let mut answer = Section::new("Answer").with(comparison(outcomes));
     if let Some(again) = &results.again {
         answer = answer.note(sentence(again));
+        if let Some(decided) = decided(again) {
+            answer = answer.note(decided);
+        }
     }
     let note = "Rates, delays and queues are of a bin; the queue is at the end of it. Of flows, those with the most bytes \
                 have curves of their own; what one had before it was among them is with the others.";

@@ -69,6 +69,9 @@ impl Kept<'_> {
                 lock(&watch).look(direction, several, classes, seen);
             }));
         }
+        if let Some(recorders) = self.recorders.lines() {
+            daemon.set_line_recorders(recorders);
+        }
         self.status = self.recorders.show();
         (self, daemon)
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_config::shaper::Config;
+use tidegate_daemon::LineRecorders;
 use tidegate_engine::guard::lock;
 use tidegate_engine::{Recorder, Setup as EngineSetup};
 use tidegate_live::shaping::{Options, RecorderFactory};
@@ -56,9 +57,15 @@ impl Args {
 /// One recording for each direction: its interface's name with the direction, and the file.
 type Recordings = Arc<Mutex<Vec<(String, PathBuf, Recording)>>>;
 
-/// The recordings in progress.
+/// The recordings in progress, and the interfaces of the options.
 #[derive(Default)]
-pub struct Recorders(Option<Recordings>);
+pub struct Recorders(Option<(Recordings, Vec<String>)>);
+
+/// The interfaces of a direction, `interfaces` in place of the configuration's unless they are empty, and the name of its recording.
+fn recorded(config: &Config, interfaces: &[String]) -> (String, String) {
+    let names = if interfaces.is_empty() { &config.interface.names } else { interfaces };
+    (names.join(" + "), format!("{:?}", config.interface.direction).to_lowercase())
+}
 
 /// Starts recording if requested, and sets `options` to create a recorder for every engine.
 ///
@@ -82,12 +89,11 @@ pub fn start(args: &Args, read: &[PathBuf], options: &mut Options) -> Result<Rec
         return Err(Failure::Usage(format!("{}: {error}", path.display())));
     }
     let recordings: Recordings = Arc::default();
-    let (path, shared, interfaces) = (path.clone(), Arc::clone(&recordings), options.interfaces.clone());
+    let recorders = Recorders(Some((Arc::clone(&recordings), options.interfaces.clone())));
+    let (path, shared, interfaces) = (path.clone(), recordings, options.interfaces.clone());
     let make = move |config: &Config, setup: &EngineSetup, now: Instant| -> Option<Box<dyn Recorder>> {
-        let names = if interfaces.is_empty() { &config.interface.names } else { &interfaces };
-        let name = names.join(" + ");
-        let direction = format!("{:?}", config.interface.direction).to_lowercase();
-        let of = format!("{name} {direction}");
+        let (names, direction) = recorded(config, &interfaces);
+        let of = format!("{names} {direction}");
         let mut recordings = lock(&shared);
         let known = recordings.iter().position(|(known, ..)| *known == of);
         let at = match known {
@@ -98,7 +104,7 @@ pub fn start(args: &Args, read: &[PathBuf], options: &mut Options) -> Result<Rec
                     path.as_mut_os_string().push(format!(".{direction}"));
                     // Another file shapes other interfaces in this direction.
                     if recordings.iter().any(|(_, known, _)| *known == path) {
-                        path.as_mut_os_string().push(format!(".{}", names.join("+")));
+                        path.as_mut_os_string().push(format!(".{}", names.replace(' ', "")));
                     }
                 }
                 match Recording::create(&path, Settings { of: of.clone(), ..settings.clone() }) {
@@ -118,13 +124,25 @@ pub fn start(args: &Args, read: &[PathBuf], options: &mut Options) -> Result<Rec
     if args.record_payload {
         options.copy_range = Some(WHOLE);
     }
-    Ok(Recorders(Some(recordings)))
+    Ok(recorders)
 }
 
 impl Recorders {
+    /// Records the calls of the controller of a rate that follows the line, in the recording of each direction of the line.
+    pub fn lines(&self) -> Option<LineRecorders> {
+        let (recordings, interfaces) = self.0.clone()?;
+        Some(Box::new(move |config| {
+            let (names, direction) = recorded(config, &interfaces);
+            let of = format!("{names} {direction}");
+            let recordings = lock(&recordings);
+            let own = recordings.iter().find(|(known, ..)| *known == of);
+            own.map(|(_, _, recording)| Box::new(recording.line()) as Box<dyn tidegate_autorate::calls::Recorder>)
+        }))
+    }
+
     /// Shows on a terminal how much has been recorded. Begins a thread, so that privileges must have been given up.
     pub fn show(&self) -> Option<StatusLine> {
-        let recordings = Arc::clone(self.0.as_ref()?);
+        let recordings = Arc::clone(&self.0.as_ref()?.0);
         let (begin, all) = (std::time::Instant::now(), move || -> Vec<_> {
             lock(&recordings).iter().map(|(_, _, recording)| recording.counts()).collect()
         });
@@ -145,7 +163,7 @@ impl Recorders {
     /// # Errors
     /// When one of them stopped before its engine.
     pub fn finish(self) -> Result<(), Failure> {
-        let Some(recordings) = self.0 else { return Ok(()) };
+        let Some((recordings, _)) = self.0 else { return Ok(()) };
         let recordings = std::mem::take(&mut *lock(&recordings));
         let mut outcome = Ok(());
         for (of, path, recording) in recordings {

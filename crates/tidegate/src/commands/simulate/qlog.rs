@@ -15,7 +15,7 @@ use tidegate_sim::Proto;
 use tidegate_sim::scenario::Scenario;
 use tidegate_sim::tcp::Flags;
 use tidegate_sim::trace::{MOST, Occurrence, PacketEvent, Selection, Trace};
-use tidegate_sim::transport::{Contents, Frame, SenderState};
+use tidegate_sim::transport::{Contents, EcnFields, Field, Frame, SenderState};
 
 use crate::{Failure, output};
 
@@ -222,7 +222,7 @@ impl Numbered {
                     _ => ranges.push((number, number)),
                 }
             }
-            frames.push(Frame::Ack(ranges));
+            frames.push(Frame::Ack { ranges, delay: None, ecn: None });
         }
         let syn = segment.flags.has(Flags::SYN);
         let first = *self.first[way].get_or_insert(segment.seq.wrapping_add(u32::from(syn)));
@@ -258,15 +258,29 @@ fn data(packet: &Contents, event: &PacketEvent) -> Value {
 
 fn frame(frame: &Frame) -> Value {
     match frame {
-        Frame::Ack(ranges) => {
+        Frame::Ack { ranges, delay, ecn } => {
             let ranges: Vec<[u64; 2]> = ranges.iter().rev().map(|(low, high)| [*low, *high]).collect();
-            json!({ "frame_type": "ack", "acked_ranges": ranges })
+            let mut ack = json!({ "frame_type": "ack", "acked_ranges": ranges });
+            if let Some(delay) = delay {
+                ack["ack_delay"] = (delay.as_nanos() as f64 / 1e6).into();
+            }
+            if let Some(EcnFields { ect0, ect1, ce }) = *ecn {
+                (ack["ect0"], ack["ect1"], ack["ce"]) = (ect0.into(), ect1.into(), ce.into());
+            }
+            ack
         }
         Frame::Stream { id, offset, length, fin } => {
             json!({ "frame_type": "stream", "stream_id": id, "offset": offset, "length": length, "fin": fin })
         }
         Frame::Crypto { offset, length } => json!({ "frame_type": "crypto", "offset": offset, "length": length }),
-        Frame::Other(name) => json!({ "frame_type": name }),
+        Frame::Other { name, fields } => {
+            let value = |field: &Field| match field {
+                Field::Number(number) => Value::from(*number),
+                Field::Text(text) => Value::from(text.as_str()),
+            };
+            let fields = fields.iter().map(|(name, field)| ((*name).to_owned(), value(field)));
+            Value::Object(fields.chain([("frame_type".to_owned(), Value::from(*name))]).collect())
+        }
     }
 }
 

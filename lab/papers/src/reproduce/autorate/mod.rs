@@ -96,9 +96,12 @@ fn id(cell: &Cell, way: usize) -> String {
 /// If a network cannot be built.
 pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     // A claim compares the systems of a line and load.
-    let (claims, worst) = (options.wants("claim"), options.wants("worst"));
+    let [claims, worst, steady] = ["claim", "worst", "steady"].map(|group| options.wants(group));
     let wanted = |cell: &Cell| {
-        claims || worst && is_bulk(cell) || cell.load.directions().iter().any(|&way| options.wants(&id(cell, way)))
+        claims
+            || worst && is_bulk(cell)
+            || steady && is_bulk(cell) && cell.line.name == CONSTANT
+            || cell.load.directions().iter().any(|&way| options.wants(&id(cell, way)))
     };
     // The live part runs first, because namespaces can only be created while the process is single-threaded.
     let mut items = if options.wants("live") { live::run(options) } else { Vec::new() };
@@ -118,8 +121,14 @@ pub fn run(options: &Options) -> Result<Vec<Item>, Failure> {
     if worst {
         items.extend(self::worst(&results));
     }
+    if steady {
+        items.extend(self::steady(&results));
+    }
     Ok(items)
 }
+
+/// The name of the line that does not change.
+const CONSTANT: &str = "constant";
 
 /// Whether it is a saturated line under our controller.
 fn is_bulk(cell: &Cell) -> bool {
@@ -145,6 +154,23 @@ fn worst(results: &[Results]) -> Vec<Item> {
         let least = of(|outcome| outcome.used).fold(1.0, f64::min);
         let what = "least part of the capacity used over all lines";
         items.push(Item::measured(id("used"), what, "share", least).bound(Bound::at_least(used, basis())));
+    }
+    items
+}
+
+/// A constant line: the rate is there within 10 s, and then varies by less than 5 %.
+fn steady(results: &[Results]) -> Vec<Item> {
+    let mut items = Vec::new();
+    for result in results.iter().filter(|result| is_bulk(&result.cell) && result.cell.line.name == CONSTANT) {
+        let id = |what: &str| format!("steady.{}.{what}", result.cell.load.name());
+        let what = "time until each second's mean rate is within 5 % of the rate from 10 s on";
+        let settles = result.sample(0, |outcome| outcome.settles);
+        let bound = Bound::at_most(rig::SETTLED as f64, theory("it is to converge within 10 s"));
+        items.push(Item::sampled(id("settles"), what, "s", settles).bound(bound));
+        let what = "standard deviation of the rate from 10 s on, over its mean";
+        let varies = result.sample(0, |outcome| outcome.varies);
+        let bound = Bound::at_most(rig::NEAR, theory("it is to vary under 5 %"));
+        items.push(Item::sampled(id("varies"), what, "share", varies).bound(bound));
     }
     items
 }

@@ -85,15 +85,18 @@ pub struct Outcome {
     pub late: f64,
     /// The longest time in one piece in which they did, in s.
     pub recovery: f64,
-    /// The changes of the rate in a second.
-    pub changes: f64,
-    /// The deviation of the rate from its mean, as a part of it.
+    /// The seconds until the mean rate of a second is within [`NEAR`] of what the rate is from [`SETTLED`] on, and stays there.
+    pub settles: f64,
+    /// The standard deviation of the rate from [`SETTLED`] on, as a part of its mean.
     pub varies: f64,
 }
 
 /// Seconds that are not measured, and that are.
 pub const WARM_UP: u64 = 5;
 pub const MEASURED: u64 = 40;
+/// The second from which on the rate of a constant line is to be steady, and the part by which it may then be off.
+pub const SETTLED: usize = 10;
+pub const NEAR: f64 = 0.05;
 /// The buffer of the line: about a second at 10 Mbit/s.
 const BUFFER: Limit = Limit::packets(1_000);
 const BIN: u64 = 10_000_000;
@@ -193,21 +196,47 @@ pub fn run(line: &lines::Line, system: System, load: Load, seed: u64) -> Result<
     let outcome = |way: &usize| {
         let waits = waits[*way].borrow();
         let offered = capacity[*way].between(WARM_UP * 1_000, (WARM_UP + MEASURED) * 1_000);
-        let decisions = control.as_ref().map(|control| rates(&*control.borrow(), *way)).unwrap_or_default();
+        let start = system.start(bounds[*way]).as_bps() as f64;
+        let decisions = control.as_ref().map(|control| rates(&*control.borrow(), *way, start)).unwrap_or_default();
         measure(&waits, offered, &decisions)
     };
     Ok(load.directions().iter().map(outcome).collect())
 }
 
-/// The times and values of the rate in the measured time.
-fn rates(control: &dyn tidegate_sim::RateControl, way: usize) -> Vec<(u64, f64)> {
-    let from = WARM_UP * 1_000_000_000;
+/// The times in ns at which the rate changes, and its values, from the start on.
+fn rates(control: &dyn tidegate_sim::RateControl, way: usize, start: f64) -> Vec<(u64, f64)> {
     let all = control.decisions().iter().filter(|decision| decision.side as usize == way);
-    all.map(|decision| (decision.at.as_nanos().max(from), decision.to.as_bps() as f64)).collect()
+    let changes = all.map(|decision| (decision.at.as_nanos(), decision.to.as_bps() as f64));
+    std::iter::once((0, start)).chain(changes).collect()
 }
 
-/// The outcome of a direction. `offered` is what the line could have carried, in bytes.
-pub fn measure(waits: &Waits, offered: u64, decisions: &[(u64, f64)]) -> Outcome {
+/// The mean and the mean square of the rate in each second.
+fn by_second(rates: &[(u64, f64)]) -> Vec<(f64, f64)> {
+    let end = |n: usize| rates.get(n + 1).map_or((WARM_UP + MEASURED) * 1_000_000_000, |next| next.0);
+    let within = |second: u64| {
+        let (from, to) = (second * 1_000_000_000, (second + 1) * 1_000_000_000);
+        let parts = rates.iter().enumerate().map(move |(n, (at, rate))| {
+            let share = end(n).min(to).saturating_sub((*at).max(from)) as f64 / 1e9;
+            (rate * share, rate * rate * share)
+        });
+        parts.fold((0.0, 0.0), |sum, part| (sum.0 + part.0, sum.1 + part.1))
+    };
+    (0..WARM_UP + MEASURED).map(within).collect()
+}
+
+/// [`Outcome::settles`] and [`Outcome::varies`].
+fn steadiness(rates: &[(u64, f64)]) -> (f64, f64) {
+    let seconds = by_second(rates);
+    let rest = &seconds[SETTLED..];
+    let mean = |of: fn(&(f64, f64)) -> f64| rest.iter().map(of).sum::<f64>() / rest.len() as f64;
+    let (level, squares) = (mean(|second| second.0), mean(|second| second.1));
+    let off = seconds.iter().rposition(|second| (second.0 - level).abs() > NEAR * level);
+    let settles = off.map_or(0.0, |last| last as f64 + 1.0);
+    (settles, (squares - level * level).max(0.0).sqrt() / level.max(1.0))
+}
+
+/// The outcome of a direction. `offered` is what the line could have carried, in bytes; `rates` are the changes of the rate, if it changes.
+pub fn measure(waits: &Waits, offered: u64, rates: &[(u64, f64)]) -> Outcome {
     let quantile = |q: f64| waits.histogram.quantile(q).unwrap_or(0) as f64 / 1e6;
     let is_late = |bin: &u64| *bin > 50_000_000;
     let total = (MEASURED * 1_000_000_000 / BIN) as usize;
@@ -217,23 +246,32 @@ pub fn measure(waits: &Waits, offered: u64, decisions: &[(u64, f64)]) -> Outcome
         run = if is_late(bin) || run > 0 && *bin == 0 { run + 1 } else { 0 };
         longest = longest.max(run);
     }
-    let end = ((WARM_UP + MEASURED) * 1_000_000_000) as f64;
-    let (mut time, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for (n, (at, rate)) in decisions.iter().enumerate() {
-        let until = decisions.get(n + 1).map_or(end, |next| next.0 as f64);
-        let span = until - *at as f64;
-        time += span;
-        sum += rate * span;
-        squares += rate * rate * span;
-    }
-    let mean = if time > 0.0 { sum / time } else { 0.0 };
-    let variance = if time > 0.0 { (squares / time - mean * mean).max(0.0) } else { 0.0 };
+    let (settles, varies) = steadiness(rates);
     Outcome {
         wait: [quantile(0.5), quantile(0.95), quantile(0.99)],
         used: waits.bytes as f64 / offered.max(1) as f64,
         late: waits.bins.iter().filter(|bin| is_late(bin)).count() as f64 / total as f64,
         recovery: longest as f64 * BIN as f64 / 1e9,
-        changes: decisions.iter().filter(|(at, _)| *at > WARM_UP * 1_000_000_000).count() as f64 / MEASURED as f64,
-        varies: if mean > 0.0 { variance.sqrt() / mean } else { 0.0 },
+        settles,
+        varies,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_settles_after_its_last_second_that_is_off() {
+        // 15 Mbit/s for 3 s, 20 for the rest: the third second is the last that is off by more than 5 %.
+        let steady = steadiness(&[(0, 15e6), (3_000_000_000, 20e6)]);
+        assert_eq!(steady, (3.0, 0.0));
+        // Half of the rest at 19, half at 21: a deviation of 1 of 20, and no second is off.
+        let mut rates = vec![(0, 20e6)];
+        rates.extend((0..90).map(|half| (half * 500_000_000, if half % 2 == 0 { 19e6 } else { 21e6 })));
+        let (settles, varies) = steadiness(&rates);
+        assert!(settles == 0.0 && (varies - 0.05).abs() < 1e-9, "{settles} {varies}");
+        // Off at the end: it never settles.
+        assert_eq!(steadiness(&[(0, 20e6), (44_000_000_000, 10e6)]).0, 45.0);
     }
 }

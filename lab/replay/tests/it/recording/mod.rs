@@ -29,6 +29,7 @@ use tidegate_testbed::files::Folder;
 use tidegate_units::{Instant, Span};
 
 mod files;
+mod line;
 mod repeated;
 
 const SHAPER: &str = r#"
