@@ -128,19 +128,25 @@ impl Comparison {
         drawing
     }
 
-    /// Names the values that are of fewer runs than there are, if any.
+    /// Names the values that are of fewer runs than there are, and those that some runs did not reach, if any.
     pub(crate) fn fewer_runs(&self) -> Option<String> {
-        let mut found = Vec::new();
+        let (mut fewer, mut open) = (Vec::new(), Vec::new());
         for (group, row) in self.groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, row))) {
             for (measure, cell) in group.measures.iter().zip(&row.cells) {
-                let Some(fewer) = cell.as_ref().map(Estimate::of_fewer).filter(|fewer| !fewer.is_empty()) else {
-                    continue;
-                };
-                let of = if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) };
-                found.push(format!("{}{of}, {}{fewer}", measure.name, row.name));
+                let Some(cell) = cell else { continue };
+                let (of, runs) = (
+                    if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) },
+                    cell.of_fewer(),
+                );
+                if !runs.is_empty() {
+                    let found = if cell.is_reached() { &mut fewer } else { &mut open };
+                    found.push(format!("{}{of}, {}{runs}", measure.name, row.name));
+                }
             }
         }
-        (!found.is_empty()).then(|| format!("Of fewer runs: {}.", found.join("; ")))
+        let said = |what: &str, found: &[String]| (!found.is_empty()).then(|| format!("{what}: {}.", found.join("; ")));
+        let all = [said("Of fewer runs", &fewer), said("Not reached", &open)];
+        all.into_iter().flatten().reduce(|all, more| format!("{all} {more}"))
     }
 
     /// States what a star means, as [`Group::best`] chooses, and for how many differences it is corrected.

@@ -148,6 +148,14 @@ impl Chart {
         let valued = |rows: Vec<usize>| rows.into_iter().filter_map(|row| Some((row, column.number(row)? * times)));
         let ours: Rows = valued(table.rows_with(&self.only)?).collect();
         self.check_mixed(table, &ours)?;
+        let open = ours.iter().filter(|(_, value)| value.is_infinite()).count();
+        if open > 0 {
+            return Err(format!(
+                "{open} of {} values were not reached, as percentiles are of which too much was not completed, and cannot be drawn; choose \
+                 other rows with --only",
+                ours.len()
+            ));
+        }
         if self.over.is_empty() {
             return Ok(ours);
         }
@@ -554,6 +562,16 @@ mod tests {
         assert!((curve.band[1].2 - curve.band[1].1 - 12.706e6).abs() < 1e3, "{:?}", curve.band[1]);
         let note = plot.note.as_deref().expect("a note");
         assert!(note.contains("of 2 values") && note.ends_with("Points: means over 1 s."), "{note}");
+    }
+
+    /// A percentile that a run did not reach has no place, and the mean of the others would be too small.
+    #[test]
+    fn what_was_not_reached_is_refused() {
+        let table = Table::default()
+            .with("seed", Column::Integer(vec![Some(1), Some(2)]))
+            .with("value", Column::Number(vec![Some(1.0), Some(f64::INFINITY)]));
+        let ecdf = Chart { kind: ChartKind::Ecdf, x: "value".into(), ..Chart::default() };
+        assert!(ecdf.plot(&table).is_err_and(|said| said.contains("1 of 2 values were not reached")));
     }
 
     #[test]

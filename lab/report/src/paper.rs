@@ -83,8 +83,9 @@ impl Rows {
     }
 }
 
-/// The most columns of a table whose columns are quantities: more are too wide for a page.
+/// The most columns of a table whose columns are quantities, and of one that has subjects beside its rows: more are too wide for a page.
 const WIDEST: usize = 6;
+const WIDEST_OF_SUBJECTS: usize = 5;
 
 /// The comparison with a column for each measure of each subject, named by both, if the subjects have different measures: a row for each
 /// subject would be empty where it has not the measures of others. The points of a sweep would be too many columns.
@@ -114,7 +115,8 @@ fn by_quantity(comparison: &Comparison) -> Option<Comparison> {
     Some(Comparison { title: comparison.title.clone(), groups: vec![wide] })
 }
 
-/// The comparison in parts, each of subjects that have the same measures, and of at most [`WIDEST`] of them.
+/// The comparison in parts, each of subjects that have the same measures, and of at most [`WIDEST_OF_SUBJECTS`] of
+/// them.
 fn parts(comparison: &Comparison) -> Vec<Comparison> {
     let mut parts: Vec<Comparison> = Vec::new();
     for group in &comparison.groups {
@@ -127,7 +129,7 @@ fn parts(comparison: &Comparison) -> Vec<Comparison> {
     let narrow = |part: Comparison| {
         let all: Vec<usize> = (0..part.groups[0].measures.len()).collect();
         // Tables of equally many columns look better than a full one and a rest.
-        let columns = all.len().div_ceil(all.len().div_ceil(WIDEST).max(1)).max(1);
+        let columns = all.len().div_ceil(all.len().div_ceil(WIDEST_OF_SUBJECTS).max(1)).max(1);
         let of_some = |some: &[usize]| {
             let groups = part.groups.iter();
             let groups = groups.map(|group| look::part(group, &(0..group.rows.len()).collect::<Vec<_>>(), some));

@@ -318,6 +318,8 @@ mod tests {
         assert_eq!(comparison.groups[0].best(0, &comparison.family()), ["cake"]);
         assert_eq!(comparison.contrasts().len(), 1);
         assert_eq!(differences(&quantities, &comparison).len(), 1);
+        let note = comparison.fewer_runs();
+        assert_eq!(note.as_deref(), Some("Not reached: completion p99 of flow short, fifo in 2 of 4 runs."));
         let latex = comparison.latex();
         assert!(latex.contains("fifo & not reached in 2 of 4 runs \\\\"), "{latex}");
         assert!(comparison.markdown().contains("| fifo | not reached in 2 of 4 runs |"), "{}", comparison.markdown());

@@ -69,13 +69,12 @@ impl Drawing {
                     pgf.push_str("\\pgfusepath{fill}\n");
                 }
             }
-            // In a wide font a line of a note is as narrow as it has to be.
+            // In a wide font a line of a note is as narrow as it has to be. `pgf` loads `graphicx`.
             Shape::Text { x, y, size, text, width: Some(width), .. } => push(
                 pgf,
                 format_args!(
-                    "\\begin{{pgfscope}}\\pgftransformshift{{\\pgfqpoint{{{x:.2}bp}}{{{:.2}bp}}}}%\n\\setbox0\\hbox{{\\color{{{colour}}}\
-                     \\fontsize{{{size:.2}bp}}{{{:.2}bp}}\\selectfont {}}}%\n\\ifdim\\wd0>{width:.2}bp\\pgfmathparse{{{width:.2}bp/\\wd0}}\
-                     \\pgftransformxscale{{\\pgfmathresult}}\\fi\\pgftext[left,base]{{\\box0}}\\end{{pgfscope}}\n",
+                    "\\pgftext[x={x:.2}bp,y={:.2}bp,left,base]{{\\setbox0\\hbox{{\\color{{{colour}}}\\fontsize{{{size:.2}bp}}{{{:.2}bp}}\
+                     \\selectfont {}}}%\n\\ifdim\\wd0>{width:.2}bp\\resizebox{{{width:.2}bp}}{{\\height}}{{\\box0}}\\else\\box0\\fi}}\n",
                     self.height - y,
                     size * 1.2,
                     latex(text)

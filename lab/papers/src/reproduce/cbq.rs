@@ -10,6 +10,7 @@ mod goals;
 mod issues;
 mod linkshare;
 mod live;
+mod open;
 mod overload;
 mod performance;
 mod queues;
