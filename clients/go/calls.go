@@ -538,8 +538,8 @@ type DataPathCounters struct {
 	// Messages of the kernel that were lost because the socket was full; their packets passed unshaped.
 	LostMessages uint64 `json:"lost_messages"`
 
-	// Packets that the kernel dropped while they waited, because a chain of the packet filter or the interface was removed. They
-	// count as sent as well.
+	// Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
+	// removed. They count as sent as well.
 	KernelDroppedPackets uint64 `json:"kernel_dropped_packets,omitempty"`
 }
 
@@ -638,8 +638,8 @@ type DirectionStatus struct {
 	// The discipline in the kernel that queues packets; absent where they are queued in user space.
 	InKernel string `json:"in_kernel,omitempty"`
 
-	// Packets that the kernel dropped while they waited, because a chain of the packet filter or the interface was removed. They
-	// count as sent as well.
+	// Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
+	// removed. They count as sent as well.
 	KernelDroppedPackets uint64 `json:"kernel_dropped_packets,omitempty"`
 
 	// In the order of the file; empty while there is no data path.

@@ -384,8 +384,8 @@ export interface DataPathCounters {
   /** Messages of the kernel that were lost because the socket was full; their packets passed unshaped. */
   lost_messages: number;
   /**
-   * Packets that the kernel dropped while they waited, because a chain of the packet filter or the interface was removed. They
-   * count as sent as well.
+   * Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
+   * removed. They count as sent as well.
    */
   kernel_dropped_packets?: number;
 }
@@ -466,8 +466,8 @@ export interface DirectionStatus {
   /** The discipline in the kernel that queues packets; absent where they are queued in user space. */
   in_kernel?: string;
   /**
-   * Packets that the kernel dropped while they waited, because a chain of the packet filter or the interface was removed. They
-   * count as sent as well.
+   * Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
+   * removed. They count as sent as well.
    */
   kernel_dropped_packets?: number;
   /** In the order of the file; empty while there is no data path. */
