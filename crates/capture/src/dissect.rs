@@ -38,12 +38,16 @@ pub mod protocol {
     pub const HOP_BY_HOP: u8 = 0;
     /// ICMP.
     pub const ICMP: u8 = 1;
+    /// IPv4 in IP (RFC 2003).
+    pub const IPV4: u8 = 4;
     /// TCP.
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
     /// DCCP.
     pub const DCCP: u8 = 33;
+    /// IPv6 in IP (RFC 4213).
+    pub const IPV6: u8 = 41;
     /// IPv6 routing header.
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
@@ -117,6 +121,14 @@ impl Dissection {
     /// Bytes of all headers from the network header on.
     pub fn headers(&self) -> u32 {
         u32::from(self.network_header) + u32::from(self.transport_header)
+    }
+    /// The headers of the packet that a tunnel of IP in IP carries. `bytes` are those of this packet from the network header on.
+    /// `None` for another packet, for a fragment, and when the headers were not captured.
+    pub fn carried(&self, bytes: &[u8]) -> Option<Self> {
+        let is_tunnel = matches!(self.fields.protocol, Some(protocol::IPV4 | protocol::IPV6));
+        let inside = bytes.get(usize::from(self.network_header)..)?;
+        let length = (self.total as usize).saturating_sub(self.network_header.into());
+        (is_tunnel && self.fields.fragment.is_none()).then(|| network(inside, length).ok())?
     }
     /// Bytes after the headers.
     pub fn payload(&self) -> u32 {

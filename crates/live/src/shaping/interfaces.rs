@@ -183,6 +183,11 @@ impl InterfaceCounters {
         (counters, interfaces)
     }
 
+    /// Whether what leaves or what arrives is counted.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
     fn of(&self, at: usize) -> &Counter {
         &self.each[at]
     }

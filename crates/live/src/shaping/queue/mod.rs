@@ -14,6 +14,7 @@ mod division;
 mod guard;
 mod held;
 mod probe;
+mod shape;
 mod start;
 mod worker;
 

@@ -19,7 +19,7 @@ use tidegate_engine::guard::lock;
 use tidegate_engine::{PacketMeta, Shape, guarded};
 use tidegate_units::{Instant, Span};
 
-use super::{advice, held};
+use super::{advice, held, shape};
 use crate::guardian::{LONGEST_WAIT, Reason, Turn};
 use crate::marks::MarkLayout;
 use crate::netlink::Error;
@@ -448,16 +448,18 @@ impl PathParts {
         fields.mark = packet.mark & !self.marks.mask();
         fields.uid = packet.uid;
         fields.cgroup = self.marks.tag(packet.mark).and_then(|tag| self.groups.get(usize::from(tag)).copied());
-        let whole = packet.gso && packet.queue == self.whole;
-        let meta = PacketMeta {
+        let mut meta = PacketMeta {
             fields,
             ecn: headers.ecn,
             length: packet.length,
             network_header: headers.network_header.into(),
             headers: headers.headers(),
             pure_ack: headers.is_pure_ack(),
-            shape: if whole { Shape::Super } else { Shape::Single },
+            shape: Shape::Single,
         };
+        if packet.gso && packet.queue == self.whole {
+            shape::of_superpacket(&mut meta, &headers, packet.payload, self.counters.direction());
+        }
         (meta, headers)
     }
 }
