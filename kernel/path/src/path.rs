@@ -13,9 +13,9 @@ use tidegate_live::probe::Inspection;
 use tidegate_live::rtnl::{OnLink, RootQdisc, Rtnl};
 use tidegate_live::rules::{Difference, Direction};
 use tidegate_live::shaping::backend::{
-    Backend, DEVICE, DISCIPLINE, OffloadBackend, OffloadCounters, device_name, remove_device,
+    Backend, DEVICE, DISCIPLINE, OffloadBackend, OffloadCounters, clear_root, device_name, remove_device,
 };
-use tidegate_live::shaping::{Hold, Running, StartError, WorkerCounts, resolve};
+use tidegate_live::shaping::{Hold, Running, StartError, WorkerCounts, resolve, wait_until_empty};
 use tidegate_units::Span;
 
 use crate::counters::{Counters, queued};
@@ -114,10 +114,11 @@ impl KernelPath {
         to.marks = prepared.plan.marks();
         self.discipline.marks.set(marks::DEVICE, to.index.into());
         self.configure(prepared);
-        let hold = Hold::begin(&mut rtnl, to.line);
         if to.direction == OnLink::Leaving {
-            notes.extend(self.make_room(&mut rtnl, to.line, name, hold.as_ref().ok())?);
+            notes.extend(make_room(&mut rtnl, to.line, name)?);
         }
+        let hold = Hold::begin(&mut rtnl, to.line);
+        wait_until_empty(&mut rtnl, to.line);
         rtnl.set_plain(to.index, &self.discipline.name)?;
         match rtnl.root_qdisc(to.index)? {
             Some(root) if root.kind == self.discipline.name => {}
@@ -144,29 +145,6 @@ impl KernelPath {
             remove_device(&mut Rtnl::open()?, earlier)?;
         }
         self.put(to, name, config).map(drop)
-    }
-
-    /// Removes what an earlier run has left at the root of the interface, or has the discipline there send what waits in it.
-    fn make_room(
-        &self,
-        rtnl: &mut Rtnl,
-        line: u32,
-        name: &str,
-        hold: Option<&Hold>,
-    ) -> Result<Vec<String>, StartError> {
-        match rtnl.root_qdisc(line)? {
-            Some(root) if root.kind.starts_with(DISCIPLINE) => {
-                rtnl.clear_qdisc(line)?;
-                Ok(vec![taken_over(name, root.queued_packets)])
-            }
-            Some(RootQdisc { kind, handle, .. }) if handle != 0 => {
-                Err(StartError::RootConfigured { interface: name.into(), kind })
-            }
-            _ => {
-                hold.into_iter().for_each(|hold| hold.wait_until_empty(rtnl, line));
-                Ok(Vec::new())
-            }
-        }
     }
 
     /// Has our program see packets at the interface where that is needed: all that arrive, and those that leave where they are
@@ -394,10 +372,25 @@ fn prepared(to: &Attachment, config: &Config, queues: u64) -> Result<Prepared, S
     Ok(Prepared { plan, image: image(config, &to.setup)?, unattended: config.interface.unattended })
 }
 
-fn taken_over(name: &str, queued: u32) -> String {
+/// Removes what an earlier run has left at the root of the interface. Returns a note for people.
+fn make_room(rtnl: &mut Rtnl, line: u32, name: &str) -> Result<Option<String>, StartError> {
+    match rtnl.root_qdisc(line)? {
+        Some(root) if root.kind.starts_with(DISCIPLINE) => Ok(Some(taken_over(name, clear_root(rtnl, line)?))),
+        Some(RootQdisc { kind, handle, .. }) if handle != 0 => {
+            Err(StartError::RootConfigured { interface: name.into(), kind })
+        }
+        _ => Ok(None),
+    }
+}
+
+fn taken_over(name: &str, lost: u32) -> String {
+    let lost = match lost {
+        0 => String::new(),
+        lost => format!(", and {lost} packets that waited there were dropped"),
+    };
     format!(
         "the kernel went on shaping {name} as an earlier run had configured it, which ended without ending that; this one has taken \
-         over, and {queued} packets that waited there were dropped"
+         over{lost}"
     )
 }
 

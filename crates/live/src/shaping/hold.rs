@@ -18,7 +18,7 @@ use crate::nfqueue::{Owners, QueueSettings};
 use crate::rtnl::Rtnl;
 use crate::rules::{Interface, Rules};
 
-/// How long the earlier discipline may take to send what waits in it.
+/// How long an earlier discipline may take to send what waits in it.
 const EMPTYING: Duration = Duration::from_millis(300);
 
 /// What leaves by an interface waits until [`end`](Self::end), or until this is dropped.
@@ -42,17 +42,6 @@ impl Hold {
         Ok(Self { rules: Some(rules), bound })
     }
 
-    /// Waits until nothing is in the discipline at the root of the interface, into which nothing comes meanwhile. What a slow
-    /// line keeps there for longer than a moment is not waited for.
-    pub fn wait_until_empty(&self, rtnl: &mut Rtnl, index: u32) {
-        let began = Instant::now();
-        while rtnl.root_qdisc(index).is_ok_and(|root| root.is_some_and(|root| root.queued_packets > 0))
-            && began.elapsed() < EMPTYING
-        {
-            thread::sleep(Duration::from_millis(1));
-        }
-    }
-
     /// Releases what waits, in order, and lets later packets pass.
     ///
     /// # Errors
@@ -67,6 +56,17 @@ impl Hold {
         let closed = socket.close(*queues, 0);
         rules.remove()?;
         Ok(closed?)
+    }
+}
+
+/// Waits until nothing is in the discipline at the root of a link, into which nothing should come meanwhile. What a slow line
+/// keeps there for longer than a moment is not waited for.
+pub fn wait_until_empty(rtnl: &mut Rtnl, index: u32) {
+    let began = Instant::now();
+    while rtnl.root_qdisc(index).is_ok_and(|root| root.is_some_and(|root| root.queued_packets > 0))
+        && began.elapsed() < EMPTYING
+    {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -58,7 +58,7 @@ pub use command::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 pub use coverage::Coverage;
 pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven};
 pub use find::are_there;
-pub use hold::Hold;
+pub use hold::{Hold, wait_until_empty};
 #[cfg(debug_assertions)]
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
