@@ -16,7 +16,7 @@ use super::queue::{Bound, bind};
 use crate::nfqueue::release::after_packets_on_their_way;
 use crate::nfqueue::{Owners, QueueSettings};
 use crate::rtnl::Rtnl;
-use crate::rules::{Interface, Rules};
+use crate::rules::{HoldRules, Interface};
 
 /// How long an earlier discipline may take to send what waits in it.
 const EMPTYING: Duration = Duration::from_millis(300);
@@ -24,7 +24,7 @@ const EMPTYING: Duration = Duration::from_millis(300);
 /// What leaves by an interface waits until [`end`](Self::end), or until this is dropped.
 #[derive(Debug)]
 pub struct Hold {
-    rules: Option<Rules>,
+    rules: Option<HoldRules>,
     bound: Bound,
 }
 
@@ -37,7 +37,7 @@ impl Hold {
         let link = rtnl.link_by_index(index)?.ok_or_else(|| StartError::DataPath("the interface is gone".into()))?;
         let settings = QueueSettings { copy_range: 1, owners: Owners::Omitted, ..QueueSettings::default() };
         let bound = bind(&settings, 1)?.pop().ok_or_else(|| StartError::NoQueue("it has none".into()))?;
-        let rules = Rules::hold(Interface { name: link.name, index }, bound.1[0])?;
+        let rules = HoldRules::begin(&Interface { name: link.name, index }, bound.1[0])?;
         after_packets_on_their_way();
         Ok(Self { rules: Some(rules), bound })
     }
@@ -45,7 +45,7 @@ impl Hold {
     /// Releases what waits, in order, and lets later packets pass.
     ///
     /// # Errors
-    /// When the rules could not be removed.
+    /// When the rules could not be changed.
     pub fn end(mut self) -> Result<(), StartError> {
         self.release()
     }
@@ -54,7 +54,9 @@ impl Hold {
         let Some(rules) = self.rules.take() else { return Ok(()) };
         let (socket, queues, _) = &mut self.bound;
         let closed = socket.close(*queues, 0);
-        rules.remove()?;
+        rules.end()?;
+        // One that the earlier rules have sent to the queue meanwhile has passed it before it is gone.
+        after_packets_on_their_way();
         Ok(closed?)
     }
 }

@@ -51,7 +51,7 @@ use crate::netlink;
 use crate::nfqueue::QueueReport;
 use crate::probe::Inspection;
 use crate::rtnl::Rtnl;
-use crate::rules::{Direction, Installed, InterfaceLock};
+use crate::rules::{Direction, Installed, InterfaceLock, remove_holds};
 use crate::timing::Readiness;
 
 pub use command::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
@@ -356,7 +356,13 @@ impl Shaping {
     /// # Errors
     /// When the rules could not be removed, or the data path had failed before.
     pub fn stop(mut self) -> Result<WorkerCounts, StartError> {
-        self.backend.end(&mut self.running)
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<WorkerCounts, StartError> {
+        let ended = self.backend.end(&mut self.running);
+        self.running.interfaces.iter().for_each(|interface| remove_holds(interface.name()));
+        ended
     }
 
     /// Follows the interface that was called `earlier`, which has another name or another index since, while packets are
@@ -426,7 +432,7 @@ impl Shaping {
 impl Drop for Shaping {
     fn drop(&mut self) {
         if self.running.threads.iter().any(PathThread::is_running) {
-            let _ = self.backend.end(&mut self.running);
+            let _ = self.end();
         }
     }
 }

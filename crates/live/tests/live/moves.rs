@@ -18,7 +18,7 @@ use tidegate_testbed::Ended;
 use tidegate_testbed::veth::{DEVICE, Pair};
 use tidegate_units::{Bytes, Rate};
 
-use crate::hold::while_sending;
+use crate::hold::{RATE, all_in_order, while_sending};
 
 /// Takes a rate, and none where the discipline of a class is named.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl OffloadCounters for Uncounted {
 
 fn config(more: &str) -> Config {
     let text = format!(
-        "version = 1\n[interface]\nname = \"{DEVICE}\"\n[[class]]\nname = \"all\"\nrate = \"40mbit\"\ndefault = true\n{more}"
+        "version = 1\n[interface]\nname = \"{DEVICE}\"\n[[class]]\nname = \"all\"\nrate = \"{RATE}\"\ndefault = true\n{more}"
     );
     let (source, mut diagnostics) = (Source::new("move.toml", text), Diagnostics::new());
     shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
@@ -147,6 +147,6 @@ pub fn a_move_between_data_paths_loses_and_reorders_nothing() -> Ended {
         pair.left.run(moves).unwrap();
     });
     assert!(sent > 100, "{sent}");
-    assert_eq!(arrived, (0..sent).collect::<Vec<_>>());
+    all_in_order(sent, &arrived);
     Ended::Passed
 }
