@@ -131,6 +131,8 @@ impl KernelPath {
         if to.direction == OnLink::Arriving {
             rtnl.up(to.index)?;
         }
+        // Whoever adds it later loses what waits.
+        rtnl.add_clsact(to.line)?;
         self.set_program(&mut rtnl, to, to.marks)?;
         match hold {
             Ok(hold) => hold.end()?,
@@ -148,7 +150,7 @@ impl KernelPath {
     }
 
     /// Has our program see packets at the interface where that is needed: all that arrive, and those that leave where they are
-    /// marked. `clsact` comes and goes with it, so that what leaves is to be held.
+    /// marked.
     fn set_program(&self, rtnl: &mut Rtnl, to: &Attachment, marks: bool) -> Result<(), StartError> {
         if to.direction == OnLink::Leaving && !marks {
             return Ok(rtnl.remove_program(to.line, to.direction, DISCIPLINE)?);
@@ -156,18 +158,6 @@ impl KernelPath {
         let program = self.discipline.filter(to.direction);
         let program = program.map_err(|error| StartError::NoKernelProgram(error.to_string()))?;
         Ok(rtnl.set_program(to.line, to.direction, DISCIPLINE, program)?)
-    }
-
-    /// As [`set_program`](Self::set_program) at an interface in use, if that changes something.
-    fn change_program(&self, to: &Attachment, marks: bool) -> Result<(), StartError> {
-        let mut rtnl = Rtnl::open()?;
-        let is_there = rtnl.program(to.line, to.direction, DISCIPLINE)?.is_some();
-        if is_there == (marks || to.direction == OnLink::Arriving) {
-            return Ok(());
-        }
-        let hold = Hold::begin(&mut rtnl, to.line).ok();
-        self.set_program(&mut rtnl, to, marks)?;
-        hold.map_or(Ok(()), Hold::end)
     }
 
     /// Puts another configuration in force. Queued packets stay: none is lost, and packets of a flow stay in order.
@@ -222,19 +212,19 @@ impl KernelPath {
         self.discipline.link.set(UNTIL, 1);
         self.wait_until_empty();
         let hold = Hold::begin(&mut rtnl, to.line).ok();
-        let removed = match to.direction {
-            OnLink::Arriving => rtnl.remove_program(to.line, to.direction, DISCIPLINE),
-            OnLink::Leaving => {
-                self.wait_until_empty();
-                let removed = rtnl.remove_program(to.line, to.direction, DISCIPLINE);
-                if rtnl
-                    .root_qdisc(to.index)
-                    .is_ok_and(|root| root.is_some_and(|root| root.kind == self.discipline.name))
-                {
-                    rtnl.clear_qdisc(to.index)?;
-                }
-                removed
+        let removed = rtnl.remove_program(to.line, to.direction, DISCIPLINE);
+        if to.direction == OnLink::Leaving {
+            self.wait_until_empty();
+            let root = rtnl.root_qdisc(to.index).ok().flatten();
+            if root.is_some_and(|root| root.kind == self.discipline.name) {
+                rtnl.clear_qdisc(to.index)?;
             }
+        }
+        // With it goes what waits at the root, where the other direction may have a discipline of ours.
+        let root = rtnl.root_qdisc(to.line).ok().flatten();
+        let removed = match root.is_some_and(|root| root.kind.starts_with(DISCIPLINE)) {
+            true => removed,
+            false => removed.and(rtnl.remove_clsact(to.line)),
         };
         drop(hold);
         if to.direction == OnLink::Arriving {
@@ -279,7 +269,7 @@ impl Backend for KernelPath {
         let next = self.other(config)?;
         // A program that finds no code point and owes no mark changes nothing.
         if let Some(to) = self.attached.as_ref().filter(|_| next.plan.marks()) {
-            self.change_program(to, true)?;
+            self.set_program(&mut Rtnl::open()?, to, true)?;
         }
         self.next = Some(next);
         Ok(resolve(config, Vec::new())?.0)
@@ -292,9 +282,11 @@ impl Backend for KernelPath {
             if let Some(to) = &mut self.attached {
                 to.marks = marks;
             }
-            if let Some(to) = self.attached.as_ref().filter(|_| !marks) {
+            if let Some(to) = self.attached.as_ref().filter(|_| !marks)
+                && let Ok(mut rtnl) = Rtnl::open()
+            {
                 // One that stays does nothing.
-                let _ = self.change_program(to, false);
+                let _ = self.set_program(&mut rtnl, to, false);
             }
         }
     }

@@ -42,6 +42,7 @@ pub fn remove_device(rtnl: &mut Rtnl, interface: u32) -> Result<Option<u32>, net
     if rtnl.link_by_index(interface)?.is_some() {
         let _hold = Hold::begin(rtnl, interface);
         rtnl.remove_program(interface, OnLink::Arriving, DISCIPLINE)?;
+        rtnl.remove_clsact(interface)?;
     }
     wait_until_empty(rtnl, device.index);
     let queued = rtnl.root_qdisc(device.index)?.map_or(0, |root| root.queued_packets);
@@ -57,18 +58,14 @@ pub(super) fn remove_left(interface: u32, direction: Direction) -> Result<bool, 
         return Ok(remove_device(&mut rtnl, interface)?.is_some());
     }
     let left = rtnl.root_qdisc(interface)?.is_some_and(|root| root.kind.starts_with(DISCIPLINE));
-    if left || rtnl.program(interface, OnLink::Leaving, DISCIPLINE)?.is_some() {
-        let _hold = Hold::begin(&mut rtnl, interface);
-        rtnl.remove_program(interface, OnLink::Leaving, DISCIPLINE)?;
-    }
     if left {
         clear_root(&mut rtnl, interface)?;
     }
     Ok(left)
 }
 
-/// Gives an interface its default discipline, once the one at its root has had a moment to send what waits in it. Returns the number
-/// of packets that were lost.
+/// Gives an interface its default discipline, once the one at its root has had a moment to send what waits in it, and removes our
+/// program. Returns the number of packets that were lost.
 ///
 /// # Errors
 /// When the kernel refuses it.
@@ -76,7 +73,9 @@ pub fn clear_root(rtnl: &mut Rtnl, interface: u32) -> Result<u32, netlink::Error
     let _hold = Hold::begin(rtnl, interface);
     wait_until_empty(rtnl, interface);
     let queued = rtnl.root_qdisc(interface)?.map_or(0, |root| root.queued_packets);
+    rtnl.remove_program(interface, OnLink::Leaving, DISCIPLINE)?;
     rtnl.clear_qdisc(interface)?;
+    rtnl.remove_clsact(interface)?;
     Ok(queued)
 }
 
