@@ -76,6 +76,7 @@ mod stale;
 mod verify;
 
 pub use error::RulesError;
+pub(crate) use hold::{HoldRules, remove_holds};
 pub use lock::InterfaceLock;
 use plan::Limits;
 pub use stale::{remove_all_stale, remove_stale};
@@ -333,28 +334,20 @@ impl Rules {
     }
 
     /// Installs the rules by the first of `attempts` that the kernel accepts.
-    fn create(socket: Socket, spec: &Spec, attempts: impl IntoIterator<Item = Attempt>) -> Result<Self, RulesError> {
-        let names = table_names(spec);
-        let planned = |attempt, limits| tables(spec, attempt, limits, &names);
-        Self::create_tables(socket, spec, &names, attempts, planned)
-    }
-
-    /// Installs the tables that `planned` has for the first of `attempts` that the kernel accepts.
-    fn create_tables(
+    fn create(
         mut socket: Socket,
         spec: &Spec,
-        names: &[String],
         attempts: impl IntoIterator<Item = Attempt>,
-        planned: impl Fn(Attempt, Limits) -> Vec<Table>,
     ) -> Result<Self, RulesError> {
-        let mut refused = Vec::new();
+        let (mut refused, names) = (Vec::new(), table_names(spec));
         for attempt in attempts {
             for limits in [Limits::Available, Limits::Missing] {
-                let tables = planned(attempt, limits);
+                let tables = tables(spec, attempt, limits, &names);
                 match nft::create(&mut socket, &tables, attempt.ownership) {
                     Ok(()) => {
                         let installed = Installed { attempt, refused };
-                        let (locks, log, names) = (Vec::new(), None, names.to_vec());
+                        let locks = Vec::new();
+                        let log = None;
                         return Ok(Self { socket, names, tables, locks, log, installed, limits, removed: false });
                     }
                     Err(error) if is_missing_feature(&error) && limits == Limits::Available => {}

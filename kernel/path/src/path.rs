@@ -13,9 +13,9 @@ use tidegate_live::probe::Inspection;
 use tidegate_live::rtnl::{OnLink, RootQdisc, Rtnl};
 use tidegate_live::rules::{Difference, Direction};
 use tidegate_live::shaping::backend::{
-    Backend, DEVICE, DISCIPLINE, OffloadBackend, OffloadCounters, device_name, remove_device,
+    Backend, DEVICE, DISCIPLINE, OffloadBackend, OffloadCounters, clear_root, device_name, remove_device,
 };
-use tidegate_live::shaping::{Hold, Running, StartError, WorkerCounts, resolve};
+use tidegate_live::shaping::{Hold, Running, StartError, WorkerCounts, resolve, wait_until_empty};
 use tidegate_units::Span;
 
 use crate::counters::{Counters, queued};
@@ -114,10 +114,11 @@ impl KernelPath {
         to.marks = prepared.plan.marks();
         self.discipline.marks.set(marks::DEVICE, to.index.into());
         self.configure(prepared);
-        let hold = Hold::begin(&mut rtnl, to.line);
         if to.direction == OnLink::Leaving {
-            notes.extend(self.make_room(&mut rtnl, to.line, name, hold.as_ref().ok())?);
+            notes.extend(make_room(&mut rtnl, to.line, name)?);
         }
+        let hold = Hold::begin(&mut rtnl, to.line);
+        wait_until_empty(&mut rtnl, to.line);
         rtnl.set_plain(to.index, &self.discipline.name)?;
         match rtnl.root_qdisc(to.index)? {
             Some(root) if root.kind == self.discipline.name => {}
@@ -130,6 +131,8 @@ impl KernelPath {
         if to.direction == OnLink::Arriving {
             rtnl.up(to.index)?;
         }
+        // Whoever adds it later loses what waits.
+        rtnl.add_clsact(to.line)?;
         self.set_program(&mut rtnl, to, to.marks)?;
         match hold {
             Ok(hold) => hold.end()?,
@@ -146,31 +149,8 @@ impl KernelPath {
         self.put(to, name, config).map(drop)
     }
 
-    /// Removes what an earlier run has left at the root of the interface, or has the discipline there send what waits in it.
-    fn make_room(
-        &self,
-        rtnl: &mut Rtnl,
-        line: u32,
-        name: &str,
-        hold: Option<&Hold>,
-    ) -> Result<Vec<String>, StartError> {
-        match rtnl.root_qdisc(line)? {
-            Some(root) if root.kind.starts_with(DISCIPLINE) => {
-                rtnl.clear_qdisc(line)?;
-                Ok(vec![taken_over(name, root.queued_packets)])
-            }
-            Some(RootQdisc { kind, handle, .. }) if handle != 0 => {
-                Err(StartError::RootConfigured { interface: name.into(), kind })
-            }
-            _ => {
-                hold.into_iter().for_each(|hold| hold.wait_until_empty(rtnl, line));
-                Ok(Vec::new())
-            }
-        }
-    }
-
     /// Has our program see packets at the interface where that is needed: all that arrive, and those that leave where they are
-    /// marked. `clsact` comes and goes with it, so that what leaves is to be held.
+    /// marked.
     fn set_program(&self, rtnl: &mut Rtnl, to: &Attachment, marks: bool) -> Result<(), StartError> {
         if to.direction == OnLink::Leaving && !marks {
             return Ok(rtnl.remove_program(to.line, to.direction, DISCIPLINE)?);
@@ -178,18 +158,6 @@ impl KernelPath {
         let program = self.discipline.filter(to.direction);
         let program = program.map_err(|error| StartError::NoKernelProgram(error.to_string()))?;
         Ok(rtnl.set_program(to.line, to.direction, DISCIPLINE, program)?)
-    }
-
-    /// As [`set_program`](Self::set_program) at an interface in use, if that changes something.
-    fn change_program(&self, to: &Attachment, marks: bool) -> Result<(), StartError> {
-        let mut rtnl = Rtnl::open()?;
-        let is_there = rtnl.program(to.line, to.direction, DISCIPLINE)?.is_some();
-        if is_there == (marks || to.direction == OnLink::Arriving) {
-            return Ok(());
-        }
-        let hold = Hold::begin(&mut rtnl, to.line).ok();
-        self.set_program(&mut rtnl, to, marks)?;
-        hold.map_or(Ok(()), Hold::end)
     }
 
     /// Puts another configuration in force. Queued packets stay: none is lost, and packets of a flow stay in order.
@@ -244,19 +212,19 @@ impl KernelPath {
         self.discipline.link.set(UNTIL, 1);
         self.wait_until_empty();
         let hold = Hold::begin(&mut rtnl, to.line).ok();
-        let removed = match to.direction {
-            OnLink::Arriving => rtnl.remove_program(to.line, to.direction, DISCIPLINE),
-            OnLink::Leaving => {
-                self.wait_until_empty();
-                let removed = rtnl.remove_program(to.line, to.direction, DISCIPLINE);
-                if rtnl
-                    .root_qdisc(to.index)
-                    .is_ok_and(|root| root.is_some_and(|root| root.kind == self.discipline.name))
-                {
-                    rtnl.clear_qdisc(to.index)?;
-                }
-                removed
+        let removed = rtnl.remove_program(to.line, to.direction, DISCIPLINE);
+        if to.direction == OnLink::Leaving {
+            self.wait_until_empty();
+            let root = rtnl.root_qdisc(to.index).ok().flatten();
+            if root.is_some_and(|root| root.kind == self.discipline.name) {
+                rtnl.clear_qdisc(to.index)?;
             }
+        }
+        // With it goes what waits at the root, where the other direction may have a discipline of ours.
+        let root = rtnl.root_qdisc(to.line).ok().flatten();
+        let removed = match root.is_some_and(|root| root.kind.starts_with(DISCIPLINE)) {
+            true => removed,
+            false => removed.and(rtnl.remove_clsact(to.line)),
         };
         drop(hold);
         if to.direction == OnLink::Arriving {
@@ -301,7 +269,7 @@ impl Backend for KernelPath {
         let next = self.other(config)?;
         // A program that finds no code point and owes no mark changes nothing.
         if let Some(to) = self.attached.as_ref().filter(|_| next.plan.marks()) {
-            self.change_program(to, true)?;
+            self.set_program(&mut Rtnl::open()?, to, true)?;
         }
         self.next = Some(next);
         Ok(resolve(config, Vec::new())?.0)
@@ -314,9 +282,11 @@ impl Backend for KernelPath {
             if let Some(to) = &mut self.attached {
                 to.marks = marks;
             }
-            if let Some(to) = self.attached.as_ref().filter(|_| !marks) {
+            if let Some(to) = self.attached.as_ref().filter(|_| !marks)
+                && let Ok(mut rtnl) = Rtnl::open()
+            {
                 // One that stays does nothing.
-                let _ = self.change_program(to, false);
+                let _ = self.set_program(&mut rtnl, to, false);
             }
         }
     }
@@ -394,10 +364,25 @@ fn prepared(to: &Attachment, config: &Config, queues: u64) -> Result<Prepared, S
     Ok(Prepared { plan, image: image(config, &to.setup)?, unattended: config.interface.unattended })
 }
 
-fn taken_over(name: &str, queued: u32) -> String {
+/// Removes what an earlier run has left at the root of the interface. Returns a note for people.
+fn make_room(rtnl: &mut Rtnl, line: u32, name: &str) -> Result<Option<String>, StartError> {
+    match rtnl.root_qdisc(line)? {
+        Some(root) if root.kind.starts_with(DISCIPLINE) => Ok(Some(taken_over(name, clear_root(rtnl, line)?))),
+        Some(RootQdisc { kind, handle, .. }) if handle != 0 => {
+            Err(StartError::RootConfigured { interface: name.into(), kind })
+        }
+        _ => Ok(None),
+    }
+}
+
+fn taken_over(name: &str, lost: u32) -> String {
+    let lost = match lost {
+        0 => String::new(),
+        lost => format!(", and {lost} packets that waited there were dropped"),
+    };
     format!(
         "the kernel went on shaping {name} as an earlier run had configured it, which ended without ending that; this one has taken \
-         over, and {queued} packets that waited there were dropped"
+         over{lost}"
     )
 }
 

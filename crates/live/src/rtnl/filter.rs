@@ -59,22 +59,30 @@ impl OnLink {
 }
 
 impl Rtnl {
+    /// Gives a link `clsact`, where programs of tc are, unless it has one. The kernel drops what leaves meanwhile, and what waits.
+    ///
+    /// # Errors
+    /// `ENOENT` if the kernel has no `clsact`.
+    pub fn add_clsact(&mut self, index: u32) -> Result<()> {
+        let made = self.change(&format!("add clsact to link {index}"), NEWQDISC, CREATE | EXCL, |m| {
+            m.raw(&header(index, 0xffff_0000, CLSACT_PARENT)).string(TCA_KIND, "clsact");
+        });
+        match made {
+            // It has one, or that for arriving packets alone.
+            Err(Error::Refused { errno: libc::EEXIST, .. }) => Ok(()),
+            made => made,
+        }
+    }
+
     /// Has a program of tc see the packets of a link in a direction, in place of an earlier one of this name. It stays when this
-    /// process ends.
+    /// process ends. Where the link has no `clsact` yet, see [`add_clsact`](Self::add_clsact).
     ///
     /// # Errors
     /// `ENOENT` if the kernel has no `clsact` or no filters by programs, and when the link has filters at all preferences.
     pub fn set_program(&mut self, index: u32, direction: OnLink, name: &str, program: BorrowedFd<'_>) -> Result<()> {
         self.remove_program(index, direction, name)?;
+        self.add_clsact(index)?;
         let operation = format!("have {name} see packets of link {index}");
-        let made = self.change(&operation, NEWQDISC, CREATE | EXCL, |m| {
-            m.raw(&header(index, 0xffff_0000, CLSACT_PARENT)).string(TCA_KIND, "clsact");
-        });
-        match made {
-            // It has one, or that for arriving packets alone.
-            Ok(()) | Err(Error::Refused { errno: libc::EEXIST, .. }) => {}
-            Err(error) => return Err(error),
-        }
         let mut preferences = PREFERENCES;
         loop {
             let preference = preferences.next().unwrap_or(*PREFERENCES.end());
@@ -92,12 +100,16 @@ impl Rtnl {
         }
     }
 
-    /// Removes the program of tc of this name, and `clsact` where nothing else uses it. No error if there is none.
+    /// Removes the program of tc of this name. No error if there is none.
     pub fn remove_program(&mut self, index: u32, direction: OnLink, name: &str) -> Result<()> {
         let Some(preference) = self.program(index, direction, name)? else { return Ok(()) };
         self.change(&format!("remove {name} from link {index}"), DELTFILTER, 0, |m| {
             m.raw(&filter_header(index, direction, preference)).string(TCA_KIND, "bpf");
-        })?;
+        })
+    }
+
+    /// Removes `clsact` where nothing uses it. The kernel drops what leaves meanwhile, and what waits.
+    pub fn remove_clsact(&mut self, index: u32) -> Result<()> {
         for direction in [OnLink::Arriving, OnLink::Leaving] {
             if !self.filters(index, direction)?.is_empty() {
                 return Ok(());
@@ -107,7 +119,7 @@ impl Rtnl {
             m.raw(&header(index, 0, CLSACT_PARENT)).string(TCA_KIND, "clsact");
         });
         match removed {
-            // It is not `clsact` but `ingress`.
+            // There is none, or it is not `clsact` but `ingress`.
             Err(Error::Refused { errno: libc::EINVAL | libc::ENOENT, .. }) => Ok(()),
             removed => removed,
         }

@@ -1,28 +1,68 @@
 //! Rules that hold what leaves by an interface, for as long as its root discipline is being exchanged.
+//!
+//! When a chain with a hook goes, the kernel drops what waits in any queue of the network namespace (`nf_queue_nf_hook_drop`). So
+//! the table stays after a hold, with a chain that does nothing, until shaping ends in order or begins anew.
 
-use super::{Attempt, Interface, PREFIX, Rules, RulesError, Spec, attempts, plan, table_name};
-use crate::netlink::{Protocol, Socket};
-use crate::nft::Ownership;
+use super::{Attempt, Interface, Limits, PREFIX, RulesError, Spec, attempts, is_missing_feature, plan, table_name};
+use crate::netlink::{Error, Protocol, Socket};
+use crate::nft::{self, Family, Ownership, Table};
 use tidegate_config::shaper::Direction;
 
 /// The prefix of the names of these tables, in the place of [`PREFIX`].
 const PREFIX_HOLD: &str = "tidegate-hold_";
 
-impl Rules {
-    /// Leads what leaves by an interface to a queue that is served, in a table beside those of data paths, and after their chains:
-    /// the lock of the interface is not asked for. The kernel removes the table with this process.
+/// Leads what leaves by an interface to a queue, behind the chains of data paths, whose lock is not asked for.
+#[derive(Debug)]
+pub(crate) struct HoldRules {
+    socket: Socket,
+    /// The table without the rule that leads to the queue.
+    open: Table,
+}
+
+impl HoldRules {
+    /// Puts the rules in force, for a queue that is served. A process that is killed meanwhile leaves rules that let packets pass.
     ///
     /// # Errors
     /// [`RulesError::Unsupported`] with every attempt if the kernel takes none.
-    pub(crate) fn hold(interface: Interface, queue: u16) -> Result<Self, RulesError> {
-        let name = table_name(&interface.name, Direction::Egress).replacen(PREFIX, PREFIX_HOLD, 1);
+    pub fn begin(interface: &Interface, queue: u16) -> Result<Self, RulesError> {
         let spec = Spec { interfaces: vec![interface.clone()], ..Spec::new("", queue) };
         plan::check(&spec)?;
-        let planned = |Attempt { families, verb, .. }, limits| {
-            let table = |&family| plan::hold(&spec, &interface, family, verb, limits, &name);
-            families.iter().map(table).collect()
-        };
-        let attempts = attempts().filter(|attempt| attempt.ownership == Ownership::Socket);
-        Self::create_tables(Socket::open(Protocol::Netfilter)?, &spec, std::slice::from_ref(&name), attempts, planned)
+        let (mut socket, name) = (Socket::open(Protocol::Netfilter)?, name_for(&interface.name));
+        let mut refused = Vec::new();
+        // Every kernel with disciplines in BPF has queues for this family.
+        for attempt in attempts().filter(|it| it.ownership == Ownership::Persistent && it.families == [Family::Inet]) {
+            let Attempt { verb, ownership, .. } = attempt;
+            for limits in [Limits::Available, Limits::Missing] {
+                let held = plan::hold(&spec, interface, Family::Inet, verb, limits, &name);
+                let mut open = held.clone();
+                open.rules.clear();
+                match nft::create(&mut socket, std::slice::from_ref(&open), ownership) {
+                    Err(error) if error.errno() != Some(libc::EEXIST) => return Err(error.into()),
+                    _ => {}
+                }
+                match nft::replace_rules(&mut socket, &[held], |_| true) {
+                    Ok(()) => return Ok(Self { socket, open }),
+                    Err(error) if is_missing_feature(&error) => refused.push(format!("{attempt}: {error}")),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Err(RulesError::Unsupported(refused))
     }
+
+    /// Lets packets pass from now on.
+    pub fn end(mut self) -> Result<(), Error> {
+        nft::replace_rules(&mut self.socket, &[self.open], |_| true)
+    }
+}
+
+/// Removes the table of holds of an interface, if there is one.
+pub(crate) fn remove_holds(interface: &str) {
+    if let Ok(mut socket) = Socket::open(Protocol::Netfilter) {
+        let _ = nft::delete(&mut socket, Family::Inet, &name_for(interface));
+    }
+}
+
+fn name_for(interface: &str) -> String {
+    table_name(interface, Direction::Egress).replacen(PREFIX, PREFIX_HOLD, 1)
 }

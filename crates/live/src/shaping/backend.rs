@@ -12,6 +12,7 @@ use tidegate_engine::{Names, Offload, PromiseTable, Setup};
 
 use super::command::WorkerCounts;
 use super::error::StartError;
+use super::hold::{Hold, wait_until_empty};
 use super::prove::prove_by_traffic;
 use super::queue::Queue;
 use super::running::Running;
@@ -30,8 +31,8 @@ pub fn device_name(interface: u32) -> String {
     format!("{DISCIPLINE}{interface}")
 }
 
-/// Removes the device for what arrives by an interface, and before that the program that leads packets there. Returns the number of
-/// packets that waited; `None` if there was none.
+/// Removes the device for what arrives by an interface, and before that the program that leads packets there. What waits there has a
+/// moment to leave. Returns the number of packets that were lost; `None` if there was no device.
 ///
 /// # Errors
 /// When the kernel refuses it.
@@ -39,8 +40,11 @@ pub fn remove_device(rtnl: &mut Rtnl, interface: u32) -> Result<Option<u32>, net
     let device = rtnl.link(&device_name(interface))?.filter(|link| link.kind.as_deref() == Some(DEVICE));
     let Some(device) = device else { return Ok(None) };
     if rtnl.link_by_index(interface)?.is_some() {
+        let _hold = Hold::begin(rtnl, interface);
         rtnl.remove_program(interface, OnLink::Arriving, DISCIPLINE)?;
+        rtnl.remove_clsact(interface)?;
     }
+    wait_until_empty(rtnl, device.index);
     let queued = rtnl.root_qdisc(device.index)?.map_or(0, |root| root.queued_packets);
     rtnl.delete_link(device.index)?;
     Ok(Some(queued))
@@ -53,12 +57,26 @@ pub(super) fn remove_left(interface: u32, direction: Direction) -> Result<bool, 
     if direction == Direction::Ingress {
         return Ok(remove_device(&mut rtnl, interface)?.is_some());
     }
-    rtnl.remove_program(interface, OnLink::Leaving, DISCIPLINE)?;
     let left = rtnl.root_qdisc(interface)?.is_some_and(|root| root.kind.starts_with(DISCIPLINE));
     if left {
-        rtnl.clear_qdisc(interface)?;
+        clear_root(&mut rtnl, interface)?;
     }
     Ok(left)
+}
+
+/// Gives an interface its default discipline, once the one at its root has had a moment to send what waits in it, and removes our
+/// program. Returns the number of packets that were lost.
+///
+/// # Errors
+/// When the kernel refuses it.
+pub fn clear_root(rtnl: &mut Rtnl, interface: u32) -> Result<u32, netlink::Error> {
+    let _hold = Hold::begin(rtnl, interface);
+    wait_until_empty(rtnl, interface);
+    let queued = rtnl.root_qdisc(interface)?.map_or(0, |root| root.queued_packets);
+    rtnl.remove_program(interface, OnLink::Leaving, DISCIPLINE)?;
+    rtnl.clear_qdisc(interface)?;
+    rtnl.remove_clsact(interface)?;
+    Ok(queued)
 }
 
 /// A way to queue packets.

@@ -16,15 +16,15 @@ use super::queue::{Bound, bind};
 use crate::nfqueue::release::after_packets_on_their_way;
 use crate::nfqueue::{Owners, QueueSettings};
 use crate::rtnl::Rtnl;
-use crate::rules::{Interface, Rules};
+use crate::rules::{HoldRules, Interface};
 
-/// How long the earlier discipline may take to send what waits in it.
+/// How long an earlier discipline may take to send what waits in it.
 const EMPTYING: Duration = Duration::from_millis(300);
 
 /// What leaves by an interface waits until [`end`](Self::end), or until this is dropped.
 #[derive(Debug)]
 pub struct Hold {
-    rules: Option<Rules>,
+    rules: Option<HoldRules>,
     bound: Bound,
 }
 
@@ -37,26 +37,15 @@ impl Hold {
         let link = rtnl.link_by_index(index)?.ok_or_else(|| StartError::DataPath("the interface is gone".into()))?;
         let settings = QueueSettings { copy_range: 1, owners: Owners::Omitted, ..QueueSettings::default() };
         let bound = bind(&settings, 1)?.pop().ok_or_else(|| StartError::NoQueue("it has none".into()))?;
-        let rules = Rules::hold(Interface { name: link.name, index }, bound.1[0])?;
+        let rules = HoldRules::begin(&Interface { name: link.name, index }, bound.1[0])?;
         after_packets_on_their_way();
         Ok(Self { rules: Some(rules), bound })
-    }
-
-    /// Waits until nothing is in the discipline at the root of the interface, into which nothing comes meanwhile. What a slow
-    /// line keeps there for longer than a moment is not waited for.
-    pub fn wait_until_empty(&self, rtnl: &mut Rtnl, index: u32) {
-        let began = Instant::now();
-        while rtnl.root_qdisc(index).is_ok_and(|root| root.is_some_and(|root| root.queued_packets > 0))
-            && began.elapsed() < EMPTYING
-        {
-            thread::sleep(Duration::from_millis(1));
-        }
     }
 
     /// Releases what waits, in order, and lets later packets pass.
     ///
     /// # Errors
-    /// When the rules could not be removed.
+    /// When the rules could not be changed.
     pub fn end(mut self) -> Result<(), StartError> {
         self.release()
     }
@@ -65,8 +54,21 @@ impl Hold {
         let Some(rules) = self.rules.take() else { return Ok(()) };
         let (socket, queues, _) = &mut self.bound;
         let closed = socket.close(*queues, 0);
-        rules.remove()?;
+        rules.end()?;
+        // One that the earlier rules have sent to the queue meanwhile has passed it before it is gone.
+        after_packets_on_their_way();
         Ok(closed?)
+    }
+}
+
+/// Waits until nothing is in the discipline at the root of a link, into which nothing should come meanwhile. What a slow line
+/// keeps there for longer than a moment is not waited for.
+pub fn wait_until_empty(rtnl: &mut Rtnl, index: u32) {
+    let began = Instant::now();
+    while rtnl.root_qdisc(index).is_ok_and(|root| root.is_some_and(|root| root.queued_packets > 0))
+        && began.elapsed() < EMPTYING
+    {
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

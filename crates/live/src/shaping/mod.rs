@@ -52,14 +52,14 @@ use crate::netlink;
 use crate::nfqueue::QueueReport;
 use crate::probe::Inspection;
 use crate::rtnl::Rtnl;
-use crate::rules::{Direction, Installed, InterfaceLock};
+use crate::rules::{Direction, Installed, InterfaceLock, remove_holds};
 use crate::timing::Readiness;
 
 pub use command::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 pub use coverage::Coverage;
 pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven};
 pub use find::are_there;
-pub use hold::Hold;
+pub use hold::{Hold, wait_until_empty};
 #[cfg(debug_assertions)]
 pub use injection::{Fault, Injection};
 pub use interfaces::{InterfaceCounts, Proof, ShapedInterface};
@@ -367,7 +367,13 @@ impl Shaping {
     /// # Errors
     /// When the rules could not be removed, or the data path had failed before.
     pub fn stop(mut self) -> Result<WorkerCounts, StartError> {
-        self.backend.end(&mut self.running)
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<WorkerCounts, StartError> {
+        let ended = self.backend.end(&mut self.running);
+        self.running.interfaces.iter().for_each(|interface| remove_holds(interface.name()));
+        ended
     }
 
     /// Follows the interface that was called `earlier`, which has another name or another index since, while packets are
@@ -469,7 +475,7 @@ impl Shaping {
 impl Drop for Shaping {
     fn drop(&mut self) {
         if self.running.threads.iter().any(PathThread::is_running) {
-            let _ = self.backend.end(&mut self.running);
+            let _ = self.end();
         }
     }
 }

@@ -103,8 +103,11 @@ pub fn code_points_and_marks_are_written_at_tc() -> Ended {
         .run(|| {
             let mut rtnl = Rtnl::open().unwrap();
             let index = rtnl.index(DEVICE).unwrap();
+            rtnl.remove_clsact(index).unwrap();
+            assert!(rtnl.qdiscs(index).unwrap().contains(&"clsact".to_owned()), "it is in use");
             rtnl.remove_program(index, OnLink::Leaving, NAME).unwrap();
             rtnl.remove_program(index, OnLink::Leaving, NAME).unwrap();
+            rtnl.remove_clsact(index).unwrap();
             assert_eq!(rtnl.takers(index).unwrap(), []);
             assert!(!rtnl.qdiscs(index).unwrap().contains(&"clsact".to_owned()));
         })

@@ -1,0 +1,152 @@
+//! Moves between data paths under traffic, where the one in the kernel is the kernel's own token bucket: any kernel has that.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_config::shaper::{Config, DataPath, Root};
+use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_core::ClassId;
+use tidegate_engine::advice::OffloadedAdvice;
+use tidegate_engine::{Names, Offload, OffloadedFlows, PromiseTable, Promised, Setup, Totals};
+use tidegate_live::netlink::Error;
+use tidegate_live::probe::{Inspection, Version};
+use tidegate_live::rtnl::Rtnl;
+use tidegate_live::rules::RulesError;
+use tidegate_live::shaping::backend::{Backend, OffloadBackend, OffloadCounters, OffloadProvider, clear_root};
+use tidegate_live::shaping::{Hold, Options, Running, Shaping, StartError, WorkerCounts};
+use tidegate_testbed::Ended;
+use tidegate_testbed::veth::{DEVICE, Pair};
+use tidegate_units::{Bytes, Rate};
+
+use crate::hold::{RATE, all_in_order, while_sending};
+
+/// Takes a rate, and none where the discipline of a class is named.
+#[derive(Debug)]
+struct Buckets;
+
+/// A token bucket at the root of an interface.
+#[derive(Debug, Default)]
+struct Bucket(Option<u32>);
+
+fn rate(config: &Config) -> Result<Rate, StartError> {
+    match &config.root {
+        Root::Shaper(shaper) if shaper.classes[0].queue.is_none() => Ok(shaper.rate),
+        _ => Err(StartError::NotInKernel { what: "a discipline".into() }),
+    }
+}
+
+impl OffloadProvider for Buckets {
+    fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError> {
+        rate(config).map(|_| Box::new(Bucket::default()) as Box<dyn OffloadBackend>)
+    }
+}
+
+impl Backend for Bucket {
+    fn discipline(&self) -> Option<&str> {
+        Some("tbf")
+    }
+    fn inspect(&mut self) -> Result<Inspection, Error> {
+        Ok(Inspection { differences: Vec::new(), queues: Vec::new() })
+    }
+    fn prepare(&mut self, config: &Config) -> Result<Names, StartError> {
+        rate(config).map(|_| Names::default())
+    }
+    fn revert(&mut self, _: &Config) -> Result<(), StartError> {
+        Ok(())
+    }
+    fn follow(&mut self, _: usize, _: &str, _: u32, _: &Running) -> Result<(), StartError> {
+        Ok(())
+    }
+    fn end(&mut self, running: &mut Running) -> Result<WorkerCounts, StartError> {
+        let ended = running.stop();
+        if let Some(index) = self.0.take() {
+            assert_eq!(clear_root(&mut Rtnl::open()?, index)?, 0, "what waits has time to leave");
+        }
+        ended
+    }
+}
+
+impl OffloadBackend for Bucket {
+    fn attach(&mut self, _: &str, index: u32, config: &Config, _: &Setup) -> Result<Vec<String>, StartError> {
+        let mut rtnl = Rtnl::open()?;
+        let hold = Hold::begin(&mut rtnl, index)?;
+        rtnl.set_tbf(index, rate(config)?, Bytes::new(3_000), Bytes::new(1_000_000))?;
+        self.0 = Some(index);
+        hold.end()?;
+        Ok(Vec::new())
+    }
+    fn counters(&self) -> Box<dyn OffloadCounters> {
+        Box::new(Uncounted)
+    }
+}
+
+struct Uncounted;
+
+impl Offload for Uncounted {
+    fn totals(&mut self, _: &[String]) -> (Vec<(ClassId, Totals)>, Totals) {
+        Default::default()
+    }
+    fn flows(&mut self) -> OffloadedFlows {
+        OffloadedFlows::default()
+    }
+    fn set_promises(&mut self, _: &[Promised], _: &PromiseTable) -> Result<(), String> {
+        Ok(())
+    }
+    fn set_advice(&mut self, _: &OffloadedAdvice) {}
+}
+
+impl OffloadCounters for Uncounted {
+    fn renew(&mut self) {}
+    fn feeds_back(&self) -> bool {
+        false
+    }
+    fn has_events(&self) -> bool {
+        false
+    }
+    fn has_sent(&self, _: Version) -> bool {
+        true
+    }
+}
+
+fn config(more: &str) -> Config {
+    let text = format!(
+        "version = 1\n[interface]\nname = \"{DEVICE}\"\n[[class]]\nname = \"all\"\nrate = \"{RATE}\"\ndefault = true\n{more}"
+    );
+    let (source, mut diagnostics) = (Source::new("move.toml", text), Diagnostics::new());
+    shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
+}
+
+/// Into the kernel at the start, then to user space and back, several times, and the end: every packet arrives, in order, and no
+/// other instance gets the interface in between.
+pub fn a_move_between_data_paths_loses_and_reorders_nothing() -> Ended {
+    let (kernel, user) = (config("limit = \"1MB\"\n"), config("queue = { kind = \"fifo\", limit = \"1MB\" }\n"));
+    assert_eq!(kernel.interface.data_path, DataPath::Auto, "the default");
+    let pair = Pair::new();
+    let options = Options { offload: Some(Arc::new(Buckets)), ..Options::default() };
+    let busy = || {
+        let other = Shaping::start(&user, &Options::default()).expect_err("another instance has it");
+        assert!(matches!(other, StartError::Rules(RulesError::Busy { .. })), "{other}");
+    };
+    let (sent, arrived) = while_sending(&pair, || {
+        let moves = || {
+            let mut shaping = Shaping::start(&kernel, &options).unwrap();
+            assert_eq!(shaping.in_kernel(), Some("tbf"));
+            busy();
+            for _ in 0..4 {
+                for (config, place) in [(&user, None), (&kernel, Some("tbf"))] {
+                    std::thread::sleep(Duration::from_millis(50));
+                    assert!(shaping.moves(config).unwrap());
+                    shaping.move_to(config).unwrap();
+                    assert_eq!(shaping.in_kernel(), place);
+                    assert!(!shaping.moves(config).unwrap());
+                    busy();
+                }
+            }
+            shaping.stop().unwrap();
+        };
+        pair.left.run(moves).unwrap();
+    });
+    assert!(sent > 100, "{sent}");
+    all_in_order(sent, &arrived);
+    Ended::Passed
+}
