@@ -39,7 +39,7 @@ static __always_inline bool take_options(struct twin_options *written)
 	/* Pairs of hosts are not told apart here. */
 	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) &&
 	       fresh.by_pair == 0 && fresh.pair_threshold == 0 &&
-	       (fresh.kind != TWIN_MERED || (has_twin_tables && fresh.records >= TWIN_SLOTS));
+	       (fresh.kind != TWIN_MERED || has_twin_tables);
 }
 
 /* Takes all packets of a class with one queue that are behind the first. Returns the slot of the first; the others are next to it. */

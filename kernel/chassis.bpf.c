@@ -687,7 +687,7 @@ void BPF_PROG(twin_reset, struct Qdisc *sch)
 		}
 	}
 	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
-		struct twin_slot *slot = slot_of(i);
+		struct twin_slot *slot = i < state.held.used ? slot_of(i) : NULL;
 		struct sk_buff *skb;
 
 		if (!slot)

@@ -412,7 +412,7 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_stat
 	twin_now(state, now);
 	state->arrived = arrived + 1;
 	state->refusal = QDISC_DROP_REASON_QUEUE_LIMIT;
-	if (tables && !twin_measure(options, state, tables, size, key, pair))
+	if (tables && !twin_measure(options, state, tables, size, key, pair, always ? TWIN_RECORDS : options->records))
 		return TWIN_NONE;
 	if (!twin_admits(options, state, size, capable, mark) && !always)
 		return TWIN_NONE;
@@ -442,9 +442,9 @@ TWIN_INLINE void twin_put_again(const struct twin_options *options, struct twin_
 {
 	struct twin_packet *packet = twin_packet_of(&state->held, slot);
 
-	/* There are as many records as slots, so that one is free. */
+	/* More packets may wait than there are records for by the options. */
 	if (tables)
-		twin_measure(options, state, tables, packet->size, packet->key, 0);
+		twin_measure(options, state, tables, packet->size, packet->key, 0, TWIN_RECORDS);
 	twin_put(options, state, slot);
 	if (tables)
 		twin_measured(state, tables, packet);

@@ -14,13 +14,15 @@ TWIN_INLINE elephants_border twin_border(const struct twin_options *options)
 	};
 }
 
-/* Finds out whether an arriving packet is one of a mouse. Returns false when there is no record for its flow. */
+/*
+ * Finds out whether an arriving packet is one of a mouse. Returns false when there is no record for its flow, of up to `most`; of
+ * TWIN_RECORDS there is one.
+ */
 TWIN_INLINE bool twin_measure(const struct twin_options *options, struct twin_state *state, struct twin_tables *tables,
-			      u64 size, u64 key, u64 pair)
+			      u64 size, u64 key, u64 pair, u64 most)
 {
 	elephants_border border = twin_border(options);
-	u32 number = twin_touch(&tables->flows, state->latest, options->by_pair == 1 ? pair : key, options->records,
-				options->idle);
+	u32 number = twin_touch(&tables->flows, state->latest, options->by_pair == 1 ? pair : key, most, options->idle);
 	elephants_flow *flow = &twin_record_of(&tables->flows, number)->flow;
 
 	state->record = number;

@@ -11,7 +11,7 @@
 #include "deciders.h"
 
 /* Packets and queues at most. Powers of two. */
-#define TWIN_SLOTS 4096
+#define TWIN_SLOTS 65536
 /* The queues of the program that tells many flows apart: kernel/build compiles it with this number in place of the usual one. */
 #define TWIN_MANY_QUEUES 65536
 #ifdef TWIN_MANY

@@ -8,12 +8,14 @@
 
 #include "queues.h"
 
-/* Records at most, a power of two. */
+/* Records at most, a power of two: as many as packets, each of which may keep one. */
 #define TWIN_RECORDS 65536
 
 /* The segments, and that of a record that is free. Records end in this order. */
 enum { TWIN_SEEN_ONCE, TWIN_SEEN_AGAIN, TWIN_PROTECTED, TWIN_GONE };
 #define TWIN_SEGMENTS 3
+
+_Static_assert(TWIN_RECORDS >= TWIN_SLOTS, "each packet may keep a record");
 
 struct twin_record {
 	u64 key;

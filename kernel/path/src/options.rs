@@ -2,7 +2,7 @@
 // Made from kernel/*.h by `cargo run -p tidegate-translator -- --write`. Changes belong there: `.ci/run` compares.
 
 /// `TWIN_SLOTS` of kernel/queues.h.
-pub const SLOTS: u64 = 4096;
+pub const SLOTS: u64 = 65536;
 /// `TWIN_QUEUES` of kernel/queues.h.
 pub const QUEUES: u64 = 4096;
 /// `TWIN_MANY_QUEUES` of kernel/queues.h.

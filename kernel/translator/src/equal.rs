@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, OWN, Options, PIE, QUEUES, RED, SFQ, SLOTS, TBF,
+    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, OWN, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
 };
 
 use super::classes::{Classes, NUMBERS};
@@ -192,7 +192,7 @@ fn options(random: &mut Stream, kind: u64) -> Options {
     let pair_threshold = longest_mouse + spread(random, 1, 1 << 20);
     let pair_rate = (u128::from(pair_threshold) * 80_000_000_000 / u128::from(interval)).min(1 << 40) as u64;
     let most_records = if random.below(4) == 0 { 3_000 } else { 30 };
-    let records = limit_packets.max(7) + spread(random, 1, most_records);
+    let records = (limit_packets.max(7) + spread(random, 1, most_records)).min(RECORDS);
     Options {
         kind,
         limit_packets: if is_fair && random.below(50) == 0 { 0 } else { limit_packets },
