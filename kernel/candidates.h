@@ -34,7 +34,8 @@ TWIN_INLINE void twin_fbq_set_borrower(struct twin_fbq *fbq, u32 q)
 /* Whether a class may borrow once its ceiling allows it, which it does not as of base. */
 TWIN_INLINE bool twin_fbq_waits(const struct twin_fbq_options *options, const struct twin_fbq_class *class, u32 q, u64 base)
 {
-	return class->has_candidate && class->ready > base && twin_fbq_params(options, q)->borrows == 1;
+	return class->has_candidate && class->ready > base && twin_fbq_params(options, q)->borrows == 1 &&
+	       !twin_fbq_is_clocked(options, q);
 }
 
 /*
@@ -79,15 +80,18 @@ TWIN_GLOBAL u32 twin_fbq_place(const struct twin_fbq_options *options TWIN_GIVEN
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	const struct twin_fbq_class_options *params = twin_fbq_params(options, q);
+	struct twin_fbq_turns *turns = twin_fbq_turns_of(options, fbq, q);
 
 	if (!fbq->chosen.always && twin_fbq_is_chosen(fbq, class))
 		return false;
-	twin_order_remove(&fbq->orders, &fbq->entitled, TWIN_ENTITLED + q);
-	twin_order_remove(&fbq->orders, &fbq->preferred, TWIN_PREFERRED + q);
+	twin_order_remove(&fbq->orders, &turns->entitled, TWIN_ENTITLED + q);
+	twin_order_remove(&fbq->orders, &turns->preferred, TWIN_PREFERRED + q);
 	if (class->has_candidate)
-		twin_order_set(&fbq->orders, &fbq->upcoming, TWIN_UPCOMING + q, fbq_by_due(class->due, params->priority), q);
+		twin_order_set(&fbq->orders, &turns->upcoming, TWIN_UPCOMING + q, fbq_by_due(class->due, params->priority), q);
 	else
-		twin_order_remove(&fbq->orders, &fbq->upcoming, TWIN_UPCOMING + q);
+		twin_order_remove(&fbq->orders, &turns->upcoming, TWIN_UPCOMING + q);
+	if (twin_fbq_is_clocked(options, q))
+		return fbq->ceilings != TWIN_NONE;
 	if (class->has_candidate && params->borrows == 1 && class->ready <= base) {
 		if (twin_node_of(&fbq->orders, TWIN_CEILINGS + q)->rank != 0)
 			twin_fbq_start_borrowing(fbq, q);
@@ -188,14 +192,18 @@ TWIN_GLOBAL u32 twin_fbq_choose_anew(const struct twin_fbq_options *options TWIN
 TWIN_INLINE void twin_fbq_rechoose(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 q,
 				   u64 base, bool always)
 {
+	bool is_clocked = twin_fbq_is_clocked(options, q);
+
+	base = twin_fbq_time_of(options, fbq, q, base);
 	if (twin_fbq_params(options, q)->strict == 1)
 		twin_filling_balance(fbq, q, TWIN_NOW_SHARED);
 	twin_fbq_release_hosts(options, fbq, held, q, base);
 	fbq->chosen.always = always;
 	/* In several functions, since the stack of the kernel is small. */
 	twin_fbq_choose_anew(options, fbq, held, q, base);
+	/* By the clock no ceiling pays. */
 	if (twin_fbq_place(options, fbq, q, base))
-		twin_fbq_hold(options, fbq, q, base);
+		twin_fbq_hold(options, fbq, q, is_clocked ? fbq->now : base);
 }
 
 /* Selects a candidate unless there is one that was selected by then. */
@@ -204,7 +212,7 @@ TWIN_INLINE void twin_fbq_choose(const struct twin_fbq_options *options, struct 
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 
-	if (!class->has_candidate || class->since > base)
+	if (!class->has_candidate || class->since > twin_fbq_time_of(options, fbq, q, base))
 		twin_fbq_rechoose(options, fbq, held, q, base, false);
 }
 

@@ -116,8 +116,11 @@ __noinline int twin_find_flow(u32 number)
 	return 0;
 }
 
-/* Whether what waits may be of other classes by the rules in force. */
-static bool rules_are_other;
+/*
+ * What is to be done after twin_follow, and not by it, since the stack of the kernel is small: what waits is queued anew under another
+ * structure; other rates are put in force; what waits may be of other classes by the rules in force.
+ */
+static bool structure_is_other, rates_are_other, rules_are_other;
 
 static __always_inline void count_moved(struct twin_counters *from, struct twin_counters *to, u64 size)
 {
@@ -220,9 +223,10 @@ __noinline int twin_follow_rate(u64 now, u32 q)
 	return 0;
 }
 
-/* Puts rates in force, those that fall first, so that the classes always fit into the total. */
-static __always_inline void follow_rates(u64 now)
+/* Puts rates in force, those that fall first, so that the classes always fit into the total; then holds rate for promises. */
+__noinline int twin_follow_rates(u64 now)
 {
+	rates_are_other = false;
 	if (fresh_classes.rate > fbq.root.rate)
 		twin_follow_rate(now, TWIN_NONE);
 	TWIN_FOR(u32, step, 0, 2 * TWIN_FBQ_CLASSES) {
@@ -234,6 +238,7 @@ static __always_inline void follow_rates(u64 now)
 	}
 	if (fresh_classes.rate < fbq.root.rate)
 		twin_follow_rate(now, TWIN_NONE);
+	return twin_fbq_hold_promises(&classes, &fbq);
 }
 
 /* Takes all packets out of a queue, whose flow stays. Returns the slot of the first; the others are next to it. */
@@ -333,7 +338,32 @@ __noinline int twin_follow_rules(void)
 	return 0;
 }
 
-/* Puts in force what the user has changed. */
+/* Begins anew, and queues what waits. */
+__noinline int twin_follow_structure(void)
+{
+	u32 first = twin_gather(), next;
+
+	/* The core has no such call. */
+	RECORD(recording = false;)
+	structure_is_other = rules_are_other = false;
+	restart();
+	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
+		if (first == TWIN_NONE)
+			break;
+		if (in_force.kind == TWIN_FBQ || twin_has_flows(&in_force))
+			twin_find_flow(first);
+		next = twin_packet_of(&state.held, first)->next;
+		twin_move(first);
+		if (in_force.kind == TWIN_FBQ)
+			queue_again(first);
+		else
+			twin_requeue(first);
+		first = next;
+	}
+	return 0;
+}
+
+/* Puts in force what the user has changed, but for what is to be done after it. */
 __noinline int twin_follow(u64 now)
 {
 	struct twin_options *written = written_options();
@@ -354,33 +384,10 @@ __noinline int twin_follow(u64 now)
 	in_force = fresh;
 	memory.rules++;
 	copy_classes(&classes, &fresh_classes);
-	if (continues && in_force.kind == TWIN_FBQ) {
-		follow_rates(now);
-		return twin_fbq_hold_promises(&classes, &fbq);
-	}
-	if (!continues) {
-		u32 first = twin_gather(), next;
-
-		/* The core has no such call. */
-		RECORD(recording = false;)
-		rules_are_other = false;
-		restart();
-		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
-			if (first == TWIN_NONE)
-				break;
-			if (in_force.kind == TWIN_FBQ || twin_has_flows(&in_force))
-				twin_find_flow(first);
-			next = twin_packet_of(&state.held, first)->next;
-			twin_move(first);
-			if (in_force.kind == TWIN_FBQ) {
-				queue_again(first);
-			} else {
-				twin_requeue(first);
-			}
-			first = next;
-		}
+	rates_are_other = continues && in_force.kind == TWIN_FBQ;
+	structure_is_other = !continues;
+	if (rates_are_other || structure_is_other)
 		return 0;
-	}
 	if (!twin_has_bucket(&in_force))
 		return 0;
 	if (in_force.burst != bucket_token_bucket_depth(&state.bucket))
@@ -398,7 +405,10 @@ static __always_inline void follow(u64 now)
 
 	if (written && written->changes != in_force.changes) {
 		twin_follow(now);
-		/* Not a part of it, since the stack of the kernel is small. */
+		if (structure_is_other)
+			twin_follow_structure();
+		if (rates_are_other)
+			twin_follow_rates(now);
 		if (rules_are_other)
 			twin_follow_rules();
 	}

@@ -12,6 +12,7 @@
 #ifndef TWIN_FBC_H
 #define TWIN_FBC_H
 
+#include "openings.h"
 #include "promises.h"
 
 /* A packet that leaves fewer behind it is not marked by the step. */
@@ -244,7 +245,7 @@ TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, s
 	u64 limit = twin_fbq_params(options, q)->limit;
 	option_units_instant own, all;
 
-	if (twin_fbq_params(options, q)->strict == 1)
+	if (twin_fbq_params(options, q)->strict == 1 || fbq->lends)
 		return TWIN_NONE;
 	/* Of a flow that is known, and as it is. */
 	if (number == TWIN_NONE || flow->host != TWIN_NONE || twin_queue_of(held, number)->key != key || flow->conditions != options->conditions ||
@@ -314,6 +315,14 @@ TWIN_INLINE u32 twin_fbq_receive(const struct twin_fbq_options *options, struct 
 	return TWIN_FBQ_NOTHING;
 }
 
+/* Before a packet of a flow is queued: the class of the flow may begin to use its rate. */
+TWIN_INLINE void twin_fbq_note_use(struct twin_fbq *fbq, u32 number)
+{
+	u32 q = twin_fbq_flow_of(fbq, number)->class;
+
+	fbq->used_by = twin_fbq_class_of(fbq, q)->backlog.packets == 0 ? q : TWIN_NONE;
+}
+
 /* The rest of the same for a packet of the flow `number`, which twin_fbq_arrive has returned. */
 TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				 u32 number, u64 arrived, u64 size)
@@ -324,6 +333,7 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 	fbq->refusal = QDISC_DROP_REASON_FLOW_LIMIT;
 	if (number == TWIN_NONE)
 		return TWIN_NONE;
+	twin_fbq_note_use(fbq, number);
 	if (fbq->always || !twin_fbq_refuses(options, fbq, held, number, size, &why)) {
 		slot = twin_take_slot(held);
 		why = QDISC_DROP_REASON_QUEUE_LIMIT;
@@ -345,98 +355,11 @@ TWIN_INLINE u32 twin_fbq_enqueue(const struct twin_fbq_options *options, struct 
 TWIN_GLOBAL u32 twin_fbq_requeue(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
 				 struct twin_held *held TWIN_GIVEN, u32 number, u32 slot)
 {
+	twin_fbq_note_use(fbq, number);
 	twin_fbq_put(options, fbq, held, number, slot);
 	fbq->touched = twin_fbq_flow_of(fbq, number)->class;
 	twin_fbq_choose(options, fbq, held, fbq->touched, fbq->now);
 	return 0;
-}
-
-/* When a class may send, and which; TWIN_NONE for none. */
-struct twin_opening {
-	u64 time;
-	u32 class;
-};
-
-/* When the bucket of all classes pays for the candidate of a class. */
-TWIN_INLINE option_units_instant twin_fbq_root_time(struct twin_fbq *fbq, u32 q, u64 from)
-{
-	return bucket_token_bucket_time_for(&fbq->root, from, twin_fbq_class_of(fbq, q)->size);
-}
-
-/* The class that is due first, and when; TWIN_NONE for none. */
-TWIN_INLINE struct twin_opening twin_fbq_first(struct twin_fbq *fbq)
-{
-	struct twin_opening first = { .time = U64_MAX, .class = TWIN_NONE };
-	u32 upcoming = fbq->upcoming, entitled = fbq->entitled, q = TWIN_NONE;
-
-	if (upcoming != TWIN_NONE)
-		q = upcoming - TWIN_UPCOMING;
-	if (entitled != TWIN_NONE) {
-		u32 other = entitled - TWIN_ENTITLED;
-		u128 key = twin_node_of(&fbq->orders, entitled)->key;
-
-		if (upcoming == TWIN_NONE || key < twin_node_of(&fbq->orders, upcoming)->key ||
-		    (key == twin_node_of(&fbq->orders, upcoming)->key && other < q))
-			q = other;
-	}
-	if (q != TWIN_NONE && twin_fbq_class_of(fbq, q)->due != U64_MAX)
-		first = (struct twin_opening){ .time = twin_fbq_class_of(fbq, q)->due, .class = q };
-	return first;
-}
-
-/* When it may send by its own rate. */
-TWIN_INLINE struct twin_opening twin_fbq_own(struct twin_fbq *fbq, struct twin_opening first)
-{
-	struct twin_opening own = { .class = TWIN_NONE };
-	option_units_instant time;
-
-	if (first.class == TWIN_NONE)
-		return own;
-	time = twin_fbq_root_time(fbq, first.class, first.time);
-	if (time.some)
-		own = (struct twin_opening){ .time = time.value, .class = first.class };
-	return own;
-}
-
-/* When a class may send by the rate of others, which precedes the class that is due first. */
-TWIN_INLINE struct twin_opening twin_fbq_borrower(struct twin_fbq *fbq, struct twin_held *held, struct twin_opening first)
-{
-	struct twin_opening borrower = { .class = TWIN_NONE };
-	u32 q = fbq->borrowers - TWIN_BORROWERS;
-	struct twin_fbq_class *class;
-	struct twin_packet *head;
-	option_units_instant time;
-
-	if (fbq->borrowers == TWIN_NONE) {
-		/* The one that no longer waits for a ceiling first. */
-		if (fbq->ceilings == TWIN_NONE)
-			return borrower;
-		q = fbq->ceilings - TWIN_CEILINGS;
-	}
-	class = twin_fbq_class_of(fbq, q);
-	head = twin_packet_of(held, twin_queue_of(held, class->candidate)->head);
-	time = twin_fbq_root_time(fbq, q, max_u64(class->ready, head->at));
-	/* A class that is entitled by then precedes a borrower. */
-	if (time.some && (first.class == TWIN_NONE || time.value < first.time))
-		borrower = (struct twin_opening){ .time = time.value, .class = q };
-	return borrower;
-}
-
-/* Of the classes that are due at a time, the one of the best priority. */
-TWIN_GLOBAL u32 twin_fbq_best(struct twin_fbq *fbq TWIN_GIVEN, u64 time)
-{
-	TWIN_FOR(u32, move, 0, TWIN_FBQ_CLASSES) {
-		u32 first = fbq->upcoming, q = first - TWIN_UPCOMING;
-		struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
-		u128 key = twin_node_of(&fbq->orders, first)->key;
-
-		if (first == TWIN_NONE || class->due > time)
-			break;
-		twin_order_remove(&fbq->orders, &fbq->upcoming, first);
-		twin_order_set(&fbq->orders, &fbq->entitled, TWIN_ENTITLED + q, key, q);
-		twin_order_set(&fbq->orders, &fbq->preferred, TWIN_PREFERRED + q, fbq_by_priority(key), q);
-	}
-	return fbq->preferred == TWIN_NONE ? TWIN_NONE : fbq->preferred - TWIN_PREFERRED;
 }
 
 /* The time for which a packet is charged that might have left at a time. */
@@ -531,7 +454,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	struct twin_packet *packet;
 	u32 number, q, slot;
 	bool borrowed;
-	u64 then;
+	u64 then, base, own;
 
 	fbq->crossed = fbq->stepped = 0;
 	if (fbq->alone != 0)
@@ -542,29 +465,26 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	borrowed = chosen.class == TWIN_NONE || chosen.time > now;
 	fbq->now = now;
 	if (always && borrowed) {
-		if (fbq->upcoming == TWIN_NONE && fbq->entitled == TWIN_NONE)
+		q = twin_fbq_first_of(fbq, &fbq->turns[0]);
+		if (q == TWIN_NONE)
+			q = twin_fbq_first_of(fbq, &fbq->turns[1]);
+		if (q == TWIN_NONE)
 			return TWIN_NONE;
 		borrowed = false;
 		chosen.time = now;
-		chosen.class = fbq->entitled != TWIN_NONE ? fbq->entitled - TWIN_ENTITLED : fbq->upcoming - TWIN_UPCOMING;
+		chosen.class = q;
 	} else if (borrowed) {
 		chosen = twin_fbq_borrower(fbq, held, first);
 		if (chosen.class == TWIN_NONE || chosen.time > now || chosen.time == U64_MAX)
 			return TWIN_NONE;
 	} else {
-		/* The first that is due sends, unless a class may have a better priority. */
-		q = chosen.class;
-		if (twin_fbq_params(options, q)->priority != fbq->best_priority)
-			q = twin_fbq_best(fbq, chosen.time);
-		if (q != chosen.class && q != TWIN_NONE) {
-			option_units_instant time = twin_fbq_root_time(fbq, q, twin_fbq_class_of(fbq, q)->due);
-
-			if (time.some && time.value <= chosen.time)
-				chosen.class = q;
-		}
+		chosen.class = twin_fbq_best_of_both(options, fbq, chosen.time, chosen.class);
 	}
 	q = chosen.class;
 	then = twin_fbq_charged_at(options, chosen.time, now);
+	/* The clock has no past. */
+	base = twin_fbq_is_clocked(options, q) ? now : then;
+	own = twin_fbq_time_of(options, fbq, q, base);
 	class = twin_fbq_class_of(fbq, q);
 	number = class->candidate;
 	class->has_candidate = false;
@@ -579,10 +499,10 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 		class->borrowed_until += twin_fbq_borrows(class);
 		fbq->borrow_now = max_u128(fbq->borrow_now, class->borrowed_until);
 	} else {
-		bucket_token_bucket_charge(&class->bucket, then, packet->size);
+		bucket_token_bucket_charge(&class->bucket, own, packet->size);
 	}
 	twin_fbq_charge_ceiling(options, class, q, then, packet->size);
-	twin_fbq_charge(options, fbq, number, then, packet->size);
+	twin_fbq_charge(options, fbq, number, own, packet->size);
 	qdisc_backlog_add(&flow->sent, packet->size);
 	flow->waited += now - packet->at;
 	twin_pop(held, number);
@@ -598,11 +518,21 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	} else {
 		twin_fbq_key(options, fbq, held, number);
 	}
-	twin_fbq_rechoose(options, fbq, held, q, then, true);
+	twin_fbq_rechoose(options, fbq, held, q, base, true);
+	fbq->used_by = class->backlog.packets == 0 ? q : TWIN_NONE;
 	fbq->touched = TWIN_NONE;
 	twin_fbq_feed_back(options, fbq, held, number);
 	twin_fbq_leaves(options, fbq, packet->class);
 	return slot;
+}
+
+/* Lets classes lend that have come to do so, after the class whose use may have changed in a call. */
+TWIN_GLOBAL u32 twin_fbq_lend(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN)
+{
+	if (fbq->used_by != TWIN_NONE)
+		twin_fbq_use_changed(options, fbq, fbq->used_by);
+	fbq->used_by = TWIN_NONE;
+	return twin_fbq_expire(options, fbq);
 }
 
 /* The end of a call in which a packet arrives, or of twin_fbq_dequeue. Where another packet follows the one that left, the call goes on. */
@@ -610,6 +540,8 @@ TWIN_INLINE void twin_fbq_finish(const struct twin_fbq_options *options, struct 
 {
 	if (fbq->touched == TWIN_FBQ_NOTHING)
 		return;
+	if (fbq->lends)
+		twin_fbq_lend(options, fbq);
 	twin_fbq_tidy(options, fbq, held, fbq->touched);
 	if (fbq->departed == 0)
 		twin_fbq_settle(options, fbq);
@@ -628,8 +560,38 @@ TWIN_INLINE u64 twin_fbq_deadline(struct twin_fbq *fbq, struct twin_held *held)
 	return own.class != TWIN_NONE ? own.time : U64_MAX;
 }
 
-/* Changes the total, or the rate of a class, as far as the classes fit into the total. */
-TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+/* To be called after a change of rates where classes lend: all lend, and those that use their rates are counted anew. */
+TWIN_GLOBAL u32 twin_fbq_renew_lending(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				       struct twin_held *held TWIN_GIVEN)
+{
+	twin_fbq_lend_all(options, fbq);
+	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
+		if (q >= options->classes)
+			break;
+		twin_fbq_rechoose(options, fbq, held, q, fbq->now, true);
+		/* Its bucket need not be full. */
+		twin_fbq_uses(options, fbq, q);
+		twin_fbq_use_changed(options, fbq, q);
+	}
+	return 0;
+}
+
+/* A class has another rate, into which its minimums fit. */
+TWIN_GLOBAL u32 twin_fbq_put_rate(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+				  struct twin_held *held TWIN_GIVEN, u32 q, u64 rate)
+{
+	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+
+	bucket_token_bucket_set_rate(&class->bucket, twin_fbq_time_of(options, fbq, q, fbq->now), rate);
+	for (u32 k = 0; k < TWIN_FILLINGS; k++)
+		twin_filling_of(class, k)->is_balanced = false;
+	twin_fbq_shares_changed(class);
+	twin_fbq_rechoose(options, fbq, held, q, fbq->now, true);
+	return 0;
+}
+
+/* The change of a rate without those that lend. */
+TWIN_INLINE void twin_fbq_change_rate(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				   u64 now, u32 q, u64 rate)
 {
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
@@ -662,12 +624,16 @@ TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struc
 		twin_fbq_grant(options, fbq, held, number, TWIN_WAITS);
 		twin_fbq_wait(fbq, class, number);
 	}
-	bucket_token_bucket_set_rate(&class->bucket, now, rate);
-	TWIN_FOR(u32, k, 0, TWIN_FILLINGS) {
-		twin_filling_of(class, k)->is_balanced = false;
-	}
-	twin_fbq_shares_changed(class);
-	twin_fbq_rechoose(options, fbq, held, q, now, true);
+	twin_fbq_put_rate(options, fbq, held, q, rate);
+}
+
+/* Changes the total, or the rate of a class, as far as the classes fit into the total. */
+TWIN_INLINE void twin_fbq_set_rate(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
+				   u64 now, u32 q, u64 rate)
+{
+	twin_fbq_change_rate(options, fbq, held, now, q, rate);
+	if (fbq->lends)
+		twin_fbq_renew_lending(options, fbq, held);
 }
 
 /* Puts other promises in force, and their conditions; nothing else has changed. */

@@ -36,7 +36,7 @@ struct twin_fbq_class_options {
 	u64 borrows;
 	u64 limit;
 	u64 flow_limit;
-	/* 1 where no flow exceeds its share: such a class does not borrow, and no hosts share it. */
+	/* 1 where no flow exceeds its share: no hosts share such a class, and if it borrows it has no ceiling. */
 	u64 strict;
 	/* What a step of preference is of the rate, with 32 bits of fraction. */
 	u64 increment;
@@ -110,7 +110,7 @@ struct twin_fbq_options {
 
 /*
  * Where the places are: of flows in the orders of shares, of hosts and other groups in those of classes, of flows with more than a weight in that of
- * minimums, in three fillings, by preference and by threshold, and of classes in five orders.
+ * minimums, in three fillings, by preference and by threshold, and of classes in six orders.
  */
 #define TWIN_HOSTS TWIN_QUEUES
 #define TWIN_GUARANTEES (2 * TWIN_QUEUES)
@@ -122,7 +122,8 @@ struct twin_fbq_options {
 #define TWIN_PREFERRED (TWIN_ENTITLED + TWIN_FBQ_CLASSES)
 #define TWIN_BORROWERS (TWIN_PREFERRED + TWIN_FBQ_CLASSES)
 #define TWIN_CEILINGS (TWIN_BORROWERS + TWIN_FBQ_CLASSES)
-_Static_assert(TWIN_CEILINGS + TWIN_FBQ_CLASSES <= TWIN_NODES, "there are places for all");
+#define TWIN_FILLING (TWIN_CEILINGS + TWIN_FBQ_CLASSES)
+_Static_assert(TWIN_FILLING + TWIN_FBQ_CLASSES <= TWIN_NODES, "there are places for all");
 
 struct twin_fbq_flow {
 	/* The virtual time at which its bucket was empty. */
@@ -246,6 +247,8 @@ struct twin_fbq_class {
 	u32 share, groups, guarantee;
 	struct twin_list waiting;
 	bool has_candidate, unsettled;
+	/* Whether it uses its rate, or lends it: see lending.h. */
+	bool uses;
 	/* Where it is strict: since when virtual_now is that, and the rest of the division. */
 	u64 virtual_at, virtual_rest;
 	struct twin_filling fillings[4];
@@ -272,6 +275,11 @@ struct twin_fbq_away {
 	u32 next;
 };
 
+/* Classes that have a candidate: those not yet found to be due, the others, and these by priority. */
+struct twin_fbq_turns {
+	u32 upcoming, entitled, preferred;
+};
+
 struct twin_fbq {
 	u128 borrow_now;
 	/* The time of the call. */
@@ -280,7 +288,17 @@ struct twin_fbq {
 	u64 best_priority;
 	bucket_token_bucket root;
 	/* Classes that may borrow are among borrowers, or, while they wait for a ceiling, among those by the time until which they do. */
-	u32 upcoming, entitled, preferred, borrowers, ceilings;
+	u32 borrowers, ceilings;
+	/* The second is of classes whose times are those of the clock. */
+	struct twin_fbq_turns turns[2];
+	/* See lending.h: whether any class has its times by the clock, and the sums of rates. */
+	fbq_clock clock;
+	u64 used, borrowing;
+	/* Idle classes that still use their rates, by the time at which their buckets are full. */
+	u32 filling;
+	/* Of a call: the class whose use may have changed, or TWIN_NONE. */
+	u32 used_by;
+	bool lends;
 	u32 flow_count, cursor;
 	/* Why the last was refused that was. */
 	qdisc_drop_reason refusal;
@@ -384,7 +402,11 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 
 	fbq->borrow_now = 0;
 	fbq->root = bucket_token_bucket_full(options->rate, options->burst, 0);
-	fbq->upcoming = fbq->entitled = fbq->preferred = fbq->borrowers = fbq->ceilings = TWIN_NONE;
+	fbq->turns[0] = fbq->turns[1] = (struct twin_fbq_turns){ TWIN_NONE, TWIN_NONE, TWIN_NONE };
+	fbq->borrowers = fbq->ceilings = fbq->filling = fbq->used_by = TWIN_NONE;
+	fbq->clock = fbq_clock_new(0, 0);
+	fbq->used = fbq->borrowing = 0;
+	fbq->lends = false;
 	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = fbq->departed = fbq->crossed = fbq->stepped = 0;
 	fbq->used_specials = fbq->used_hosts = fbq->used_away = 0;
 	fbq->free_special = fbq->free_away = fbq->carried_by = TWIN_NONE;
@@ -403,8 +425,10 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 		class->preferred = class->thresholds = class->free_host = class->waiting_hosts = TWIN_NONE;
 		class->behind_head = class->behind_tail = TWIN_NONE;
 		class->away = none;
-		if (q < options->classes)
+		if (q < options->classes) {
 			fbq->best_priority = min_u64(fbq->best_priority, params->priority);
+			fbq->lends |= params->strict == 1 && params->borrows == 1;
+		}
 		class->virtual_now = fbq_virtual_start();
 		class->bucket = bucket_token_bucket_full(params->rate, params->burst, 0);
 		class->ceiling = bucket_token_bucket_full(params->most, params->most_burst, 0);
@@ -432,6 +456,7 @@ TWIN_INLINE u128 twin_fbq_length(struct twin_fbq_length *last, u64 bytes, u64 we
 	return last->length;
 }
 
+#include "lending.h"
 #include "shares.h"
 #include "hosts.h"
 #include "candidates.h"
@@ -637,7 +662,8 @@ TWIN_GLOBAL u32 twin_fbq_enter_special(const struct twin_fbq_options *options TW
 	flow->granted = flow->minimum != 0 && flow->minimum <= twin_fbq_unpromised(class);
 	if (flow->minimum != 0 && !flow->granted)
 		twin_fbq_wait(fbq, class, number);
-	special->guarantee = bucket_token_bucket_full(twin_fbq_minimum(flow), params->flow_burst, fbq->now);
+	special->guarantee = bucket_token_bucket_full(twin_fbq_minimum(flow), params->flow_burst,
+						      twin_fbq_time_of(options, fbq, flow->class, fbq->now));
 	return 0;
 }
 
@@ -676,7 +702,8 @@ TWIN_GLOBAL u32 twin_fbq_admit(const struct twin_fbq_options *options TWIN_GIVEN
 	if (flow->host != TWIN_NONE)
 		alone = twin_fbq_host_of(fbq, flow->host)->queued == 0;
 	if (alone)
-		credit = min_u64(twin_fbq_params(options, flow->class)->flow_burst, bucket_token_bucket_bytes(&class->bucket, fbq->now));
+		credit = min_u64(twin_fbq_params(options, flow->class)->flow_burst,
+				 bucket_token_bucket_bytes(&class->bucket, twin_fbq_time_of(options, fbq, flow->class, fbq->now)));
 	flow->start = fbq_starts_with(fbq->served, fbq_virtual_length(credit, flow->weight));
 	twin_fbq_shares_changed(class);
 	class->backlog.packets += queue->backlog.packets;
@@ -707,6 +734,7 @@ TWIN_GLOBAL u32 twin_fbq_join(const struct twin_fbq_options *options TWIN_GIVEN,
 	if (twin_queue_of(held, number)->backlog.packets != 0)
 		twin_fbq_key(options, fbq, held, number);
 	twin_fbq_choose(options, fbq, held, q, fbq->now);
+	twin_fbq_queue_moved(options, fbq, held, number);
 	return 0;
 }
 
@@ -750,6 +778,7 @@ TWIN_GLOBAL u32 twin_fbq_part(const struct twin_fbq_options *options TWIN_GIVEN,
 		twin_fbq_rechoose(options, fbq, held, q, fbq->now, true);
 	else
 		twin_fbq_choose(options, fbq, held, q, fbq->now);
+	twin_fbq_queue_moved(options, fbq, held, number);
 	return 0;
 }
 
@@ -796,7 +825,7 @@ TWIN_GLOBAL u32 twin_fbq_set_terms(const struct twin_fbq_options *options TWIN_G
 	flow->granted = granted == TWIN_IF_FREE ? flow->minimum != 0 && flow->minimum <= twin_fbq_unpromised(class)
 						: granted == TWIN_GRANTED;
 	special->part = twin_fbq_part_of(twin_fbq_params(options, flow->class), special);
-	bucket_token_bucket_set_rate(&special->guarantee, fbq->now, twin_fbq_minimum(flow));
+	bucket_token_bucket_set_rate(&special->guarantee, twin_fbq_time_of(options, fbq, flow->class, fbq->now), twin_fbq_minimum(flow));
 	class->minimum += twin_fbq_minimum(flow);
 	if (queues)
 		twin_fbq_queues(class, flow);

@@ -131,7 +131,8 @@ TWIN_GLOBAL u32 twin_fbq_may_ask(const struct twin_fbq_options *options TWIN_GIV
 	if (flow->special == 0)
 		return false;
 	twin_fbq_special_of(fbq, number)->guarantee =
-		bucket_token_bucket_full(0, twin_fbq_params(options, flow->class)->flow_burst, fbq->now);
+		bucket_token_bucket_full(0, twin_fbq_params(options, flow->class)->flow_burst,
+					 twin_fbq_time_of(options, fbq, flow->class, fbq->now));
 	return true;
 }
 

@@ -660,6 +660,24 @@ void prove_slots(void)
 	PROVE(slots.here == before.here);
 }
 
+/* The clock of strict classes that borrow never runs back. */
+void prove_clock(void)
+{
+	ANY(fbq_clock, clock);
+	ANY(u64, time);
+	ANY(u64, rate);
+	ANY(u64, spare);
+	fbq_clock fresh = fbq_clock_new(time, time), before = clock;
+
+	PROVE(fresh.base != 0 && fresh.fast >= fresh.base);
+	ASSUME(clock.base != 0 && clock.fast >= clock.base);
+	PROVE(fbq_clock_shows(&clock, time) >= clock.shown);
+	PROVE(fbq_clock_reaches(&clock, time) >= clock.at);
+	fbq_clock_lend(&clock, time, rate, spare);
+	PROVE(clock.base != 0 && clock.fast >= clock.base);
+	PROVE(clock.shown >= before.shown && clock.at >= before.at);
+}
+
 /* --- queues, rounds, hashes ------------------------------------------------------------------------------------------------- */
 
 void prove_limit(void)

@@ -407,12 +407,15 @@ TWIN_GLOBAL u32 twin_advance_to(struct twin_fbq *fbq TWIN_GIVEN, u32 q, u64 then
 /* To be called before the shares of a class change: its virtual time is that of the call. */
 TWIN_INLINE void twin_fbq_advance(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 q)
 {
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
+	u64 now;
 
-	if (twin_fbq_params(options, q)->strict != 1 || fbq->now <= class->virtual_at)
+	if (twin_fbq_params(options, q)->strict != 1)
+		return;
+	now = twin_fbq_time_of(options, fbq, q, fbq->now);
+	if (now <= twin_fbq_class_of(fbq, q)->virtual_at)
 		return;
 	twin_filling_balance(fbq, q, TWIN_NOW_SHARED);
-	twin_advance_to(fbq, q, fbq->now);
+	twin_advance_to(fbq, q, now);
 }
 
 /* The virtual time in which a flow is served, in fbq->served: that of its host or other group, or of its class, whose filling is balanced. */
@@ -423,7 +426,7 @@ TWIN_GLOBAL u32 twin_served_in(const struct twin_fbq_options *options TWIN_GIVEN
 
 	fbq->served = flow->host != TWIN_NONE ? twin_fbq_host_of(fbq, flow->host)->virtual_now : class->virtual_now;
 	if (twin_fbq_params(options, flow->class)->strict == 1) {
-		twin_gain_of(fbq, flow->class, fbq->now);
+		twin_gain_of(fbq, flow->class, twin_fbq_time_of(options, fbq, flow->class, fbq->now));
 		fbq->served += fbq->wide;
 	}
 	return 0;

@@ -255,6 +255,13 @@ typedef enum {
 } fbq_by;
 
 typedef struct {
+	units_instant shown;
+	units_instant at;
+	u64 fast;
+	u64 base;
+} fbq_clock;
+
+typedef struct {
 	u32 held;
 	u32 wanted;
 	u32 here;
@@ -1421,6 +1428,65 @@ TWIN_INLINE u128 fbq_starts_again(u128 start, u128 now, u128 length)
 TWIN_INLINE u64 fbq_weight_of(u64 weight)
 {
 	return clamp_u64(weight, 1ull, fbq_weight_max());
+}
+
+/* Clock::shows of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE units_instant fbq_clock_shows(const fbq_clock *self, units_instant t)
+{
+	units_instant t_5 = self->shown;
+	units_span t_2 = units_instant_since(t, self->at);
+	u64 t_3 = units_span_as_nanos(t_2);
+	units_span t_4 = units_span_from_nanos(mul_div_u64(t_3, self->fast, self->base));
+	units_instant t_6 = units_instant_add_span(t_5, t_4);
+	return t_6;
+}
+
+/* Clock::lend of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE void fbq_clock_lend(fbq_clock *self, units_instant now, units_rate borrowing, units_rate spare)
+{
+	units_instant t = fbq_clock_shows(self, now);
+	self->shown = t;
+	self->at = max_u64(self->at, now);
+	u64 t_2 = units_rate_as_bps(borrowing);
+	u64 base = t_2;
+	self->base = max_u64(base, 1ull);
+	u64 t_3;
+	if (base == 0ull) {
+		t_3 = 1ull;
+	} else {
+		u64 t_4 = units_rate_as_bps(spare);
+		t_3 = saturating_add_u64(base, t_4);
+	}
+	self->fast = t_3;
+}
+
+/* Clock::new of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE fbq_clock fbq_clock_new(units_instant shown, units_instant at)
+{
+	return (fbq_clock){ .shown = shown, .at = at, .fast = 1ull, .base = 1ull };
+}
+
+/* Instant::MAX of crates/units/src/quantity.rs */
+TWIN_INLINE units_instant units_instant_max(void)
+{
+	return U64_MAX;
+}
+
+/* Clock::reaches of crates/core/src/qdisc/fbq/deciders.rs */
+TWIN_INLINE units_instant fbq_clock_reaches(const fbq_clock *self, units_instant wanted)
+{
+	units_span t = units_instant_since(wanted, self->shown);
+	u64 t_2 = units_span_as_nanos(t);
+	u64 missing = t_2;
+	u64 whole = mul_div_u64(missing, self->base, self->fast);
+	bool rest = (wrapping_mul_u64(missing, self->base) != wrapping_mul_u64(whole, self->fast));
+	if (wanted == units_instant_max()) {
+		return wanted;
+	}
+	units_instant t_5 = self->at;
+	units_span t_4 = units_span_from_nanos(saturating_add_u64(whole, ((u64)rest)));
+	units_instant t_6 = units_instant_add_span(t_5, t_4);
+	return t_6;
 }
 
 /* Slots::begin of crates/core/src/qdisc/fbq/deciders.rs */

@@ -158,10 +158,6 @@ fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
     if let Some(queue) = class.queue.as_ref().filter(|_| fifo(class).is_none()) {
         lack(format!("kind = \"{}\" in class `{name}` (`fifo`, or a queue for each flow, is possible)", queue.kind()));
     }
-    let params = class.params();
-    if params.spare == Spare::Idle && params.borrow == Borrow::FromOthers {
-        lack(format!("`borrow` of class `{name}`, which has share = \"strict\""));
-    }
 }
 
 #[cfg(test)]
@@ -211,14 +207,14 @@ mod tests {
         assert_eq!((numbers[FAIR_BY], numbers[FLOWS]), (2, 65_536));
         assert_eq!(numbers[HEAD + INCREMENT], 1 << 30);
         let found = plan(
-            "[interface]\ndata-path = \"kernel\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\nshare = \"strict\"\ndefault = true\n\
+            "[interface]\ndata-path = \"kernel\"\n[[class]]\nname = \"a\"\nrate = \"2mbit\"\nshare = \"strict\"\nborrow = true\ndefault = true\n\
              [[class]]\nname = \"b\"\nrate = \"1mbit\"\n\
              [[rule]]\nclass = \"a\"\nprotocol = \"udp\"\ndisplace = { below = \"300kbit\", to = \"b\" }\n",
         );
         let found = found.unwrap().within(4_096);
         assert!(found.notes.iter().any(|note| note.contains("4096 flows")), "{:?}", found.notes);
         let numbers = self::numbers(&found, &[]);
-        assert_eq!((numbers[HEAD + STRICT], numbers[HEAD + BORROWS], numbers[FLOWS]), (1, 0, 4_096));
+        assert_eq!((numbers[HEAD + STRICT], numbers[HEAD + BORROWS], numbers[FLOWS]), (1, 1, 4_096));
         let profile = HEAD + CLASSES * CLASS + PROFILE;
         assert_eq!(numbers[profile..profile + PROFILE], [65_536, 0, 300_000, 2, 0, 0]);
     }

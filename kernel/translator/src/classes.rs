@@ -59,7 +59,11 @@ impl Classes {
                 [most, random.below(10).min(1) * spread(random, 1, 200_000)]
             };
             let own = if random.below(10) == 0 { 0 } else { each / (1 + random.below(3)) };
-            let most = random.below(2) * spread(random, own.max(1), rate.max(own).max(1).saturating_mul(2));
+            let borrows = random.below(2);
+            // Those that borrow although they are strict have none.
+            let most = random.below(2)
+                * (1 - strict * borrows)
+                * spread(random, own.max(1), rate.max(own).max(1).saturating_mul(2));
             let ([host_most, host_burst], [flow_most, flow_burst]) =
                 (ceiling(random, fair_by != 0), ceiling(random, limits));
             [
@@ -68,7 +72,7 @@ impl Classes {
                 spread(random, 1, 200_000),
                 random.below(2) * spread(random, 1, 200_000),
                 random.below(3),
-                (1 - strict) * random.below(2),
+                borrows,
                 limit,
                 if random.below(2) == 0 { u64::MAX } else { spread(random, 100, limit) },
                 strict,

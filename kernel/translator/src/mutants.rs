@@ -10,7 +10,7 @@ use super::{GENERATED, packets};
 /// The files of classification, which packets are compared for.
 const CLASSIFICATION: [&str; 2] = ["kernel/classify.h", "kernel/plain.h"];
 /// The files that operations are compared for.
-const DECISIONS: [&str; 12] = [
+const DECISIONS: [&str; 14] = [
     GENERATED,
     "kernel/disciplines.h",
     "kernel/queues.h",
@@ -19,7 +19,9 @@ const DECISIONS: [&str; 12] = [
     "kernel/fbc.h",
     "kernel/shares.h",
     "kernel/candidates.h",
+    "kernel/openings.h",
     "kernel/hosts.h",
+    "kernel/lending.h",
     "kernel/moves.h",
     "kernel/promises.h",
     "kernel/orders.h",

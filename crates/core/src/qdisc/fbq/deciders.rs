@@ -2,7 +2,7 @@
 //! twin is translated from here.
 
 use tidegate_units::wide::{mul_div, mul_high};
-use tidegate_units::{Bytes, Instant, Rate};
+use tidegate_units::{Bytes, Instant, Rate, Span};
 
 use super::shares::WEIGHT_MAX;
 use crate::bucket::{TokenBucket, capped};
@@ -52,6 +52,47 @@ impl Slots {
     pub fn end(&mut self) -> bool {
         self.here -= 1;
         self.held + self.here < self.wanted
+    }
+}
+
+/// The clock of classes that borrow with strict shares, which runs faster than time while rate is lent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Clock {
+    /// What it showed at the last change of its factor, and the instant of that.
+    shown: Instant,
+    at: Instant,
+    /// It runs `fast / base` times as fast as time.
+    fast: u64,
+    base: u64,
+}
+
+impl Clock {
+    /// It shows `shown` at `at`, and runs as fast as time.
+    pub fn new(shown: Instant, at: Instant) -> Self {
+        Self { shown, at, fast: 1, base: 1 }
+    }
+    /// What it shows at `t`; before the last change of the factor as at that time.
+    pub fn shows(&self, t: Instant) -> Instant {
+        self.shown + Span::from_nanos(mul_div(t.since(self.at).as_nanos(), self.fast, self.base))
+    }
+    /// The first instant, not before the last change of the factor, at which it shows `wanted` or more.
+    pub fn reaches(&self, wanted: Instant) -> Instant {
+        let missing = wanted.since(self.shown).as_nanos();
+        let whole = mul_div(missing, self.base, self.fast);
+        let rest = missing.wrapping_mul(self.base) != whole.wrapping_mul(self.fast);
+        if wanted == Instant::MAX {
+            return wanted;
+        }
+        self.at + Span::from_nanos(whole.saturating_add(u64::from(rest)))
+    }
+    /// From `now` on classes of `borrowing` have `spare` besides.
+    pub fn lend(&mut self, now: Instant, borrowing: Rate, spare: Rate) {
+        // The fraction of a nanosecond is lost to the borrowers.
+        self.shown = self.shows(now);
+        self.at = self.at.max(now);
+        let base = borrowing.as_bps();
+        self.base = base.max(1);
+        self.fast = if base == 0 { 1 } else { base.saturating_add(spare.as_bps()) };
     }
 }
 

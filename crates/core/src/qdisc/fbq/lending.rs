@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 
 use super::class::Class;
 use super::class_order::ClassOrder;
+use super::deciders::Clock;
 use super::fbc::Fbc;
 use super::flow::Flows;
 use super::params::{Borrow, ClassParams, Spare};
@@ -31,7 +32,7 @@ use crate::bucket::TokenBucket;
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::Packet;
 use crate::slab::Slab;
-use tidegate_units::{Instant, Rate, Span};
+use tidegate_units::{Instant, Rate};
 
 /// The state of a class.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +50,8 @@ struct Part {
 #[derive(Clone, Debug)]
 pub(super) struct Lending {
     total: Rate,
-    /// X at the last change of its factor, and the instant of that.
-    x: Instant,
-    at: Instant,
-    /// X runs `fast / base` times as fast as time.
-    fast: u64,
-    base: u64,
+    /// X.
+    clock: Clock,
     parts: Vec<Part>,
     /// The sum of the rates of classes that use theirs, and of those among them that borrow.
     used: Rate,
@@ -88,10 +85,7 @@ impl Lending {
         let (used, borrowing) = (Rate::ZERO, Rate::ZERO);
         Some(Box::new(Self {
             total,
-            x,
-            at: now,
-            fast: 1,
-            base: 1,
+            clock: Clock::new(x, now),
             parts,
             used,
             borrowing,
@@ -108,18 +102,12 @@ impl Lending {
 
     /// X at `t`; before the last change of the factor as at that time.
     pub fn x(&self, t: Instant) -> Instant {
-        let gain = u128::from(t.since(self.at).as_nanos()) * u128::from(self.fast) / u128::from(self.base);
-        self.x + Span::from_nanos(u64::try_from(gain).unwrap_or(u64::MAX))
+        self.clock.shows(t)
     }
 
     /// The first instant, not before the last change of the factor, at which X is `x` or more.
     pub fn instant(&self, x: Instant) -> Instant {
-        if x == Instant::MAX {
-            return x;
-        }
-        let missing = u128::from(x.since(self.x).as_nanos()) * u128::from(self.base);
-        let wait = missing.div_ceil(u128::from(self.fast));
-        u64::try_from(wait).map_or(Instant::MAX, |wait| self.at + Span::from_nanos(wait))
+        self.clock.reaches(x)
     }
 
     /// Class `q` has a queue at `now`.
@@ -160,8 +148,6 @@ impl Lending {
 
     /// Counts class `q` among those that use their rates, or no longer, and changes the factor.
     fn count(&mut self, now: Instant, q: u32, uses: bool) {
-        // The fraction of a nanosecond is lost to the borrowers.
-        (self.x, self.at) = (self.x(now), self.at.max(now));
         let part = &mut self.parts[q as usize];
         part.uses = uses;
         let change = |sum: &mut Rate| *sum = if uses { *sum + part.rate } else { sum.saturating_sub(part.rate) };
@@ -169,8 +155,7 @@ impl Lending {
         if part.borrows {
             change(&mut self.borrowing);
         }
-        let (base, spare) = (self.borrowing.as_bps(), self.total.saturating_sub(self.used).as_bps());
-        (self.fast, self.base) = if base == 0 { (1, 1) } else { (base + spare, base) };
+        self.clock.lend(now, self.borrowing, self.total.saturating_sub(self.used));
     }
 
     /// The first of the strict borrowers by time, if it is due before `due`; otherwise `due` and `first`.
@@ -304,6 +289,37 @@ impl<P: Packet> Fbc<P> {
                 lending.uses(now, q);
             }
             self.use_changed(now, q);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Stream;
+
+    /// Whatever was lent before, the clock never runs back, is no slower than time, and reaches what it shows at the first
+    /// instant at which it shows it.
+    #[test]
+    fn the_clock_reaches_first_what_it_shows() {
+        let mut random = Stream::named(1, "clock");
+        let mut clock = Clock::new(Instant::ZERO, Instant::ZERO);
+        let mut now = 0;
+        for _ in 0..10_000 {
+            now += random.below(1 << 30);
+            let (borrowing, spare) = (random.below(3) * random.below(1 << 36), random.below(2) * random.below(1 << 36));
+            let before = clock.shows(Instant::from_nanos(now));
+            clock.lend(Instant::from_nanos(now), Rate::from_bps(borrowing), Rate::from_bps(spare));
+            let shown = clock.shows(Instant::from_nanos(now));
+            assert!(before == shown && shown >= Instant::from_nanos(now));
+            let wanted = Instant::from_nanos(shown.as_nanos() + random.below(1 << 34));
+            let reached = clock.reaches(wanted).as_nanos();
+            assert!(clock.shows(Instant::from_nanos(reached)) >= wanted);
+            assert!(reached == now || clock.shows(Instant::from_nanos(reached - 1)) < wanted);
+            // 3 Mbit/s that borrow 1 Mbit/s run by a third faster.
+            clock.lend(Instant::from_nanos(now), Rate::from_mbit(3), Rate::from_mbit(1));
+            let later = clock.shows(Instant::from_nanos(now + 3_000)).as_nanos();
+            assert_eq!(later - shown.as_nanos(), 4_000);
         }
     }
 }
