@@ -383,7 +383,7 @@ mod tests {
             }
             serde_json::json!({ "name": name, "rate_bps": rate, "classes": [class] })
         };
-        let shown = |directions: &[Value]| {
+        let shown = |directions: &[serde_json::Value]| {
             let status = serde_json::json!({
                 "version": "1", "pid": 1, "interface": "eth0", "file": "-", "uptime_ns": 0, "in_force": true,
                 "directions": directions,
