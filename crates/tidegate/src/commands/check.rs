@@ -13,6 +13,7 @@ use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Rate, Span};
 use tidegate_display::Table;
+use tidegate_live::shaping::StartError;
 
 mod branches;
 mod changing;
@@ -68,7 +69,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for config in configs.iter().flatten() {
             match (config.interface.data_path, tidegate_kernel::check(config)) {
                 (DataPath::Kernel, Err(error)) => _ = notes.insert(format!("`tidegate run` refuses it: {error}")),
-                (DataPath::Auto, Err(error)) => _ = notes.insert(format!("note: {}", error.reason())),
+                // Other errors are not about the kernel: user space answers them as well.
+                (DataPath::Auto, Err(error @ StartError::NotInKernel { .. })) => {
+                    notes.insert(format!("note: {}", error.reason()));
+                }
                 _ => {}
             }
         }
