@@ -175,10 +175,15 @@ fn is_local(address: Ipv6Addr) -> bool {
 }
 
 /// The number of the probe in a packet (from its IP header on), if it is one of the run with this cookie.
+pub fn recognise(packet: &[u8], cookie: u64) -> Option<u32> {
+    read(packet).filter(|(of, _)| *of == cookie).map(|(_, number)| number)
+}
+
+/// Cookie and number of the probe in a packet.
 ///
 /// Cost: for any other packet one comparison of its protocol, one of its length. Probes have no extension headers and
 /// no fragments.
-pub fn recognise(packet: &[u8], cookie: u64) -> Option<u32> {
+pub fn read(packet: &[u8]) -> Option<(u64, u32)> {
     let (header, protocol, total) = match packet.first()? >> 4 {
         4 => (usize::from(packet[0] & 15) * 4, *packet.get(9)?, be16(packet, 2)?),
         6 => (40, *packet.get(6)?, 40 + be16(packet, 4)?),
@@ -188,10 +193,8 @@ pub fn recognise(packet: &[u8], cookie: u64) -> Option<u32> {
         return None;
     }
     let payload = packet.get(header + 8..header + 8 + LENGTH)?;
-    if payload[..8] != MAGIC || payload[8..16] != cookie.to_be_bytes() {
-        return None;
-    }
-    Some(u32::from_be_bytes(*payload.last_chunk()?))
+    let (magic, rest) = payload.split_first_chunk()?;
+    (*magic == MAGIC).then_some((u64::from_be_bytes(*rest.first_chunk()?), u32::from_be_bytes(*payload.last_chunk()?)))
 }
 
 fn be16(bytes: &[u8], at: usize) -> Option<usize> {

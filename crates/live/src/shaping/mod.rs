@@ -419,28 +419,29 @@ impl Shaping {
             return Ok(());
         }
         let (takeovers, is_guarded) = self.running.takeovers();
+        let earlier = self.sent_by_interfaces()?;
         let counts = if self.running.is_abandoned() || is_guarded { None } else { self.counts().ok() };
-        // Read after the counts, so that nothing is missed that is on its way.
-        let mut rtnl = Rtnl::open()?;
-        let (mut sent, mut indices) = (counts.as_ref().map(|_| 0), 0);
-        for interface in &self.running.interfaces {
-            let link = interface.index().map(|index| rtnl.link_by_index(index)).transpose()?.flatten();
-            indices += link.as_ref().map_or(0, |link| u64::from(link.index));
-            let left = link.map(|link| link.statistics.tx_packets + link.statistics.tx_dropped);
-            sent = sent.zip(left).map(|(sum, left)| sum + left);
-        }
+        let later = self.sent_by_interfaces()?;
         let departures = &mut self.running.departures;
-        match counts.zip(sent) {
-            Some((counts, sent)) => {
-                departures.sample(
-                    counts.let_pass.saturating_sub(counts.socket.refused_verdicts),
-                    sent,
-                    Epoch { takeovers, indices },
-                );
+        match (counts, earlier, later) {
+            (Some(counts), Some((earlier, _)), Some((later, indices))) => {
+                let passed = counts.let_pass.saturating_sub(counts.socket.refused_verdicts);
+                departures.sample(passed, (earlier, later), Epoch { takeovers, indices });
             }
-            None => departures.restart(),
+            _ => departures.restart(),
         }
         Ok(())
+    }
+
+    /// The packets that the interfaces have sent or dropped, and the sum of their indices; `None` while one is not there.
+    fn sent_by_interfaces(&self) -> Result<Option<(u64, u64)>, netlink::Error> {
+        let (mut rtnl, mut sum) = (Rtnl::open()?, (0, 0));
+        for interface in &self.running.interfaces {
+            let link = interface.index().map(|index| rtnl.link_by_index(index)).transpose()?.flatten();
+            let Some(link) = link else { return Ok(None) };
+            sum = (sum.0 + link.statistics.tx_packets + link.statistics.tx_dropped, sum.1 + u64::from(link.index));
+        }
+        Ok(Some(sum))
     }
 
     fn coverage_of(&mut self, at: usize) -> Result<Option<Coverage>, netlink::Error> {

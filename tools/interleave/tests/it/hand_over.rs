@@ -1,4 +1,7 @@
 //! The turn of shaper and guardian, and the hand-over of held packets to another data path.
+//!
+//! Each side has a thread that has not touched what the other one writes: loom shows no thread a value again that it had seen, or
+//! written, before it yielded, and so would hide from a thread that waits that an ordering is too weak.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
@@ -87,13 +90,16 @@ fn a_shaper_that_has_the_turn_back_is_the_only_reader() {
             let queue = Arc::clone(&queue);
             move || queue.guard(0)
         });
-        queue.page.ask_back();
-        while queue.page.turn() != Turn::Shaper {
-            thread::yield_now();
-        }
-        assert!(queue.has_passed(), "what the guardian has done is not seen");
-        queue.read();
+        let shaper = thread::spawn(move || {
+            queue.page.ask_back();
+            while queue.page.turn() != Turn::Shaper {
+                thread::yield_now();
+            }
+            assert!(queue.has_passed(), "what the guardian has done is not seen");
+            queue.read();
+        });
         guardian.join().unwrap();
+        shaper.join().unwrap();
     });
 }
 
@@ -113,12 +119,15 @@ fn hand_over(waits: u32) {
                 queue.guard(waits);
             }
         });
-        let left = queue.page.leave(3);
-        let got = queue.take_back();
-        assert!(got == 0 || left, "packets that are not left are taken");
-        assert_ne!(got > 0, queue.has_passed(), "held packets are taken or have passed, and not both");
-        queue.read();
+        let shaper = thread::spawn(move || {
+            let left = queue.page.leave(3);
+            let got = queue.take_back();
+            assert!(got == 0 || left, "packets that are not left are taken");
+            assert_ne!(got > 0, queue.has_passed(), "held packets are taken or have passed, and not both");
+            queue.read();
+        });
         guardian.join().unwrap();
+        shaper.join().unwrap();
     });
 }
 

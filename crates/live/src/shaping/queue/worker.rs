@@ -109,6 +109,8 @@ struct QueuePath {
     sink: VerdictSink,
     started: Instant,
     unreadable: u64,
+    /// Probes that were let pass.
+    late_probes: u64,
     probes: Option<(u64, ProbeWatch)>,
     /// Whether the waker was readable when the thread last waited.
     woken: bool,
@@ -131,23 +133,41 @@ impl QueuePath {
         let sink = VerdictSink::new(parts.marks, counters, started);
         let (waiter, ring) = (Waiter::new(parts.spin), Ring::new(parts.copy_range));
         let (probes, woken, copies_all) = (None, false, false);
-        (Self { parts, clock, waiter, ring, sink, started, unreadable: 0, probes, woken, copies_all }, readiness)
+        (
+            Self {
+                parts,
+                clock,
+                waiter,
+                ring,
+                sink,
+                started,
+                unreadable: 0,
+                late_probes: 0,
+                probes,
+                woken,
+                copies_all,
+            },
+            readiness,
+        )
     }
 
     fn offer_all(&mut self, now: Instant, driver: &mut Driver<Handle>) {
-        let Self { parts, ring, sink, unreadable, probes, .. } = self;
+        let Self { parts, ring, sink, unreadable, late_probes, probes, .. } = self;
         for packet in ring.packets() {
             let interface = parts.counters.place(&packet);
             let (queue, id, mark, length) = (packet.queue, packet.id, packet.mark, packet.length);
             let handle = Handle { queue, interface, id, mark, length };
             let (meta, headers) = parts.metadata(&packet, unreadable);
+            let probe = probe::read(packet.payload);
             if let Some((cookie, reports)) = probes
-                && let Some(number) = probe::recognise(packet.payload, *cookie)
+                && let Some((_, number)) = probe.filter(|(of, _)| of == cookie)
             {
                 let _ = reports.send((number, driver.engine().classify(&meta.fields)));
                 sink.verdicts.drop(handle.queue, handle.id);
                 continue;
             }
+            // One of an earlier attempt that comes late passes, and is not sent: nobody answers at its address.
+            *late_probes += u64::from(probe.is_some());
             let is_v6 = packet.hw_protocol == libc::ETH_P_IPV6 as u16;
             parts.counters.note(interface, if is_v6 { Version::V6 } else { Version::V4 });
             if let Some(observer) = &mut sink.observer {
@@ -234,7 +254,7 @@ impl QueuePath {
             unreadable: self.unreadable,
             turns: driver.counters().turns,
             usage: timing::thread_usage(),
-            let_pass: self.parts.counters.sent_packets(),
+            let_pass: self.parts.counters.sent_packets().saturating_sub(self.late_probes),
             unsent: 0,
         }
     }
