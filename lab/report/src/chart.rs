@@ -130,7 +130,7 @@ impl Column {
     /// The value of a row as a number.
     fn number(&self, row: usize) -> Option<f64> {
         match self {
-            Self::Number(values) => values[row].filter(|value| value.is_finite()),
+            Self::Number(values) => values[row].filter(|value| !value.is_nan()),
             Self::Text(values) => values[row].as_deref().and_then(number),
             _ => self.text(row)?.parse().ok(),
         }
@@ -140,6 +140,13 @@ impl Column {
 /// The rows to draw: the value of each, as it is or as a ratio.
 type Rows = Vec<(usize, f64)>;
 
+/// Refuses percentiles that a run did not reach: they have no place, and a mean of the others would be too small.
+fn refuse_open(rows: &Rows) -> Result<(), String> {
+    let open = rows.iter().filter(|(_, value)| value.is_infinite()).count();
+    let why = "were not reached, since too much was not completed, and cannot be drawn; choose other rows with --only";
+    if open == 0 { Ok(()) } else { Err(format!("{open} of {} values {why}", rows.len())) }
+}
+
 impl Chart {
     /// The rows to draw with their values, which are in the column `values`.
     fn chosen(&self, table: &Table, values: &str) -> Result<Rows, String> {
@@ -148,14 +155,7 @@ impl Chart {
         let valued = |rows: Vec<usize>| rows.into_iter().filter_map(|row| Some((row, column.number(row)? * times)));
         let ours: Rows = valued(table.rows_with(&self.only)?).collect();
         self.check_mixed(table, &ours)?;
-        let open = ours.iter().filter(|(_, value)| value.is_infinite()).count();
-        if open > 0 {
-            return Err(format!(
-                "{open} of {} values were not reached, as percentiles are of which too much was not completed, and cannot be drawn; choose \
-                 other rows with --only",
-                ours.len()
-            ));
-        }
+        refuse_open(&ours)?;
         if self.over.is_empty() {
             return Ok(ours);
         }
@@ -172,8 +172,10 @@ impl Chart {
             .map(|(_, column)| column)
             .collect();
         let key = |row: usize| same.iter().map(|column| column.text(row)).collect::<Vec<_>>();
+        let others: Rows = valued(table.rows_with(&wanted)?).collect();
+        refuse_open(&others)?;
         let below: BTreeMap<Vec<Option<String>>, f64> =
-            valued(table.rows_with(&wanted)?).map(|(row, value)| (key(row), value)).collect();
+            others.into_iter().map(|(row, value)| (key(row), value)).collect();
         let ratio = |(row, value): (usize, f64)| Some((row, value / below.get(&key(row)).filter(|v| **v != 0.0)?));
         let ratios: Rows = ours.into_iter().filter_map(ratio).collect();
         match ratios.is_empty() {

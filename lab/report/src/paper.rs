@@ -196,7 +196,7 @@ impl Comparison {
         format!(
             "% \\usepackage{{booktabs}}; the numbers after \\pm are half the width of 95 % intervals of the mean; \
              a number without one is of a single run, or equal in all, as percentiles may be, which are known to 1/64\n{}",
-            tables.join("\n")
+            tables.join("\n\\medskip\n\n")
         )
     }
 
