@@ -437,12 +437,8 @@ fn packet_sizes(options: &Options, items: &mut Vec<Item>) -> Result<(), Failure>
             Item::measured(format!("s6.3.minburst.{share}.{id}"), what, unit, value)
         };
         let what_rate = format!("{what}, minburst 16: how far from its rate; {before:.3} with 2");
-        let item_rate = item("rate", what_rate, "part", after).bound(Bound::below(before, closer));
-        // In the class of 75 % a burst of 16 lengthens the suspension by less than the tick of the timer.
-        items.push(match share {
-            75 => item_rate.because("s6.3.minburst.75.exact", before - 0.002, before + 0.002),
-            _ => item_rate,
-        });
+        // In the class of 75 % a burst of 16 lengthens the suspension by less than the tick of the timer: `s6.3.minburst.75.exact`.
+        items.push(item("rate", what_rate, "part", after).bound(Bound::below(before, closer)));
         let longer = paper("section 6.3: followed by a longer suspension time");
         items.push(
             item("rest", format!("{what}, minburst 16: the longest rest"), "ms", long.longest_gap_ms(1))
