@@ -12,7 +12,7 @@ use crate::stated::parts_of;
 /// How figures are drawn. [`Look::page`] is for screens, [`Look::column`] and [`Look::text`] are for papers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Look {
-    /// The width in points (1/72 inch).
+    /// The width in points of TeX (1/72.27 inch), as `\columnwidth` states it.
     pub width: f64,
     /// The height in points; `None` for one that suits the width and the contents. Figures whose rows are counted, such
     /// as bars and boxes, are as high as their rows.
@@ -418,9 +418,9 @@ pub(crate) fn part(group: &Group, rows: &[usize], measures: &[usize]) -> Group {
     some
 }
 
-/// Reads a length in points, or with a unit.
+/// Reads a length in points of TeX, or with a unit.
 fn length(key: &str, text: &str, least: f64, most: f64) -> Result<f64, String> {
-    let units = [("pt", 1.0), ("in", 72.0), ("cm", 72.0 / 2.54), ("mm", 72.0 / 25.4), ("", 1.0)];
+    let units = [("pt", 1.0), ("in", 72.27), ("cm", 72.27 / 2.54), ("mm", 72.27 / 25.4), ("", 1.0)];
     let read = |(unit, points): (&str, f64)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * points);
     let wrong = |why: &dyn Display| format!("{key}={text}: {why}");
     let value = units.into_iter().find_map(read).ok_or_else(|| wrong(&"a length is expected: 252pt, 3.5in or 89mm"))?;
@@ -447,10 +447,11 @@ mod tests {
         let look = Look::parse("column,height=5cm,type=7,title=Delay at 1 Mbit/s,row=pie,row=red,form=ccdf,grey");
         let look = look.expect("a look");
         assert_eq!((look.width, look.size, look.grey, look.on_paper), (252.0, 7.0, true, true));
-        assert!((look.height.unwrap_or(0.0) - 141.73).abs() < 0.01);
+        assert!((look.height.unwrap_or(0.0) - 142.26).abs() < 0.01);
         assert_eq!(look.heading("other"), Some("Delay at 1 Mbit/s"));
         assert_eq!((look.rows, look.form), (vec!["pie".to_owned(), "red".to_owned()], Some(Form::Ccdf)));
-        assert_eq!(Look::parse("width=3.5in,type=9").map(|look| look.width), Ok(252.0));
+        let inches = Look::parse("width=4in").expect("a look").width;
+        assert!((inches - 289.08).abs() < 1e-9, "{inches}");
         assert_eq!(Look::parse("text,title=").map(|look| look.heading), Ok(Heading::Nothing));
         let both = Look::parse_all(&["row=pie,grey", "column,row=red"]).expect("a look");
         assert_eq!((both.width, both.grey, both.rows), (252.0, true, vec!["pie".to_owned(), "red".to_owned()]));
