@@ -1,10 +1,10 @@
 //! A comparison as a table of a paper: LaTeX with booktabs, or Markdown.
 
 use crate::bars::subject_of;
-use crate::comparison::{Comparison, Estimate, Group, Measure, Row};
+use crate::comparison::{Comparison, Estimate, Group, Measure, Row, bin};
 use crate::look;
 use crate::tikz::latex;
-use tidegate_display::{NOT_REACHED, digits, interval, unit_of_all};
+use tidegate_display::{NOT_REACHED, known, unit_of_all};
 
 /// A column of such a table: a measure in one unit for all rows.
 struct Head {
@@ -69,10 +69,7 @@ impl Rows {
                     let Estimate { mean, half, .. } = estimate;
                     // Infinity is not reached in any unit.
                     let mean = mean / head.scale;
-                    let (number, half) = match half.map(|half| interval(mean, half / head.scale)) {
-                        Some(number) => number,
-                        None => (digits(mean), None),
-                    };
+                    let (number, half) = known(mean, half.map(|half| half / head.scale), bin(&group.measures[at].name));
                     Some((number, half, estimate.of_fewer()))
                 };
                 let name = if n == 0 { group.name.clone() } else { String::new() };
@@ -284,7 +281,7 @@ mod tests {
         all.groups[0].rows[1].name = "co_del & co".into();
         all.groups[0].rows[2].cells[1] = None;
         let expected = "\\begin{tabular}{llrr}\n\\toprule\n& & goodput & delay p99 \\\\\n& & Mbit/s & ms \\\\\n\\midrule\n\
-                        flow call & fifo & $5.000 \\pm 0.010$ & $100.0 \\pm 5.0$ \\\\\n \
+                        flow call & fifo & $5.000 \\pm 0.010$ & $100\\phantom{.0} \\pm 5\\phantom{.0}$ \\\\\n \
                         & co\\_del \\& co & $5.000 \\pm 0.010$ & $\\phantom{0}13.0 \\pm 2.0$ \\\\\n \
                         & pie & $4.990 \\pm 0.010$ & -- \\\\\n\\bottomrule\n\\end{tabular}\n";
         let latex = all.latex();
@@ -293,7 +290,7 @@ mod tests {
         assert!(
             markdown.starts_with("| of | variant | goodput (Mbit/s) | delay p99 (ms) |\n| --- | --- | ---: | ---: |\n")
         );
-        assert!(markdown.contains("| flow call | fifo | 5.000 \u{b1} 0.010 | 100.0 \u{b1} 5.0 |\n"), "{markdown}");
+        assert!(markdown.contains("| flow call | fifo | 5.000 \u{b1} 0.010 | 100 \u{b1} 5 |\n"), "{markdown}");
         // The numbers are those of the terminal: without intervals four digits, and a narrow interval does not add digits.
         let mut cell = |cell: Estimate| {
             all.groups[0].rows[0].cells[0] = Some(cell);
@@ -324,7 +321,11 @@ mod tests {
         mixed.groups.push(bulk);
         let latex = mixed.latex();
         assert!(latex.contains("& flow call & flow bulk \\\\\n& delay p99 & goodput \\\\\n& ms & Mbit/s"), "{latex}");
-        assert!(!latex.contains("--") && latex.contains("\nfifo & $100.0 \\pm 5.0$ & $5.000 \\pm 0.010$"), "{latex}");
+        assert!(
+            !latex.contains("--")
+                && latex.contains("\nfifo & $100\\phantom{.0} \\pm 5\\phantom{.0}$ & $5.000 \\pm 0.010$"),
+            "{latex}"
+        );
         let markdown = mixed.markdown();
         assert!(
             markdown.starts_with("| variant | delay p99 of flow call (ms) | goodput of flow bulk (Mbit/s) |"),
