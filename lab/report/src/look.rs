@@ -35,7 +35,7 @@ pub struct Look {
     /// The form; `None` for the usual one of each figure.
     pub form: Option<Form>,
     /// Whether values have a logarithmic axis: the vertical one of plots over time, and the horizontal one of distributions and of the
-    /// runs of a comparison.
+    /// runs of a comparison. The shares of a distribution on paper have a logarithmic tail only then.
     pub log: bool,
     /// Whether the plots that a title means are drawn in one, instead of beside or below each other.
     pub overlay: bool,
@@ -296,7 +296,7 @@ impl Look {
     pub(crate) fn plot(&self, mut plot: Plot) -> Result<Plot, String> {
         let chosen = Self::chosen(&plot.curves, &self.rows, |curve| &curve.name, "curve")?;
         plot.curves = chosen.into_iter().map(|n| plot.curves[n].clone()).collect();
-        if self.log && matches!(plot.style, Style::Lines | Style::Steps) {
+        if self.log && matches!(plot.style, Style::Lines | Style::Steps | Style::Marks) {
             plot.y.scale = Scale::Log;
         }
         if self.log && matches!(plot.style, Style::Cdf | Style::Ccdf) {
@@ -306,6 +306,8 @@ impl Look {
             match self.form {
                 Some(Form::Ecdf) => plot.y.scale = Scale::Linear,
                 Some(Form::Ccdf) => plot = plot.complementary(),
+                // A paper shows shares from 0 to 1, unless the tail is asked for.
+                _ if self.on_paper && !self.log => plot.y.scale = Scale::Linear,
                 _ => {}
             }
         }
@@ -441,6 +443,22 @@ mod tests {
         assert_eq!(Look::lines("one two", 10.0, width("one two", 10.0)), ["one two"]);
     }
     use crate::comparison::{Better, Measure, Row};
+
+    #[test]
+    fn a_distribution_on_paper_is_linear_unless_its_tail_is_asked_for() {
+        let scales = |look: &str| {
+            let axis = || crate::model::Axis::new("delay", "s");
+            let y = crate::model::Axis::tail("share");
+            let curves = vec![crate::model::Curve::new("one", [(0.1, 0.5), (0.2, 1.0)])];
+            let plot = Plot { title: String::new(), x: axis(), y, style: Style::Cdf, note: None, curves };
+            let plot = Look::parse(look).and_then(|look| look.plot(plot)).expect("a plot");
+            (plot.x.scale, plot.y.scale)
+        };
+        assert_eq!(scales("column"), (Scale::Linear, Scale::Linear));
+        assert_eq!(scales("text,log"), (Scale::Log, Scale::Tail));
+        assert_eq!(scales("text,log,form=ecdf"), (Scale::Log, Scale::Linear));
+        assert_eq!(scales("page"), (Scale::Linear, Scale::Tail));
+    }
 
     #[test]
     fn looks_are_read_and_wrong_ones_named() {
