@@ -4,9 +4,9 @@ use tidegate_metrics::shares;
 
 use crate::columns::{Column, Table};
 
-/// The columns of transfers that are durations, or follow from one. Those of a transfer that is not finished are of how long it had
+/// The columns of transfers and pages that are durations, or follow from one. Those of one that is not finished are of how long it had
 /// lasted.
-const LASTING: [&str; 2] = ["completion_ns", "slowdown"];
+const LASTING: [&str; 3] = ["completion_ns", "slowdown", "load_ns"];
 
 /// Says which rows of a column of values are open: the value is infinite, which means not reached, or the transfer has not finished.
 pub(super) struct Open<'a> {
