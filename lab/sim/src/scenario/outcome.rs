@@ -317,10 +317,7 @@ impl Outcome {
             }
         }
         self.keep_transfers(scenario, section, (flows, underway));
-        if scenario.detail == Detail::Parts {
-            let named = |page: &PageLoad| FlowPage { variant: String::new(), flow: subject.clone(), page: *page };
-            self.pages.extend(experiences.pages().iter().map(named));
-        }
+        self.keep_pages(scenario, &subject, experiences.pages());
         for (number, flow) in flows.iter().enumerate() {
             if let Some(series) = &flow.series {
                 let part = if flows.len() > 1 { (number + 1).to_string() } else { String::new() };
@@ -347,6 +344,14 @@ impl Outcome {
                 let open = underway.iter().filter(|(flow, _)| flow.index() == number);
                 self.transfers.extend(open.take(MOST_TRANSFERS).map(|(_, transfer)| named(transfer)));
             }
+        }
+    }
+
+    /// Keeps the pages of a section one by one, if details are wanted.
+    fn keep_pages(&mut self, scenario: &Scenario, subject: &str, pages: &[PageLoad]) {
+        if scenario.detail == Detail::Parts {
+            let named = |page: &PageLoad| FlowPage { variant: String::new(), flow: subject.to_owned(), page: *page };
+            self.pages.extend(pages.iter().map(named));
         }
     }
 
