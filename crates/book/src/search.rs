@@ -257,7 +257,7 @@ mod tests {
             ("per device limit", "cookbook/limits"),
             ("work hours", "cookbook/rules"),
             ("schedule", "cookbook/rules"),
-            ("star", "paper-figures"),
+            ("star", "reports"),
             ("cite", "paper-figures"),
             ("citation", "paper-figures"),
             ("bibtex", "paper-figures"),
