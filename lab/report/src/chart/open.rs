@@ -141,8 +141,8 @@ mod tests {
         // The axis is in the unit of people, without being asked.
         assert_eq!(plot.x.label(), "completion, ms");
         let share = |time: f64| {
-            let points = plot.curves[0].points.iter().filter(|point| point.0 <= time + 1e-9);
-            points.last().map(|point| (point.1 * 1e3).round() / 1e3)
+            let mut points = plot.curves[0].points.iter().filter(|point| point.0 <= time + 1e-9);
+            points.next_back().map(|point| (point.1 * 1e3).round() / 1e3)
         };
         assert_eq!([6.0, 10.0, 23.0, 99.0].map(share), [0.143, 0.247, 0.552, 0.552].map(Some));
         assert!(
