@@ -8,32 +8,35 @@ pub fn human(value: f64, unit: &str) -> String {
 }
 
 /// Formats a value in a unit that [`unit_of_all`] has chosen for several.
-pub fn human_in(value: f64, (scale, unit): (f64, &str)) -> String {
-    with_unit(digits(value / scale), unit)
+pub fn human_in(value: f64, unit: (f64, &str)) -> String {
+    human_known(value, None, 0.0, unit)
 }
 
 /// Formats a mean with half the width of its interval in one unit, both with two digits of the latter: `41.0 ± 4.3 ms`. Equal
 /// values have no interval, and no `±`.
 pub fn human_interval(mean: f64, half: f64, unit: &str) -> String {
-    human_interval_in(mean, half, unit_of(mean.abs().max(half.abs()), unit))
+    human_known(mean, Some(half), 0.0, unit_of(mean.abs().max(half.abs()), unit))
 }
 
-/// Formats a mean with half the width of its interval like [`human_interval`], in a unit that [`unit_of_all`] has chosen for several.
-pub fn human_interval_in(mean: f64, half: f64, (scale, unit): (f64, &str)) -> String {
-    match interval(mean / scale, half / scale) {
+/// Formats a mean, with half the width of its interval if there is one, in a unit that [`unit_of_all`] has chosen for several. The mean
+/// may be wrong by a share of itself, such as the width of a bin of a histogram, whose first digit is the last one that is written.
+pub fn human_known(mean: f64, half: Option<f64>, share: f64, (scale, unit): (f64, &str)) -> String {
+    match known(mean / scale, half.map(|half| half / scale), share) {
         (mean, Some(half)) => with_unit(format!("{mean} \u{b1} {half}"), unit),
         (mean, None) => with_unit(mean, unit),
     }
 }
 
-/// Formats a mean and half the width of its interval, which are in one unit, with the digits of [`human_interval`]. There is no
-/// interval of values that are equal.
-pub fn interval(mean: f64, half: f64) -> (String, Option<String>) {
-    if half <= 0.0 || half.is_nan() {
-        return (digits(mean), None);
-    }
+/// Formats a mean and half the width of its interval, which are in one unit, with the digits of [`human_known`]. There is no interval of
+/// values that are equal.
+pub fn known(mean: f64, half: Option<f64>, share: f64) -> (String, Option<String>) {
+    let wrong = mean.abs() * share;
+    let most = if wrong > 0.0 && wrong.is_finite() { -wrong.log10().floor() as i32 } else { 9 };
+    let Some(half) = half.filter(|half| *half > 0.0) else {
+        return (digits_to(mean, most.max(0) as usize), None);
+    };
     // Two digits of the interval, but no more than five of the greater number.
-    let most = 4 - mean.abs().max(half).log10().floor() as i32;
+    let most = most.min(4 - mean.abs().max(half).log10().floor() as i32);
     let places = (1 - half.log10().floor() as i32).min(most).clamp(0, 9);
     let step = 10_f64.powi(-places);
     let places = places as usize;
@@ -144,6 +147,11 @@ pub fn part(part: f64) -> String {
 
 /// Formats a number with four digits, without trailing zeros after the point.
 pub fn digits(value: f64) -> String {
+    digits_to(value, usize::MAX)
+}
+
+/// Formats a number like [`digits`], with at most so many decimals.
+fn digits_to(value: f64, most: usize) -> String {
     let places = match value.abs() {
         f64::INFINITY => return NOT_REACHED.to_owned(),
         v if v >= 1000.0 => 0,
@@ -153,6 +161,7 @@ pub fn digits(value: f64) -> String {
         v if v >= 1e-3 => 4,
         _ => return format!("{value:.3e}"),
     };
+    let places = places.min(most);
     let text = format!("{value:.places$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
@@ -173,6 +182,22 @@ mod tests {
         ] {
             assert_eq!(human_interval(mean, half, unit), text);
         }
+    }
+
+    /// A percentile is one of bins that are 1/64 apart: 0.33 at 20.97.
+    #[test]
+    fn a_number_has_no_digits_below_the_width_of_its_bin() {
+        let said = |mean: f64, half| human_known(mean, half, 1.0 / 64.0, (1e6, "ms"));
+        assert_eq!(said(20.97e6, Some(5e3)), "21.0 \u{b1} < 0.1 ms");
+        assert_eq!(said(20.97e6, Some(250e3)), "21.0 \u{b1} 0.2 ms");
+        assert_eq!(said(20.97e6, Some(4.28e6)), "21.0 \u{b1} 4.3 ms");
+        assert_eq!(
+            (said(20.97e6, None), said(1.2126e6, None), said(1_043e6, None)),
+            ("21 ms".into(), "1.21 ms".into(), "1043 ms".into())
+        );
+        assert_eq!(human_known(20.97e6, Some(5e3), 0.0, (1e6, "ms")), "20.970 \u{b1} 0.005 ms");
+        assert_eq!(said(f64::INFINITY, None), NOT_REACHED);
+        assert_eq!(said(0.0, None), "0 ms");
     }
 
     /// A percentile that was not reached has no unit, and does not choose that of others.
@@ -198,7 +223,7 @@ mod tests {
             let all: Vec<String> = values.iter().map(|value| human_in(*value, one)).collect();
             assert_eq!(all.join(", "), said);
         }
-        assert_eq!(human_interval_in(80e3, 1e3, (1e6, "Mbit/s")), "0.0800 \u{b1} 0.0010 Mbit/s");
+        assert_eq!(human_known(80e3, Some(1e3), 0.0, (1e6, "Mbit/s")), "0.0800 \u{b1} 0.0010 Mbit/s");
     }
 
     #[test]

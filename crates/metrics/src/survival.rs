@@ -54,18 +54,28 @@ impl Survival {
 
     /// The finished durations, rising, with the share that is at most as long.
     fn steps(&self) -> impl Iterator<Item = (u64, f64)> + '_ {
-        let mut open = self.open.buckets().peekable();
-        let (mut at_risk, mut longer) = (self.count(), 1.0);
-        self.finished.buckets().map(move |(value, ended)| {
-            // One that was last seen at this duration was longer.
-            while let Some((_, unseen)) = open.next_if(|(seen, _)| *seen < value) {
-                at_risk -= unseen;
-            }
-            longer *= 1.0 - ended as f64 / at_risk as f64;
-            at_risk -= ended;
-            (value, 1.0 - longer)
-        })
+        shares(self.finished.buckets(), self.open.buckets(), self.count())
     }
+}
+
+/// The estimate of Kaplan and Meier: each of the `ended` values with the share that is at most as large. Both kinds of values rise, each
+/// with how many there are; `open` ones are larger than they seem, and `count` is of all, also of those that never end.
+pub fn shares<T: PartialOrd>(
+    ended: impl Iterator<Item = (T, u64)>,
+    open: impl Iterator<Item = (T, u64)>,
+    count: u64,
+) -> impl Iterator<Item = (T, f64)> {
+    let mut open = open.peekable();
+    let (mut at_risk, mut longer) = (count, 1.0);
+    ended.map(move |(value, ended)| {
+        // One that was last seen at this value was larger.
+        while let Some((_, unseen)) = open.next_if(|(seen, _)| *seen < value) {
+            at_risk -= unseen;
+        }
+        longer *= 1.0 - ended as f64 / at_risk as f64;
+        at_risk -= ended;
+        (value, 1.0 - longer)
+    })
 }
 
 #[cfg(test)]

@@ -43,9 +43,9 @@ def test_the_ending_of_the_name_chooses_the_format(results, tmp_path):
 
 def test_looks_have_their_size_rows_and_order(results):
     svg = results.figure(look="column").svg
-    assert 'width="252pt"' in svg and ">fifo<" in svg
+    assert 'width="251.06pt"' in svg and ">fifo<" in svg
     svg = results.figure(look="text", height=100, rows=["codel"], measures=["goodput"], heading="Mine").svg
-    assert 'width="516pt"' in svg and ">Mine<" in svg and ">fifo<" not in svg
+    assert 'width="514.07pt"' in svg and ">Mine<" in svg and ">fifo<" not in svg
     plot = results.figure("queueing delay, link", look="column", rows=["codel", "fifo"], grey=True, type_size=7, width=200).svg
     assert plot.index(">codel<") < plot.index(">fifo<") and "#0072b2" not in plot
     assert "bands: least and greatest run" in plot

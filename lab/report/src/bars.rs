@@ -1,11 +1,11 @@
 //! A comparison as bars: a row for each variant, a column for each measure, means with their intervals.
 
-use crate::comparison::{Better, Comparison, Estimate, Group, Measure};
+use crate::comparison::{Better, Comparison, Estimate, Group, Measure, bin};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
 use crate::look::{Form, Look};
 use crate::palette::Pens;
-use tidegate_display::{NOT_REACHED, human_in, unit_of_all};
+use tidegate_display::{NOT_REACHED, human_known, unit_of_all};
 
 /// The height of a row, given for type of 13 points.
 const ROW: f64 = 22.0;
@@ -128,25 +128,21 @@ impl Comparison {
         drawing
     }
 
-    /// Names the values that are of fewer runs than there are, and those that some runs did not reach, if any.
+    /// Names the values that are of fewer runs than there are, and those that some of the runs did not reach.
     pub(crate) fn fewer_runs(&self) -> Option<String> {
-        let (mut fewer, mut open) = (Vec::new(), Vec::new());
+        let (mut found, mut open) = (Vec::new(), Vec::new());
         for (group, row) in self.groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, row))) {
             for (measure, cell) in group.measures.iter().zip(&row.cells) {
-                let Some(cell) = cell else { continue };
-                let (of, runs) = (
-                    if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) },
-                    cell.of_fewer(),
-                );
-                if !runs.is_empty() {
-                    let found = if cell.is_reached() { &mut fewer } else { &mut open };
-                    found.push(format!("{}{of}, {}{runs}", measure.name, row.name));
-                }
+                let Some(cell) = cell.as_ref().filter(|cell| !cell.of_fewer().is_empty()) else { continue };
+                let of = if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) };
+                let said = format!("{}{of}, {}{}", measure.name, row.name, cell.of_fewer());
+                if cell.is_reached() { found.push(said) } else { open.push(said) }
             }
         }
-        let said = |what: &str, found: &[String]| (!found.is_empty()).then(|| format!("{what}: {}.", found.join("; ")));
-        let all = [said("Of fewer runs", &fewer), said("Not reached", &open)];
-        all.into_iter().flatten().reduce(|all, more| format!("{all} {more}"))
+        let said =
+            |what: &str, found: Vec<String>| (!found.is_empty()).then(|| format!("{what}: {}.", found.join("; ")));
+        let both = [said("Of fewer runs", found), said("Not reached", open)];
+        both.into_iter().flatten().reduce(|fewer, open| format!("{fewer} {open}"))
     }
 
     /// States what a star means, as [`Group::best`] chooses, and for how many differences it is corrected.
@@ -252,10 +248,11 @@ fn bar(
     let most = cells.iter().filter(|cell| cell.is_reached()).map(|cell| cell.high()).fold(0.0_f64, f64::max);
     // One scale has one unit.
     let unit = unit_of_all(cells.iter().map(|cell| cell.mean), &measure.unit);
-    let text = human_in(estimate.mean, unit);
+    let said = |mean: f64| human_known(mean, None, bin(&measure.name), unit);
+    let text = said(estimate.mean);
     // The space for numbers fits the widest of them with a mark behind it.
     let reached = cells.iter().filter(|cell| cell.is_reached());
-    let numbers = reached.map(|cell| room(&human_in(cell.mean, unit), size)).fold(0.0, f64::max);
+    let numbers = reached.map(|cell| room(&said(cell.mean), size)).fold(0.0, f64::max);
     let length = (column - numbers - 28.0 * u).max(20.0 * u);
     let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
     let middle = y - 4.0 * u;

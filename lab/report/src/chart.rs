@@ -3,17 +3,20 @@
 
 mod bins;
 mod counts;
+mod curve;
 mod heat;
 mod mixed;
+mod open;
 mod series;
 pub(crate) mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::bins::Bins;
-use self::counts::Counts;
+use self::counts::{Counts, Unreached};
 use self::heat::Heat;
-use self::units::{number, number_in, of_results, scaled_axis};
+use self::open::Open;
+use self::units::{named_unit, number, number_in, of_results, scaled_axis};
 use crate::columns::{Column, Table};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::drawing::Drawing;
@@ -21,7 +24,6 @@ use crate::look::{Form, Look};
 use crate::model::{Axis, Curve, Plot, Style};
 use crate::palette::Pens;
 use tidegate_display::human;
-use tidegate_metrics::{Summary, summarise};
 
 /// A figure of a table: its kind, and the columns that it draws.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -127,8 +129,12 @@ impl Column {
         let first = units.next().unwrap_or("");
         if units.all(|unit| unit == first) { first } else { "" }
     }
-    /// The value of a row as a number.
+    /// The value of a row as a finite number, which has a place on an axis.
     fn number(&self, row: usize) -> Option<f64> {
+        self.any_number(row).filter(|value| value.is_finite())
+    }
+    /// The value of a row as a number, which is infinite if it was not reached.
+    fn any_number(&self, row: usize) -> Option<f64> {
         match self {
             Self::Number(values) => values[row].filter(|value| !value.is_nan()),
             Self::Text(values) => values[row].as_deref().and_then(number),
@@ -140,22 +146,14 @@ impl Column {
 /// The rows to draw: the value of each, as it is or as a ratio.
 type Rows = Vec<(usize, f64)>;
 
-/// Refuses percentiles that a run did not reach: they have no place, and a mean of the others would be too small.
-fn refuse_open(rows: &Rows) -> Result<(), String> {
-    let open = rows.iter().filter(|(_, value)| value.is_infinite()).count();
-    let why = "were not reached, since too much was not completed, and cannot be drawn; choose other rows with --only";
-    if open == 0 { Ok(()) } else { Err(format!("{open} of {} values {why}", rows.len())) }
-}
-
 impl Chart {
     /// The rows to draw with their values, which are in the column `values`.
     fn chosen(&self, table: &Table, values: &str) -> Result<Rows, String> {
-        let column = table.known(values)?;
+        let open = Open::new(table, values)?;
         let times = self.times.unwrap_or(1.0);
-        let valued = |rows: Vec<usize>| rows.into_iter().filter_map(|row| Some((row, column.number(row)? * times)));
+        let valued = |rows: Vec<usize>| rows.into_iter().filter_map(|row| Some((row, open.value(row)? * times)));
         let ours: Rows = valued(table.rows_with(&self.only)?).collect();
         self.check_mixed(table, &ours)?;
-        refuse_open(&ours)?;
         if self.over.is_empty() {
             return Ok(ours);
         }
@@ -172,11 +170,11 @@ impl Chart {
             .map(|(_, column)| column)
             .collect();
         let key = |row: usize| same.iter().map(|column| column.text(row)).collect::<Vec<_>>();
-        let others: Rows = valued(table.rows_with(&wanted)?).collect();
-        refuse_open(&others)?;
         let below: BTreeMap<Vec<Option<String>>, f64> =
-            others.into_iter().map(|(row, value)| (key(row), value)).collect();
-        let ratio = |(row, value): (usize, f64)| Some((row, value / below.get(&key(row)).filter(|v| **v != 0.0)?));
+            valued(table.rows_with(&wanted)?).map(|(row, value)| (key(row), value)).collect();
+        // A ratio of which one part was not reached is not reached either.
+        let divided = |value: f64, by: f64| if by.is_finite() { value / by } else { f64::INFINITY };
+        let ratio = |(row, value)| Some((row, divided(value, *below.get(&key(row)).filter(|v| **v != 0.0)?)));
         let ratios: Rows = ours.into_iter().filter_map(ratio).collect();
         match ratios.is_empty() {
             true => {
@@ -187,10 +185,13 @@ impl Chart {
         }
     }
 
-    /// The unit of the values: that of all rows, if there is a column `unit`.
-    fn unit(&self, table: &Table, rows: &Rows) -> String {
+    /// The unit of the values of a column: the one that its name ends with, or that of all rows, if there is a column `unit`.
+    fn unit(&self, table: &Table, rows: &Rows, values: &str) -> String {
         if !self.over.is_empty() || self.times.is_some() {
             return String::new();
+        }
+        if let Some((_, unit)) = named_unit(values) {
+            return unit.to_owned();
         }
         let Some(column) = table.column("unit") else { return String::new() };
         let mut units: Vec<String> = rows.iter().filter_map(|(row, _)| column.text(*row)).collect();
@@ -206,7 +207,7 @@ impl Chart {
         let of_points = table.column("x_unit").filter(|_| self.x == "x").map(|column| distinct(column, rows));
         match of_points.as_deref() {
             Some([unit]) => of_results(unit).to_owned(),
-            _ => along.unit(rows).to_owned(),
+            _ => named_unit(&self.x).map_or(along.unit(rows), |(_, unit)| unit).to_owned(),
         }
     }
 
@@ -214,7 +215,7 @@ impl Chart {
     fn label(&self, axis: usize, name: &str) -> String {
         match self.labels[axis].as_str() {
             "" if name == "value" => self.measure().unwrap_or(name).to_owned(),
-            "" => of_path(name),
+            "" => named_unit(name).map_or_else(|| of_path(name), |(name, _)| name.replace('_', " ")),
             given => given.to_owned(),
         }
     }
@@ -263,9 +264,11 @@ impl Chart {
         let distribution = matches!(self.kind, ChartKind::Ecdf | ChartKind::Ccdf);
         let values = if distribution { &self.x } else { &self.y };
         let rows = self.chosen(table, values)?;
-        let unit = self.unit(table, &rows);
+        let unit = self.unit(table, &rows, values);
         let along = table.known(&self.x)?;
-        let greatest = |values: &mut dyn Iterator<Item = f64>| values.map(f64::abs).fold(0.0, f64::max);
+        let greatest = |values: &mut dyn Iterator<Item = f64>| {
+            values.map(f64::abs).filter(|value| value.is_finite()).fold(0.0, f64::max)
+        };
         let most_of_all = greatest(&mut rows.iter().map(|(_, value)| *value));
         let (axis, scale) = scaled_axis(self.label(usize::from(!distribution), values), &unit, self.log, most_of_all);
         let far = greatest(&mut rows.iter().filter_map(|(row, _)| along.number(*row)));
@@ -276,13 +279,18 @@ impl Chart {
         let bins =
             (over_time && unit == "bps" && self.kind == ChartKind::Lines).then(|| Bins::new(along, &rows)).flatten();
         let (mut curves, mut counts) = (Vec::new(), Counts::default());
+        let open = Open::new(table, values)?;
+        let mut unreached = Unreached::new(self.kind, open.lasts());
         for (name, rows) in self.series(table, &rows)? {
-            let mut curve = Curve { name, ..Curve::default() };
-            if distribution {
-                let mut all: Vec<f64> = rows.iter().map(|(_, value)| value * scale).collect();
-                all.sort_by(f64::total_cmp);
-                let share = |n: usize| (n + 1) as f64 / all.len() as f64;
-                curve.points = all.iter().enumerate().map(|(n, value)| (*value, share(n))).collect();
+            unreached.add(&name, &rows);
+            let points = if distribution {
+                let seen = |(row, _): &(usize, f64)| match self.over.is_empty() {
+                    true => open.seen(*row) * self.times.unwrap_or(1.0) * scale,
+                    false => f64::INFINITY,
+                };
+                let (ended, rest): (Rows, Rows) = rows.iter().partition(|(_, value)| value.is_finite());
+                let ended = ended.iter().map(|(_, value)| value * scale).collect();
+                open::distribution(ended, rest.iter().map(seen).collect())
             } else {
                 let place = |(row, value): &(usize, f64)| Some((along.number(*row)? * x_scale, value * scale));
                 let mut points: Vec<(f64, f64)> = match bins {
@@ -290,21 +298,12 @@ impl Chart {
                     None => rows.iter().filter_map(place).collect(),
                 };
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                if self.kind == ChartKind::Scatter {
-                    curve.points = points;
-                } else {
-                    for same in points.chunk_by(|a, b| a.0 == b.0) {
-                        let ys: Vec<f64> = same.iter().map(|point| point.1).collect();
-                        let Some(Summary { mean, half_width, .. }) = summarise(&ys) else { continue };
-                        curve.points.push((same[0].0, mean));
-                        counts.add(ys.len());
-                        if let Some(half) = half_width {
-                            curve.band.push((same[0].0, mean - half, mean + half));
-                        }
-                    }
-                }
-            }
-            curves.push(curve);
+                points
+            };
+            curves.push(match self.kind {
+                ChartKind::Lines => curve::of_means(name, &points, &mut counts),
+                _ => Curve::new(name, points.into_iter().filter(|point| point.1.is_finite())),
+            });
         }
         // Points from elsewhere have times in seconds.
         let other = |unit: &str, scale: f64| if unit == "ns" { scale * 1e9 } else { scale };
@@ -316,12 +315,13 @@ impl Chart {
                 None => curves.push(Curve { is_apart: true, ..Curve::new(name.as_str(), [(*x, *y)]) }),
             }
         }
-        if curves.iter().all(|curve| curve.points.is_empty()) {
-            return Err(format!("no row has numbers in `{}` and `{values}`", self.x));
+        if curves.iter().flat_map(|curve| &curve.points).all(|point| point.1.is_nan()) {
+            let why = unreached.said().map_or(String::new(), |said| format!(". {said}"));
+            return Err(format!("no row has numbers in `{}` and `{values}`{why}", self.x));
         }
         let note = counts.said().map(|of| format!("Lines: means of {of}; bands: their 95 % intervals (Student's t)."));
         let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
-        let note = [note, means].into_iter().flatten().reduce(|note, means| format!("{note} {means}"));
+        let note = [note, means, unreached.said()].into_iter().flatten().reduce(|note, more| format!("{note} {more}"));
         let plot = if distribution {
             let y = Axis::new("share of the values", "1");
             Plot { title: self.title(), x: axis, y, style: Style::Cdf, note, curves }
@@ -334,11 +334,15 @@ impl Chart {
 
     fn spread(&self, table: &Table, form: Form, look: &Look) -> Result<Drawing, String> {
         let rows = self.chosen(table, &self.x)?;
-        let measure = Measure::new(self.label(0, &self.x), self.unit(table, &rows), Better::Neither);
+        let measure = Measure::new(self.label(0, &self.x), self.unit(table, &rows, &self.x), Better::Neither);
         let row = |(name, rows): (String, Rows)| {
             let values: Vec<f64> = rows.iter().map(|(_, value)| *value).collect();
             let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-            Row { name, cells: vec![Some(Estimate { mean, half: None, values, ..Estimate::default() })] }
+            let estimate = match values.iter().filter(|value| value.is_infinite()).count() {
+                0 => Estimate { mean, half: None, values, ..Estimate::default() },
+                open => Estimate::not_reached(open, values.len()),
+            };
+            Row { name, cells: vec![Some(estimate)] }
         };
         let rows = self.series(table, &rows)?.into_iter().map(row).collect();
         let group = Group { measures: vec![measure], rows, ..Group::default() };
@@ -346,7 +350,9 @@ impl Chart {
         let comparison = look.comparison(&Comparison { title: self.title(), groups: vec![group] })?;
         comparison.check_axis(look)?;
         let pens = Pens::named(comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.name.as_str()));
-        comparison.spread(&pens, form, look).ok_or_else(|| "no row of the figure has two values".to_owned())
+        comparison
+            .spread(&pens, form, look)
+            .ok_or_else(|| "no row of the figure has two values and has reached all of them".to_owned())
     }
 
     /// The texts of a column, by their numbers if all have one, and otherwise in the order of their first appearance.
@@ -397,9 +403,16 @@ impl Chart {
         if counts.most == 0 {
             return Err("no row is left to draw".into());
         }
-        let note = counts.said().map(|of| format!("Cells: means of {of}."));
-        let note = note.unwrap_or_default();
-        let heat = Heat { xs, ys, means, unit: self.unit(table, &rows), log: self.log, note };
+        let mut note = counts.said().map(|of| format!("Cells: means of {of}.")).unwrap_or_default();
+        let flat = || means.iter().flatten().flatten();
+        if flat().all(|mean| mean.is_infinite()) {
+            return Err("no cell is reached by all of its values".into());
+        }
+        if flat().any(|mean| mean.is_infinite()) {
+            note = format!("{note} n.r.: not reached in at least one of the values.").trim_start().to_owned();
+        }
+        let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
+        let heat = Heat { xs, ys, means, unit, log, note };
         Ok(heat.drawing(self, look))
     }
 }

@@ -4,7 +4,7 @@ use crate::columns::{self, Column};
 use crate::judgement::Family;
 use crate::verdict::Verdict;
 use tidegate_display::Table;
-use tidegate_display::{human, human_in, human_interval_in, unit_of_all};
+use tidegate_display::{human_known, unit_of, unit_of_all};
 use tidegate_metrics::MARGIN;
 
 /// A comparison of variants, with a group for each subject.
@@ -121,13 +121,15 @@ impl Estimate {
     pub(crate) fn high(&self) -> f64 {
         self.mean + self.half.unwrap_or(0.0)
     }
-    fn text(&self, unit: (f64, &str)) -> String {
-        let number = match self.half {
-            None => human_in(self.mean, unit),
-            Some(half) => human_interval_in(self.mean, half, unit),
-        };
-        number + &self.of_fewer()
+    fn text(&self, measure: &str, unit: (f64, &str)) -> String {
+        human_known(self.mean, self.half, bin(measure), unit) + &self.of_fewer()
     }
+}
+
+/// The share of itself by which a measure with this name may be too great: the width of a histogram's bin if it is a percentile.
+pub fn bin(measure: &str) -> f64 {
+    let is_percentile = |word: &str| word.strip_prefix('p').is_some_and(|number| number.parse::<f64>().is_ok());
+    if measure.split(' ').any(is_percentile) { 1.0 / 64.0 } else { 0.0 }
 }
 
 impl Better {
@@ -148,7 +150,7 @@ impl Measure {
     }
     /// Formats a value with the unit.
     pub(crate) fn value(&self, value: f64) -> String {
-        human(value, &self.unit)
+        human_known(value, None, bin(&self.name), unit_of(value, &self.unit))
     }
 }
 
@@ -363,7 +365,7 @@ impl Comparison {
             for row in &group.rows {
                 let cell = |(name, unit): &(&str, (f64, &str))| {
                     let at = group.measures.iter().position(|measure| measure.name == *name)?;
-                    Some(row.cells.get(at)?.as_ref()?.text(*unit))
+                    Some(row.cells.get(at)?.as_ref()?.text(name, *unit))
                 };
                 let cells = names.iter().map(|name| cell(name).unwrap_or_default());
                 let cells = [group.name.clone(), row.name.clone()].into_iter().chain(cells);

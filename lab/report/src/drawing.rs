@@ -9,7 +9,8 @@ use crate::font::width;
 use crate::palette::{self, Pen};
 use tidegate_display::escape;
 
-/// A figure: its size, and its shapes from back to front. Positions are in points (1/72 inch) from the upper left.
+/// A figure: its size, and its shapes from back to front. Positions are in points of TeX (1/72.27 inch) from
+/// the upper left.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Drawing {
     pub(crate) width: f64,
@@ -28,6 +29,9 @@ pub(crate) struct Finish {
     pub(crate) grey: bool,
     pub(crate) on_paper: bool,
 }
+
+/// A point of TeX in points of PDF and SVG: 72.27 and 72 are an inch.
+pub(crate) const POINT: f64 = 72.0 / 72.27;
 
 /// The format of a figure as a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -271,7 +275,7 @@ fn short(length: f64) -> f64 {
 }
 
 /// The height of the text of a page, in points: nine inches.
-const PAGE: f64 = 648.0;
+const PAGE: f64 = 9.0 * 72.27;
 
 impl Drawing {
     /// The height in points, if it is a figure of a paper and longer than a page of one.
@@ -363,7 +367,7 @@ impl Drawing {
             Format::Pdf => Ok(self.with_greys().pdf()),
             // On paper 300 pixels to the inch are usual; pages have two to the point.
             #[cfg(feature = "png")]
-            Format::Png => self.png(if self.finish.on_paper { 300.0 / 72.0 } else { 2.0 }),
+            Format::Png => self.png(if self.finish.on_paper { 300.0 / 72.27 } else { 2.0 }),
             #[cfg(not(feature = "png"))]
             Format::Png => Err("this program was built without PNG; write the figure as SVG, PDF or PGF".into()),
             Format::Pgf => Ok(self.with_greys().pgf().into_bytes()),
@@ -377,7 +381,10 @@ impl Drawing {
     fn svg_in(&self, colour: impl Fn(Ink) -> String) -> String {
         let Self { width, height, .. } = self;
         let (size, digits) = match self.finish.on_paper {
-            true => (format!(" width=\"{width}pt\" height=\"{height}pt\""), 2),
+            true => {
+                let [width, height] = [width, height].map(|length| length * POINT);
+                (format!(" width=\"{width:.2}pt\" height=\"{height:.2}pt\""), 2)
+            }
             false => (String::new(), 1),
         };
         let mut svg = format!(

@@ -158,10 +158,9 @@ impl Frame {
 
     pub(crate) fn band(&self, drawing: &mut Drawing, curve: &Curve, plot: &Plot, (x, y): (&Ruler, &Ruler), pen: Pen) {
         let complement = plot.style == Style::Ccdf;
-        // The lower end of a complement may be below the axis, down to which the band goes then.
-        let whole =
-            |(_, low, high): &(f64, f64, f64)| plot.y.has(*high) && (plot.y.has(*low) || (complement && !low.is_nan()));
-        let place = |value: f64| if plot.y.has(value) { self.y(y, value) } else { self.bottom };
+        // The lower end of a band may be below a logarithmic axis, down to which the band goes then.
+        let whole = |(_, low, high): &(f64, f64, f64)| plot.y.has(*high) && !low.is_nan();
+        let place = |value: f64| if plot.y.has(value) { self.y(y, value).min(self.bottom) } else { self.bottom };
         let mut rest = curve.band.as_slice();
         while let Some(begin) = rest.iter().position(whole) {
             rest = &rest[begin..];

@@ -276,9 +276,10 @@ impl Comparison {
             1 => String::new(),
             n => format!(", corrected for all {n} differences (Holm)"),
         };
+        let likewise = if corrected.is_empty() { "" } else { ", corrected likewise" };
         Some(format!(
-            "Decided at 5 % by {by}{corrected}. Equal within 2 % is what two one-sided tests of the same runs (TOST) find at 5 %, \
-             corrected likewise.{few}"
+            "Decided at 5 % by {by}{corrected}. Equal within 2 % is what two one-sided tests of the same runs (TOST) find at \
+             5 %{likewise}.{few}"
         ))
     }
 

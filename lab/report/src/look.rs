@@ -12,7 +12,7 @@ use crate::stated::parts_of;
 /// How figures are drawn. [`Look::page`] is for screens, [`Look::column`] and [`Look::text`] are for papers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Look {
-    /// The width in points (1/72 inch).
+    /// The width in points of TeX (1/72.27 inch), as `\columnwidth` states it.
     pub width: f64,
     /// The height in points; `None` for one that suits the width and the contents. Figures whose rows are counted, such
     /// as bars and boxes, are as high as their rows.
@@ -35,7 +35,7 @@ pub struct Look {
     /// The form; `None` for the usual one of each figure.
     pub form: Option<Form>,
     /// Whether values have a logarithmic axis: the vertical one of plots over time, and the horizontal one of distributions and of the
-    /// runs of a comparison.
+    /// runs of a comparison. The shares of a distribution on paper have a logarithmic tail only then.
     pub log: bool,
     /// Whether the plots that a title means are drawn in one, instead of beside or below each other.
     pub overlay: bool,
@@ -296,7 +296,7 @@ impl Look {
     pub(crate) fn plot(&self, mut plot: Plot) -> Result<Plot, String> {
         let chosen = Self::chosen(&plot.curves, &self.rows, |curve| &curve.name, "curve")?;
         plot.curves = chosen.into_iter().map(|n| plot.curves[n].clone()).collect();
-        if self.log && matches!(plot.style, Style::Lines | Style::Steps) {
+        if self.log && matches!(plot.style, Style::Lines | Style::Steps | Style::Marks) {
             plot.y.scale = Scale::Log;
         }
         if self.log && matches!(plot.style, Style::Cdf | Style::Ccdf) {
@@ -306,6 +306,8 @@ impl Look {
             match self.form {
                 Some(Form::Ecdf) => plot.y.scale = Scale::Linear,
                 Some(Form::Ccdf) => plot = plot.complementary(),
+                // A paper shows shares from 0 to 1, unless the tail is asked for.
+                _ if self.on_paper && !self.log => plot.y.scale = Scale::Linear,
                 _ => {}
             }
         }
@@ -418,9 +420,9 @@ pub(crate) fn part(group: &Group, rows: &[usize], measures: &[usize]) -> Group {
     some
 }
 
-/// Reads a length in points, or with a unit.
+/// Reads a length in points of TeX, or with a unit.
 fn length(key: &str, text: &str, least: f64, most: f64) -> Result<f64, String> {
-    let units = [("pt", 1.0), ("in", 72.0), ("cm", 72.0 / 2.54), ("mm", 72.0 / 25.4), ("", 1.0)];
+    let units = [("pt", 1.0), ("in", 72.27), ("cm", 72.27 / 2.54), ("mm", 72.27 / 25.4), ("", 1.0)];
     let read = |(unit, points): (&str, f64)| Some(text.strip_suffix(unit)?.trim().parse::<f64>().ok()? * points);
     let wrong = |why: &dyn Display| format!("{key}={text}: {why}");
     let value = units.into_iter().find_map(read).ok_or_else(|| wrong(&"a length is expected: 252pt, 3.5in or 89mm"))?;
@@ -443,14 +445,31 @@ mod tests {
     use crate::comparison::{Better, Measure, Row};
 
     #[test]
+    fn a_distribution_on_paper_is_linear_unless_its_tail_is_asked_for() {
+        let scales = |look: &str| {
+            let axis = || crate::model::Axis::new("delay", "s");
+            let y = crate::model::Axis::tail("share");
+            let curves = vec![crate::model::Curve::new("one", [(0.1, 0.5), (0.2, 1.0)])];
+            let plot = Plot { title: String::new(), x: axis(), y, style: Style::Cdf, note: None, curves };
+            let plot = Look::parse(look).and_then(|look| look.plot(plot)).expect("a plot");
+            (plot.x.scale, plot.y.scale)
+        };
+        assert_eq!(scales("column"), (Scale::Linear, Scale::Linear));
+        assert_eq!(scales("text,log"), (Scale::Log, Scale::Tail));
+        assert_eq!(scales("text,log,form=ecdf"), (Scale::Log, Scale::Linear));
+        assert_eq!(scales("page"), (Scale::Linear, Scale::Tail));
+    }
+
+    #[test]
     fn looks_are_read_and_wrong_ones_named() {
         let look = Look::parse("column,height=5cm,type=7,title=Delay at 1 Mbit/s,row=pie,row=red,form=ccdf,grey");
         let look = look.expect("a look");
         assert_eq!((look.width, look.size, look.grey, look.on_paper), (252.0, 7.0, true, true));
-        assert!((look.height.unwrap_or(0.0) - 141.73).abs() < 0.01);
+        assert!((look.height.unwrap_or(0.0) - 142.26).abs() < 0.01);
         assert_eq!(look.heading("other"), Some("Delay at 1 Mbit/s"));
         assert_eq!((look.rows, look.form), (vec!["pie".to_owned(), "red".to_owned()], Some(Form::Ccdf)));
-        assert_eq!(Look::parse("width=3.5in,type=9").map(|look| look.width), Ok(252.0));
+        let inches = Look::parse("width=4in").expect("a look").width;
+        assert!((inches - 289.08).abs() < 1e-9, "{inches}");
         assert_eq!(Look::parse("text,title=").map(|look| look.heading), Ok(Heading::Nothing));
         let both = Look::parse_all(&["row=pie,grey", "column,row=red"]).expect("a look");
         assert_eq!((both.width, both.grey, both.rows), (252.0, true, vec!["pie".to_owned(), "red".to_owned()]));

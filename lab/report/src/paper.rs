@@ -1,12 +1,13 @@
 //! A comparison as a table of a paper: LaTeX with booktabs, or Markdown.
 
 use crate::bars::subject_of;
-use crate::comparison::{Comparison, Estimate, Group, Measure, Row};
+use crate::comparison::{Comparison, Estimate, Group, Measure, Row, bin};
 use crate::look;
 use crate::tikz::latex;
-use tidegate_display::{NOT_REACHED, digits, interval, unit_of_all};
+use tidegate_display::{NOT_REACHED, known, unit_of_all};
 
 /// A column of such a table: a measure in one unit for all rows.
+#[derive(Clone)]
 struct Head {
     name: String,
     /// The subject, if the columns are quantities: measures of different subjects.
@@ -20,6 +21,8 @@ type Number = Option<(String, Option<String>, String)>;
 
 /// The cells of a table: the names of a row, and its numbers.
 struct Rows {
+    /// The quantity of all cells, if columns are variants.
+    quantity: String,
     heads: Vec<Head>,
     /// Whether rows have the name of a group before theirs.
     grouped: bool,
@@ -30,7 +33,13 @@ impl Rows {
     /// The tables of a comparison: one, unless it has cells that no subject could fill, or is too wide.
     fn of(comparison: &Comparison) -> Vec<Self> {
         let Some(wide) = by_quantity(comparison) else {
-            return parts(comparison).iter().map(Self::by_subject).collect();
+            return parts(comparison)
+                .iter()
+                .map(|part| {
+                    let rows = Self::by_subject(part);
+                    rows.grid(part).unwrap_or(rows)
+                })
+                .collect();
         };
         let mut rows = Self::by_subject(&wide);
         for head in &mut rows.heads {
@@ -56,8 +65,10 @@ impl Rows {
             if heads.iter().any(|head| head.name == measure.name) {
                 continue;
             }
-            let (scale, unit) = unit_of_all(values(&measure.name).into_iter(), &measure.unit);
-            let unit = unit.to_owned();
+            let values = values(&measure.name);
+            let (scale, unit) = unit_of_all(values.iter().copied(), &measure.unit);
+            // Infinity is not reached in any unit.
+            let unit = if values.iter().any(|value| value.is_finite()) { unit.to_owned() } else { String::new() };
             heads.push(Head { name: measure.name.clone(), of: String::new(), scale, unit });
         }
         let mut rows = Vec::new();
@@ -67,19 +78,47 @@ impl Rows {
                     let at = group.measures.iter().position(|measure| measure.name == head.name)?;
                     let estimate = row.cells.get(at)?.as_ref()?;
                     let Estimate { mean, half, .. } = estimate;
-                    // Infinity is not reached in any unit.
                     let mean = mean / head.scale;
-                    let (number, half) = match half.map(|half| interval(mean, half / head.scale)) {
-                        Some(number) => number,
-                        None => (digits(mean), None),
-                    };
+                    let (number, half) = known(mean, half.map(|half| half / head.scale), bin(&group.measures[at].name));
                     Some((number, half, estimate.of_fewer()))
                 };
                 let name = if n == 0 { group.name.clone() } else { String::new() };
                 rows.push((name, row.name.clone(), heads.iter().map(cell).collect()));
             }
         }
-        Self { heads, grouped: comparison.groups.iter().any(|group| !group.name.is_empty()), rows }
+        let grouped = comparison.groups.iter().any(|group| !group.name.is_empty());
+        Self { quantity: String::new(), heads, grouped, rows }
+    }
+
+    /// A single measure of one subject at the points of a sweep as a grid: a row for each point, a column for each variant. `None` for
+    /// other comparisons, and for more variants than fit beside each other.
+    fn grid(&self, comparison: &Comparison) -> Option<Self> {
+        let [head] = self.heads.as_slice() else { return None };
+        let points: Vec<(&str, &str)> =
+            comparison.groups.iter().map(|group| group.name.split_once(" at ")).collect::<Option<_>>()?;
+        let (subject, _) = points.first().filter(|_| points.len() > 1)?;
+        let mut variants: Vec<&str> = Vec::new();
+        for row in comparison.groups.iter().flat_map(|group| &group.rows) {
+            if !variants.contains(&row.name.as_str()) {
+                variants.push(&row.name);
+            }
+        }
+        if !(2..=WIDEST).contains(&variants.len()) || points.iter().any(|(of, _)| of != subject) {
+            return None;
+        }
+        let mut cells = self.rows.iter();
+        let mut rows = Vec::new();
+        for (group, (_, point)) in comparison.groups.iter().zip(&points) {
+            let mut row: Vec<Number> = vec![None; variants.len()];
+            for (_, variant, numbers) in cells.by_ref().take(group.rows.len()) {
+                let at = variants.iter().position(|known| known == variant)?;
+                row[at] = numbers.first().cloned().flatten();
+            }
+            rows.push((String::new(), (*point).to_owned(), row));
+        }
+        let column = |name: &&str| Head { name: (*name).to_owned(), of: String::new(), ..head.clone() };
+        let heads = variants.iter().map(column).collect();
+        Some(Self { quantity: format!("{} of {subject}", head.name), heads, grouped: false, rows })
     }
 }
 
@@ -128,8 +167,15 @@ fn parts(comparison: &Comparison) -> Vec<Comparison> {
     }
     let narrow = |part: Comparison| {
         let all: Vec<usize> = (0..part.groups[0].measures.len()).collect();
+        // A column in which something was not reached, and in how many runs, is twice as wide as others.
+        let is_open = |at: &usize| {
+            let mut cells =
+                part.groups.iter().flat_map(|group| &group.rows).filter_map(|row| row.cells.get(*at)?.as_ref());
+            cells.any(|cell| !cell.is_reached())
+        };
+        let most = WIDEST_OF_SUBJECTS.saturating_sub(all.iter().copied().filter(is_open).count()).max(2);
         // Tables of equally many columns look better than a full one and a rest.
-        let columns = all.len().div_ceil(all.len().div_ceil(WIDEST_OF_SUBJECTS).max(1)).max(1);
+        let columns = all.len().div_ceil(all.len().div_ceil(most).max(1)).max(1);
         let of_some = |some: &[usize]| {
             let groups = part.groups.iter();
             let groups = groups.map(|group| look::part(group, &(0..group.rows.len()).collect::<Vec<_>>(), some));
@@ -208,14 +254,17 @@ impl Comparison {
 
 impl Rows {
     fn latex(&self) -> String {
-        let Self { heads, grouped, rows } = self;
+        let Self { quantity, heads, grouped, rows } = self;
         let names = if *grouped { "ll" } else { "l" };
         let mut out = format!("\\begin{{tabular}}{{{names}{}}}\n\\toprule\n", "r".repeat(heads.len()));
-        let begin = "& ".repeat(names.len());
+        let (begin, n) = ("& ".repeat(names.len()), heads.len());
         let line = |of: fn(&Head) -> &str| {
             let cells: Vec<String> = heads.iter().map(|head| latex(of(head))).collect();
             format!("{begin}{} \\\\\n", cells.join(" & "))
         };
+        if !quantity.is_empty() {
+            out += &format!("& \\multicolumn{{{n}}}{{c}}{{{}}} \\\\\n\\cmidrule(lr){{2-{}}}\n", latex(quantity), n + 1);
+        }
         if heads.iter().any(|head| !head.of.is_empty()) {
             out += &line(|head| &head.of);
         }
@@ -243,7 +292,7 @@ impl Rows {
     }
 
     fn markdown(self) -> String {
-        let Self { heads, grouped, rows } = self;
+        let Self { quantity, heads, grouped, rows } = self;
         // A pipe would end a cell.
         let plain = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ");
         let head = |head: &Head| {
@@ -251,7 +300,11 @@ impl Rows {
             let unit = if head.unit.is_empty() { String::new() } else { format!(" ({})", head.unit) };
             format!("{}{of}{unit}", plain(&head.name))
         };
-        let names = if grouped { "| of | variant |" } else { "| variant |" };
+        let names = match (grouped, quantity.as_str()) {
+            (true, _) => "| of | variant |".to_owned(),
+            (false, "") => "| variant |".to_owned(),
+            (false, quantity) => format!("| {} at |", plain(quantity)),
+        };
         let heads: Vec<String> = heads.iter().map(head).collect();
         let mut out = format!("{names} {} |\n{}", heads.join(" | "), if grouped { "| --- | --- |" } else { "| --- |" });
         out += &" ---: |".repeat(heads.len());
@@ -278,6 +331,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::Better;
     use crate::comparison::tests::comparison;
 
     #[test]
@@ -286,7 +340,7 @@ mod tests {
         all.groups[0].rows[1].name = "co_del & co".into();
         all.groups[0].rows[2].cells[1] = None;
         let expected = "\\begin{tabular}{llrr}\n\\toprule\n& & goodput & delay p99 \\\\\n& & Mbit/s & ms \\\\\n\\midrule\n\
-                        flow call & fifo & $5.000 \\pm 0.010$ & $100.0 \\pm 5.0$ \\\\\n \
+                        flow call & fifo & $5.000 \\pm 0.010$ & $100\\phantom{.0} \\pm 5\\phantom{.0}$ \\\\\n \
                         & co\\_del \\& co & $5.000 \\pm 0.010$ & $\\phantom{0}13.0 \\pm 2.0$ \\\\\n \
                         & pie & $4.990 \\pm 0.010$ & -- \\\\\n\\bottomrule\n\\end{tabular}\n";
         let latex = all.latex();
@@ -295,7 +349,7 @@ mod tests {
         assert!(
             markdown.starts_with("| of | variant | goodput (Mbit/s) | delay p99 (ms) |\n| --- | --- | ---: | ---: |\n")
         );
-        assert!(markdown.contains("| flow call | fifo | 5.000 \u{b1} 0.010 | 100.0 \u{b1} 5.0 |\n"), "{markdown}");
+        assert!(markdown.contains("| flow call | fifo | 5.000 \u{b1} 0.010 | 100 \u{b1} 5 |\n"), "{markdown}");
         // The numbers are those of the terminal: without intervals four digits, and a narrow interval does not add digits.
         let mut cell = |cell: Estimate| {
             all.groups[0].rows[0].cells[0] = Some(cell);
@@ -326,12 +380,58 @@ mod tests {
         mixed.groups.push(bulk);
         let latex = mixed.latex();
         assert!(latex.contains("& flow call & flow bulk \\\\\n& delay p99 & goodput \\\\\n& ms & Mbit/s"), "{latex}");
-        assert!(!latex.contains("--") && latex.contains("\nfifo & $100.0 \\pm 5.0$ & $5.000 \\pm 0.010$"), "{latex}");
+        assert!(
+            !latex.contains("--")
+                && latex.contains("\nfifo & $100\\phantom{.0} \\pm 5\\phantom{.0}$ & $5.000 \\pm 0.010$"),
+            "{latex}"
+        );
         let markdown = mixed.markdown();
         assert!(
             markdown.starts_with("| variant | delay p99 of flow call (ms) | goodput of flow bulk (Mbit/s) |"),
             "{markdown}"
         );
+    }
+
+    /// "not reached in 1 of 5 runs" is as wide as two numbers, and has no unit.
+    #[test]
+    fn a_table_with_open_columns_has_fewer_of_them() {
+        let mut all = comparison();
+        let group = &mut all.groups[0];
+        for n in 0..4 {
+            group.measures.push(Measure::new(format!("completion {n} p99"), "ns", Better::Less));
+            let cell = |row: usize| if n < 2 { Estimate::not_reached(5 - row, 5) } else { Estimate::from(1e6) };
+            group.rows.iter_mut().enumerate().for_each(|(row, cells)| cells.cells.push(Some(cell(row))));
+        }
+        let latex = all.latex();
+        assert_eq!(latex.matches("\\begin{tabular}{llrrr}").count(), 2, "{latex}");
+        assert!(latex.contains("& Mbit/s & ms &  \\\\\n"), "{latex}");
+        assert!(latex.contains("not reached in 4 of 5 runs"), "{latex}");
+    }
+
+    /// Three queues at two rates: a row for each rate and a column for each queue, in one unit.
+    #[test]
+    fn a_measure_of_a_sweep_is_a_grid() {
+        let mut sweep = comparison();
+        sweep.groups[0].measures.remove(0);
+        sweep.groups[0].rows.iter_mut().for_each(|row| drop(row.cells.remove(0)));
+        sweep.groups.push(sweep.groups[0].clone());
+        for (group, rate) in sweep.groups.iter_mut().zip(["5mbit", "20mbit"]) {
+            group.name = format!("flow call at rate={rate}");
+        }
+        sweep.groups[1].rows.remove(1);
+        let markdown = sweep.markdown();
+        assert!(
+            markdown.starts_with("| delay p99 of flow call at | fifo (ms) | codel (ms) | pie (ms) |\n"),
+            "{markdown}"
+        );
+        assert!(markdown.contains("\n| rate=5mbit | 100 \u{b1} 5 | 13.0 \u{b1} 2.0 | 12.0"), "{markdown}");
+        assert!(markdown.contains("\n| rate=20mbit | 100 \u{b1} 5 | | 12.0"), "{markdown}");
+        let latex = sweep.latex();
+        let head = "& \\multicolumn{3}{c}{delay p99 of flow call} \\\\\n\\cmidrule(lr){2-4}\n& fifo & codel & pie \\\\\n& ms & ms & ms";
+        assert!(latex.contains("\\begin{tabular}{lrrr}") && latex.contains(head), "{latex}");
+        // Two subjects are no grid.
+        sweep.groups[1].name = "flow bulk at rate=20mbit".into();
+        assert!(sweep.markdown().starts_with("| of | variant |"), "{}", sweep.markdown());
     }
 
     /// Four calls with a delay and four transfers with a goodput: two tables, in which no cell is empty. Eight measures of a subject are

@@ -4,7 +4,7 @@ use pdf_writer::types::{FontFlags, LineJoinStyle};
 use pdf_writer::writers::ExtGraphicsState;
 use pdf_writer::{Content, Finish as _, Name, Pdf, Rect, Ref, Str};
 
-use crate::drawing::{Drawing, Ink, OPACITY, Shape, corners};
+use crate::drawing::{Drawing, Ink, OPACITY, POINT, Shape, corners};
 use crate::font;
 
 /// Decodes a byte of WinAnsiEncoding, as far as figures use it: Latin-1 and a few other characters.
@@ -44,7 +44,8 @@ impl Drawing {
         pdf.catalog(catalog).pages(pages);
         pdf.pages(pages).kids([page]).count(1);
         let mut writer = pdf.page(page);
-        writer.parent(pages).media_box(Rect::new(0.0, 0.0, self.width as f32, self.height as f32)).contents(content);
+        let [width, height] = [self.width, self.height].map(|length| (length * POINT * 1e3).round() as f32 / 1e3);
+        writer.parent(pages).media_box(Rect::new(0.0, 0.0, width, height)).contents(content);
         let mut resources = writer.resources();
         resources.fonts().pair(FONT, font);
         resources.ext_g_states().insert(AREA).start::<ExtGraphicsState<'_>>().non_stroking_alpha(OPACITY as f32);
@@ -88,7 +89,8 @@ impl Drawing {
     /// Converts the shapes to PDF operators.
     fn content(&self) -> Vec<u8> {
         let mut page = Content::new();
-        page.set_line_join(LineJoinStyle::RoundJoin);
+        let point = POINT as f32;
+        page.transform([point, 0.0, 0.0, point, 0.0, 0.0]).set_line_join(LineJoinStyle::RoundJoin);
         for shape in &self.shapes {
             match shape {
                 Shape::Rectangle { x, y, width, height, ink } => {
@@ -176,8 +178,8 @@ mod tests {
         let pdf = drawing.pdf();
         let text: String = pdf.iter().map(|byte| char::from(*byte)).collect();
         // The second text has characters beyond ASCII, which are written in hexadecimal. The rectangle is at the
-        // bottom.
-        for part in ["/MediaBox [0 0 200 100]", "(50 % of 2 s) Tj", "<B1B5> Tj", "0 0 20 10 re", "/A gs"] {
+        // bottom. 200 points of TeX are 199.25 of PDF.
+        for part in ["/MediaBox [0 0 199.253 99.626]", "(50 % of 2 s) Tj", "<B1B5> Tj", "0 0 20 10 re", "/A gs"] {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(pdf.windows(font::FILE.len()).any(|part| part == font::FILE), "the font, whole");

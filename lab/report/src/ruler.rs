@@ -35,6 +35,9 @@ const END: f64 = 0.05;
 /// The number of decades of a logarithmic axis above which ticks between the powers of ten would be a grey bar.
 const DECADES: f64 = 8.0;
 
+/// The ratio of the ends of a logarithmic axis up to which all labels have the prefix of the greatest value.
+const DECADES_OF_PREFIX: f64 = 100.0;
+
 /// The ticks without labels of a logarithmic axis: the multiples of powers of ten that are none of `ticks`.
 fn between(begin: f64, end: f64, ticks: &[f64]) -> Vec<f64> {
     let (first, last) = (begin.log10().floor(), end.log10().ceil());
@@ -54,7 +57,7 @@ impl Ruler {
         let (mut low, mut high) = if range.0 > range.1 { (1.0, 10.0) } else { range };
         let [from, to] = axis.range;
         (low, high) = (from.unwrap_or(low), to.unwrap_or(high));
-        let shown = axis.shown(low.abs().max(high.abs()));
+        let shown = axis.shown(low.abs(), high.abs());
         let title = axis.titled(shown.1);
         let tick = |value: f64| (value, axis.tick(value / shown.0, shown.1));
         match scale {
@@ -120,8 +123,17 @@ impl Ruler {
         // A band may go on where its curve has ended.
         let along = bands.clone().filter(|(at, _, high)| first.x.has(*at) && first.y.has(*high)).map(|band| band.0);
         let along: Vec<f64> = placed.iter().map(|point| point.0).chain(along).collect();
-        let ends: Vec<f64> =
-            bands.flat_map(|(_, low, high)| [*low, *high]).filter(|value| first.y.has(*value)).collect();
+        // An interval that reaches nearly to zero does not stretch a logarithmic axis beyond the decade of the least point.
+        let least = placed.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
+        let floor = match first.y.scale {
+            Scale::Log if least.is_finite() => 10_f64.powf(least.log10().floor()),
+            _ => f64::NEG_INFINITY,
+        };
+        let ends: Vec<f64> = bands
+            .flat_map(|(_, low, high)| [*low, *high])
+            .filter(|value| first.y.has(*value))
+            .map(|value| value.max(floor))
+            .collect();
         let x = Self::new(&first.x, along.iter().copied(), matches!(first.style, Style::Cdf | Style::Ccdf));
         (x, Self::new(&first.y, placed.iter().map(|point| point.1).chain(ends.iter().copied()), true))
     }
@@ -153,13 +165,15 @@ impl Ruler {
 }
 
 impl Axis {
-    /// The unit of the labels, and how much of the axis's own it is, if the greatest value is `most`: times below a second are in
+    /// The unit of the labels, and how much of the axis's own it is, for values between these ends: times below a second are in
     /// milliseconds or less, and rates and sizes have the prefix of the greatest.
-    fn shown(&self, most: f64) -> (f64, &str) {
+    fn shown(&self, low: f64, high: f64) -> (f64, &str) {
+        let most = low.max(high);
+        // A logarithmic axis of many decades has a prefix in each label.
+        let is_long = self.scale == Scale::Log && high > low * DECADES_OF_PREFIX;
         match self.unit.as_str() {
             "s" => tidegate_display::unit_of(most, "s"),
-            // A logarithmic axis has a prefix in each label, as its values are of several.
-            "bit/s" | "B" if self.scale == Scale::Linear => tidegate_display::unit_of(most, &self.unit),
+            "bit/s" | "B" if !is_long => tidegate_display::unit_of(most, &self.unit),
             unit => (1.0, unit),
         }
     }
@@ -237,5 +251,33 @@ mod tests {
         assert_eq!(said(&Axis::new("queue", "B"), &[36e3]).0, "queue, kB");
         let log = Axis::log("rate", "bit/s");
         assert_eq!(said(&log, &[1e3, 1e6]), ("rate, bit/s (logarithmic)".into(), "1 k 10 k 100 k 1 M".into()));
+    }
+
+    #[test]
+    fn a_logarithmic_axis_of_one_prefix_has_it_in_its_title() {
+        let ruler = Ruler::new(&Axis::log("rate", "bit/s"), [5e6, 50e6].into_iter(), true);
+        let labels: Vec<&str> = ruler.ticks.iter().map(|(_, label)| label.as_str()).collect();
+        assert_eq!((ruler.title.as_str(), labels), ("rate, Mbit/s (logarithmic)", vec!["5", "10", "20", "50"]));
+    }
+
+    /// The lower end of an interval is a tenth of a millisecond, or below zero.
+    #[test]
+    fn a_band_does_not_stretch_a_logarithmic_axis() {
+        for low in [1e-4, -0.1] {
+            let mut curve = crate::model::Curve::new("one", [(1.0, 0.02), (2.0, 0.3)]);
+            curve.band = vec![(1.0, low, 0.04), (2.0, 0.2, 0.4)];
+            let axis = |scale| Axis { scale, ..Axis::new("x", "s") };
+            let (x, y) = (axis(Scale::Linear), axis(Scale::Log));
+            let plot = Plot { title: String::new(), x, y, style: Style::Lines, note: None, curves: vec![curve] };
+            let (x, y) = Ruler::pair(std::iter::once(&plot), &plot);
+            assert!(y.low >= -2.0 - 1e-9, "{}", y.low);
+            let frame = crate::frame::Frame { left: 0.0, top: 0.0, right: 9.0, bottom: 9.0, unit: 1.0 };
+            let mut drawing = crate::drawing::Drawing::default();
+            frame.band(&mut drawing, &plot.curves[0], &plot, (&x, &y), crate::palette::Pen::default());
+            let [crate::drawing::Shape::Area { outline, .. }] = &drawing.shapes[..] else { panic!("{low}: no band") };
+            // The band goes down to the axis and not below.
+            assert!(outline.len() == 4 && outline.iter().any(|point| point.1 == 9.0), "{outline:?}");
+            assert!(outline.iter().all(|point| point.1 <= 9.0), "{outline:?}");
+        }
     }
 }

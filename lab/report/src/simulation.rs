@@ -78,7 +78,8 @@ pub struct Quantity {
 }
 
 /// The measures that count what began, and what of it was completed.
-const BEGUN_AND_ENDED: [(&str, &str); 2] = [("opened", "completed"), ("pages begun", "pages loaded")];
+const BEGUN_AND_ENDED: [(&str, &str, &str); 2] =
+    [("opened", "completed", "transfers"), ("pages begun", "pages loaded", "pages")];
 
 /// The unit of a value by its name in results; empty for a name that is none.
 pub fn unit(text: &str) -> &'static str {
@@ -142,10 +143,10 @@ impl Simulation<'_> {
             quantities.iter().find(|one| one.subject == subject && one.measure == measure).map(|one| one.mean)
         };
         let part = |begun: &Quantity| {
-            let (_, ended) = BEGUN_AND_ENDED.iter().find(|(begin, _)| *begin == begun.measure)?;
+            let (_, ended, what) = BEGUN_AND_ENDED.iter().find(|(begin, ..)| *begin == begun.measure)?;
             let left = begun.mean - of(&begun.subject, ended).unwrap_or(0.0);
             let number = |value: f64| tidegate_display::human(value, "");
-            (left > 0.0).then(|| format!("{} {} of {}", begun.subject, number(left), number(begun.mean)))
+            (left > 0.0).then(|| format!("{} {} of {} {what}", begun.subject, number(left), number(begun.mean)))
         };
         let found: Vec<String> = quantities.iter().filter_map(part).collect();
         let rest = "Percentiles and distributions count each as longer than it had lasted (Kaplan and Meier), and are not reached where \
@@ -268,7 +269,7 @@ mod tests {
             Simulation { runs: runs.iter().map(|values| run(values)).collect(), ..Simulation::default() }.unfinished()
         };
         let found = said(&[run(256.0), run(257.0)]).expect("five of two runs");
-        assert!(found.contains("fifo: flow short 2.5 of 259. Percentiles"), "{found}");
+        assert!(found.contains("fifo: flow short 2.5 of 259 transfers. Percentiles"), "{found}");
         assert_eq!(said(&[run(259.0)]), None);
     }
 
@@ -310,10 +311,8 @@ mod tests {
         let said = comparison.sentences();
         assert_eq!(
             said,
-            [
-                "completion p99 of flow short: cake has the least, 2.002 s; pie has 3.002 s, 1.5 times as much; not reached by \
-              fifo in 2 of 4 runs"
-            ]
+            ["completion p99 of flow short: cake has the least, 2 s; pie has 3 s, 1.5 times as much; not reached by \
+              fifo in 2 of 4 runs"]
         );
         assert_eq!(comparison.groups[0].best(0, &comparison.family()), ["cake"]);
         assert_eq!(comparison.contrasts().len(), 1);

@@ -1,4 +1,5 @@
-//! [`Drawing::pgf`]: a figure as a `pgfpicture` for LaTeX. Its text is set in the font of the document.
+//! [`Drawing::pgf`]: a figure as a `pgfpicture` for LaTeX. Its text is set in the font of the document, and its lengths are in the
+//! points of TeX, as is the width of a column.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ impl Drawing {
     pub fn pgf(&self) -> String {
         let mut pgf = format!(
             "% \\input this in a document with \\usepackage{{pgf}}.\n\\begingroup\n\\makeatletter\n\\begin{{pgfpicture}}\n\
-             \\pgfpathrectangle{{\\pgfpointorigin}}{{\\pgfqpoint{{{:.2}bp}}{{{:.2}bp}}}}\n\
+             \\pgfpathrectangle{{\\pgfpointorigin}}{{\\pgfqpoint{{{:.2}pt}}{{{:.2}pt}}}}\n\
              \\pgfusepath{{use as bounding box}}\n\\pgfsetroundjoin\n",
             self.width, self.height
         );
@@ -43,11 +44,11 @@ impl Drawing {
             }
             Shape::Lines { lines, width, dash, .. } => {
                 let lengths: Vec<String> =
-                    dash.iter().map(|length| format!("{{{:.2}bp}}", f64::from(*length) * width / 1.8)).collect();
+                    dash.iter().map(|length| format!("{{{:.2}pt}}", f64::from(*length) * width / 1.8)).collect();
                 push(
                     pgf,
                     format_args!(
-                        "\\pgfsetdash{{{}}}{{0bp}}\\pgfsetlinewidth{{{width:.2}bp}}\\pgfsetstrokecolor{{{colour}}}\n",
+                        "\\pgfsetdash{{{}}}{{0pt}}\\pgfsetlinewidth{{{width:.2}pt}}\\pgfsetstrokecolor{{{colour}}}\n",
                         lengths.concat()
                     ),
                 );
@@ -63,18 +64,19 @@ impl Drawing {
                         Some(outline) => self.pgf_path(&outline, true, pgf),
                         None => {
                             let centre = self.pgf_point((x, y));
-                            push(pgf, format_args!("\\pgfpathcircle{{{centre}}}{{{radius:.2}bp}}"));
+                            push(pgf, format_args!("\\pgfpathcircle{{{centre}}}{{{radius:.2}pt}}"));
                         }
                     }
                     pgf.push_str("\\pgfusepath{fill}\n");
                 }
             }
-            // In a wide font a line of a note is as narrow as it has to be. `pgf` loads `graphicx`.
+            // In a wide font a line of a note is as narrow as it has to be. A picture of PGF has no font outside `\pgftext`, so the
+            // line is measured inside.
             Shape::Text { x, y, size, text, width: Some(width), .. } => push(
                 pgf,
                 format_args!(
-                    "\\pgftext[x={x:.2}bp,y={:.2}bp,left,base]{{\\setbox0\\hbox{{\\color{{{colour}}}\\fontsize{{{size:.2}bp}}{{{:.2}bp}}\
-                     \\selectfont {}}}%\n\\ifdim\\wd0>{width:.2}bp\\resizebox{{{width:.2}bp}}{{\\height}}{{\\box0}}\\else\\box0\\fi}}\n",
+                    "\\pgftext[x={x:.2}pt,y={:.2}pt,left,base]{{\\setbox0\\hbox{{\\color{{{colour}}}\\fontsize{{{size:.2}pt}}{{{:.2}pt}}\
+                     \\selectfont {}}}%\n\\ifdim\\wd0>{width:.2}pt\\resizebox{{{width:.2}pt}}{{\\height}}{{\\box0}}\\else\\box0\\fi}}\n",
                     self.height - y,
                     size * 1.2,
                     latex(text)
@@ -89,7 +91,7 @@ impl Drawing {
                 push(
                     pgf,
                     format_args!(
-                        "\\pgftext[x={:.2}bp,y={:.2}bp,{side}]{{\\color{{{colour}}}\\fontsize{{{size:.2}bp}}{{{:.2}bp}}\
+                        "\\pgftext[x={:.2}pt,y={:.2}pt,{side}]{{\\color{{{colour}}}\\fontsize{{{size:.2}pt}}{{{:.2}pt}}\
                          \\selectfont {}}}\n",
                         x,
                         self.height - y,
@@ -102,7 +104,7 @@ impl Drawing {
     }
 
     fn pgf_point(&self, (x, y): (f64, f64)) -> String {
-        format!("\\pgfqpoint{{{x:.2}bp}}{{{:.2}bp}}", self.height - y)
+        format!("\\pgfqpoint{{{x:.2}pt}}{{{:.2}pt}}", self.height - y)
     }
 
     fn pgf_path(&self, points: &[(f64, f64)], closed: bool, pgf: &mut String) {
@@ -149,6 +151,9 @@ pub(crate) fn latex(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
     use super::*;
     use crate::drawing::Ink;
     use crate::palette::Pen;
@@ -167,18 +172,49 @@ mod tests {
         drawing.text((99.0, 20.0), Anchor::End, 8.0, Ink::Text, "50 % of \\input{x} a_b");
         let pgf = drawing.pgf();
         for part in [
-            "{\\pgfqpoint{100.00bp}{50.00bp}}\n\\pgfusepath{use as bounding box}",
+            "{\\pgfqpoint{100.00pt}{50.00pt}}\n\\pgfusepath{use as bounding box}",
             // The rectangle is 10 from the top, that is 40 from the bottom.
-            "\\pgfpathmoveto{\\pgfqpoint{10.00bp}{40.00bp}}",
-            "\\pgfsetdash{{4.00bp}{2.00bp}}{0bp}",
-            "\\pgfpathcircle{\\pgfqpoint{50.00bp}{25.00bp}}{2.00bp}",
-            "\\pgftext[x=99.00bp,y=30.00bp,right,base]",
+            "\\pgfpathmoveto{\\pgfqpoint{10.00pt}{40.00pt}}",
+            "\\pgfsetdash{{4.00pt}{2.00pt}}{0pt}",
+            "\\pgfpathcircle{\\pgfqpoint{50.00pt}{25.00pt}}{2.00pt}",
+            "\\pgftext[x=99.00pt,y=30.00pt,right,base]",
             "50 \\% of \\textbackslash{}input\\{x\\} a\\_b",
         ] {
             assert!(pgf.contains(part), "{part} in {pgf}");
         }
         assert_eq!(pgf.matches("\\definecolor").count(), 2, "a colour and black");
         assert_eq!(pgf.matches('{').count(), pgf.matches('}').count(), "{pgf}");
+    }
+
+    /// A figure of a column, with a note that is wider in the font of the document, is set without a word about characters or widths.
+    #[test]
+    fn tex_sets_the_note_of_a_figure_in_a_column() {
+        let tex = |arguments: &[&str], folder: &Path| {
+            Command::new("timeout").arg("120").arg("pdflatex").args(arguments).current_dir(folder).output()
+        };
+        if !tex(&["--version"], &std::env::temp_dir()).is_ok_and(|said| said.status.success()) {
+            eprintln!("SKIP: tex_sets_the_note_of_a_figure_in_a_column: no pdflatex here");
+            return;
+        }
+        let mut drawing = Drawing { width: 252.0, height: 60.0, ..Drawing::default() };
+        drawing.text((240.0, 20.0), Anchor::End, 8.0, Ink::Text, "delay, ms");
+        let notes = ["Bars: means of 5 runs; bands: 95 % intervals", "short"].map(str::to_owned);
+        drawing.note(&notes, (12.0, 30.0), 7.0);
+        drawing.note(&["MMMMMMMMMMMM".to_owned()], (12.0, 50.0), 7.0);
+        let folder = std::env::temp_dir().join(format!("tidegate-tikz-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let document = format!(
+            "\\documentclass{{article}}\n\\usepackage{{pgf}}\n\\tracinglostchars=2\n\\begin{{document}}\n\
+             \\noindent\\begin{{minipage}}{{252pt}}%\n{}\\end{{minipage}}\n\\end{{document}}\n",
+            drawing.pgf()
+        );
+        std::fs::write(folder.join("a.tex"), document).expect("written");
+        let made = tex(&["-interaction=nonstopmode", "a.tex"], &folder).expect("it starts");
+        let log = String::from_utf8_lossy(&std::fs::read(folder.join("a.log")).unwrap_or_default()).into_owned();
+        std::fs::remove_dir_all(&folder).expect("removed");
+        assert!(made.status.success(), "{log}");
+        let wrong = |line: &&str| line.contains("Missing character") || line.contains("Overfull");
+        assert_eq!(log.lines().filter(wrong).collect::<Vec<_>>(), Vec::<&str>::new());
     }
 
     #[test]

@@ -12,8 +12,8 @@ mod player;
 mod scream;
 mod talker;
 
-pub use browser::Pages;
 pub(crate) use browser::{Browser, Step};
+pub use browser::{PageLoad, Pages};
 pub use listener::CallQuality;
 pub(crate) use listener::Listener;
 pub(crate) use media::Live;

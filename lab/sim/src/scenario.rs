@@ -51,7 +51,7 @@ mod until;
 
 pub use file::Measure;
 pub use model::{Detail, Scenario};
-pub use outcome::{FlowTransfer, Outcome, Report};
+pub use outcome::{FlowPage, FlowTransfer, Outcome, Report};
 pub use resolve::Files;
 pub use run::Run;
 pub use tidegate_metrics::Value;

@@ -168,6 +168,16 @@ mod tests {
     use super::super::new_qdisc::filled;
     use super::*;
 
+    /// What the scenario names before its first run is what the first claim is about.
+    #[test]
+    fn the_claims_of_an_experiment_test_its_primary_quantity() {
+        let file = |name: &str| EXPERIMENT.iter().find(|(path, _)| *path == name).map_or("", |(_, text)| *text);
+        let line = file("scenario.toml").lines().find(|line| line.starts_with("primary")).expect("a primary quantity");
+        let (measure, subject) = line.split('"').nth(1).and_then(|text| text.split_once(" of ")).expect("both parts");
+        let claims = file("tests/claims.rs");
+        assert!(claims.contains(&format!("mean(queue, \"{subject}\", \"{measure}\")")), "{measure} of {subject}");
+    }
+
     #[test]
     fn nothing_is_left_to_fill_in() {
         let origin = origin(Some("1.0")).unwrap_or_else(|_| panic!("a version"));

@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
     /// Write results.json, summary.csv, runs.csv, the differences of variants (differences.csv), the transfers of each run
-    /// (transfers.csv and transfers.parquet) and its curves to this folder
+    /// (transfers.csv and transfers.parquet), its pages (pages.csv and pages.parquet) and its curves to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]

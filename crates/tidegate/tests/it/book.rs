@@ -10,6 +10,16 @@ use tidegate_live::uplink::{Kind, Uplink, Uplinks};
 use tidegate_testbed::files::{Folder, skip};
 
 #[test]
+fn the_citation_has_the_version() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (file, line) in [("CITATION.cff", "version: "), ("book/src/paper-figures.md", "  version = {")] {
+        let text = std::fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let found = text.lines().find_map(|found| found.strip_prefix(line)).expect("a version");
+        assert_eq!(found.trim_end_matches("},"), env!("CARGO_PKG_VERSION"), "{file}");
+    }
+}
+
+#[test]
 fn the_commands_of_the_book_work() {
     let program = Path::new(env!("CARGO_BIN_EXE_tidegate"));
     let path =

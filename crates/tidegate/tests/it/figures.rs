@@ -46,14 +46,17 @@ fn figures_have_the_size_of_their_look_in_every_format() {
     assert!(said.status.success(), "{}", text(&said));
     let read = |name: &str| fs::read(folder.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     let svg = String::from_utf8(read("q.svg")).expect("text");
-    assert!(svg.contains("width=\"252pt\" height=\"200pt\"") && svg.contains("bands: least and greatest run"), "{svg}");
+    assert!(
+        svg.contains("width=\"251.06pt\" height=\"199.25pt\"") && svg.contains("bands: least and greatest run"),
+        "{svg}"
+    );
     // The two curves differ in dash and mark, and have no colour.
     assert!(svg.contains("stroke-dasharray") && svg.contains("<circle") && !svg.contains("#0072b2"), "{svg}");
-    assert!(String::from_utf8_lossy(&read("q.pdf")).contains("/MediaBox [0 0 252 200]"));
-    // 300 pixels to the inch: 1050 by 834 pixels, in the head of the PNG.
+    assert!(String::from_utf8_lossy(&read("q.pdf")).contains("/MediaBox [0 0 251.059 199.253]"));
+    // 300 pixels to the inch: 1047 by 831 pixels, in the head of the PNG.
     let png = read("q.png");
     let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
-    assert_eq!((number(16), number(20)), (1050, 834));
+    assert_eq!((number(16), number(20)), (1047, 831));
     assert!(String::from_utf8_lossy(&read("q.pgf")).contains("\\begin{pgfpicture}"));
     assert!(String::from_utf8_lossy(&read("bars.svg")).contains(">codel<"));
     for (look, why) in [
@@ -278,7 +281,7 @@ fn the_figures_of_the_papers_have_looks_too() {
     let said = tidegate(&folder, "reproduce|pacing|--only|fig6|--recorded|--plots|p|--look|column,grey|--format|pgf");
     assert!(said.status.success(), "{}", text(&said));
     let pgf = fs::read_to_string(folder.0.join("p/figure-6a.pgf")).expect("a figure");
-    assert!(pgf.contains("{\\pgfqpoint{252.00bp}") && pgf.contains("DT0"), "{pgf}");
+    assert!(pgf.contains("{\\pgfqpoint{252.00pt}") && pgf.contains("DT0"), "{pgf}");
     let said = tidegate(&folder, "reproduce|pacing|--only|fig6|--plots|p|--format|eps");
     assert!(said.status.code() == Some(2) && text(&said).contains("svg, pdf, png and pgf"), "{}", text(&said));
 }
@@ -317,9 +320,9 @@ fn tex_sets_figures_and_tables_of_both_widths() {
     fs::write(folder.0.join("table.tex"), &table.stdout).expect("written");
     let all = |look: &str| (0..5).map(|n| format!("\\noindent\\input{{{look}{n}.pgf}}\\par\n")).collect::<String>();
     let document = format!(
-        "\\documentclass[10pt]{{article}}\n\\usepackage[letterpaper,textwidth=516bp,textheight=9in]{{geometry}}\n\
+        "\\documentclass[10pt]{{article}}\n\\usepackage[letterpaper,textwidth=516pt,textheight=9in]{{geometry}}\n\
          \\usepackage[utf8]{{inputenc}}\n\\usepackage{{pgf,booktabs}}\n\\tracinglostchars=2\n\\begin{{document}}\n\
-         \\noindent\\begin{{minipage}}{{252bp}}\n{}\\end{{minipage}}\n\n{}{{\\footnotesize\\noindent\\input{{table.tex}}}}\n\
+         \\noindent\\begin{{minipage}}{{252pt}}\n{}\\end{{minipage}}\n\n{}{{\\footnotesize\\noindent\\input{{table.tex}}}}\n\
          \\end{{document}}\n",
         all("column"),
         all("text")

@@ -1,4 +1,6 @@
-//! [`Counts`]: of how many values the means of a figure are.
+//! [`Counts`]: of how many values the means of a figure are, and [`Unreached`]: how many values were not reached.
+
+use super::{ChartKind, Rows};
 
 /// The number of values in the means of a figure, at least and at most.
 #[derive(Default)]
@@ -16,6 +18,42 @@ impl Counts {
     pub(super) fn said(&self) -> Option<String> {
         let Self { least, most } = self;
         (*most > 1).then(|| if least == most { format!("{most} values") } else { format!("{least} to {most} values") })
+    }
+}
+
+/// The number of values of each curve that were not reached, and of all that it has.
+pub(super) struct Unreached {
+    kind: ChartKind,
+    lasts: bool,
+    found: Vec<(String, usize, usize)>,
+}
+
+impl Unreached {
+    /// Counts for a chart of this kind. Values that last are durations, which may have not finished.
+    pub(super) fn new(kind: ChartKind, lasts: bool) -> Self {
+        Self { kind, lasts, found: Vec::new() }
+    }
+    pub(super) fn add(&mut self, curve: &str, rows: &Rows) {
+        let open = rows.iter().filter(|(_, value)| value.is_infinite()).count();
+        if open > 0 {
+            self.found.push((curve.to_owned(), open, rows.len()));
+        }
+    }
+    /// States them and how they are drawn; `None` if there are none.
+    pub(super) fn said(&self) -> Option<String> {
+        let curve = |(name, open, all): &(String, usize, usize)| match name.as_str() {
+            "" => format!("{open} of {all}"),
+            name => format!("{open} of {all} ({name})"),
+        };
+        let all = self.found.iter().map(curve).reduce(|all, one| format!("{all}, {one}"))?;
+        let begin = if self.lasts { "Not finished" } else { "Not reached" };
+        let drawn = match self.kind {
+            ChartKind::Lines => "; gaps",
+            ChartKind::Scatter => "; not shown",
+            _ if self.lasts => "; they count as longer than they had lasted (Kaplan and Meier)",
+            _ => "",
+        };
+        Some(format!("{begin}: {all}{drawn}."))
     }
 }
 

@@ -22,7 +22,7 @@ impl Heat {
     /// The position of a value between the least, 0, and the greatest, 1.
     fn part(&self, value: f64) -> f64 {
         let scale = |value: f64| if self.log { value.max(f64::MIN_POSITIVE).log10() } else { value };
-        let all = || self.means.iter().flatten().flatten().map(|value| scale(*value));
+        let all = || reached(&self.means).map(scale);
         let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
         if high > low { (scale(value) - low) / (high - low) } else { 0.0 }
     }
@@ -55,8 +55,8 @@ impl Heat {
             drawing.text((left - 6.0 * u, y + high / 2.0 + size * 0.35), Anchor::End, size, Ink::Text, label);
             for (column, mean) in means.iter().enumerate() {
                 let (x, Some(mean)) = (left + width * column as f64, mean) else { continue };
-                let part = self.part(*mean);
-                let shade = Ink::Shade((part * 255.0).round() as u8);
+                let part = if mean.is_finite() { self.part(*mean) } else { 0.0 };
+                let shade = if mean.is_finite() { Ink::Shade((part * 255.0).round() as u8) } else { Ink::Ground };
                 let (wide, tall) = (width - 0.5, high - 0.5);
                 drawing.rectangle((x, y), wide, tall, shade);
                 // The least value is nearly as light as the ground, and is a cell nevertheless.
@@ -103,7 +103,7 @@ impl Heat {
     /// Draws the scale of the shades from the least to the greatest mean.
     fn scale(&self, drawing: &mut Drawing, values: &Values, (left, y): (f64, f64), look: &Look) {
         let (u, small) = (look.unit(), look.type_of(11.0));
-        let all = || self.means.iter().flatten().flatten().copied();
+        let all = || reached(&self.means);
         let ends = [all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max)];
         let texts = ends.map(|value| values.text(value));
         let begin = left + room(&texts[0], small) + 6.0 * u;
@@ -121,6 +121,11 @@ impl Heat {
     }
 }
 
+/// The means of cells of which all values were reached.
+fn reached(means: &[Vec<Option<f64>>]) -> impl Iterator<Item = f64> {
+    means.iter().flatten().flatten().copied().filter(|mean| mean.is_finite())
+}
+
 /// How the values of cells are written: in one unit, and with equally many decimals where four digits of the greatest leave at least
 /// two of the least.
 struct Values {
@@ -131,7 +136,7 @@ struct Values {
 
 impl Values {
     fn new(means: &[Vec<Option<f64>>], unit: &str) -> Self {
-        let all = || means.iter().flatten().flatten().map(|value| value.abs());
+        let all = || reached(means).map(f64::abs);
         let (scale, unit) = unit_of_all(all(), unit);
         let most = all().fold(0.0, f64::max) / scale;
         let least = all().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min) / scale;
@@ -140,6 +145,9 @@ impl Values {
         Self { scale, unit: unit.to_owned(), decimals: is_enough.then_some(decimals) }
     }
     fn text(&self, value: f64) -> String {
+        if value.is_infinite() {
+            return "n.r.".into();
+        }
         let value = value / self.scale;
         self.decimals.map_or_else(|| digits(value), |decimals| format!("{value:.decimals$}"))
     }

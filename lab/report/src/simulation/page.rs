@@ -1,9 +1,10 @@
 //! The page of a simulation.
 
-use tidegate_display::{Table, human};
+use tidegate_display::{Table, human, human_known, unit_of};
 use tidegate_metrics::Curve;
 
 use super::Simulation;
+use crate::comparison::bin;
 use crate::curves::{self, Runs};
 use crate::model::{Fold, Report, Section, Source};
 
@@ -111,13 +112,14 @@ impl Simulation<'_> {
         };
         let mut table = Table::new("Values over all runs", heads.iter().copied());
         for item in self.quantities() {
-            let say = |value: Option<f64>| value.map_or(String::new(), |value| human(value, item.unit));
+            let known = |value: f64| human_known(value, None, bin(&item.measure), unit_of(value, item.unit));
+            let say = |value: Option<f64>| value.map_or(String::new(), known);
             let values = || item.values.iter().copied().flatten();
             let row = [
                 item.subject.clone(),
                 item.measure.clone(),
-                human(item.mean, item.unit),
-                say(item.half_width_95),
+                known(item.mean),
+                item.half_width_95.map_or(String::new(), |half| human(half, item.unit)),
                 say(values().reduce(f64::min)),
                 say(values().reduce(f64::max)),
             ];

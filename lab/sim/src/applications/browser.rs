@@ -67,6 +67,22 @@ pub struct Pages {
     pub bytes: u64,
     /// The load time of pages, from the first request to the last byte, in nanoseconds.
     pub load_ns: Survival,
+    /// The pages one by one, in the order of their end; at most [`MOST_PAGES`] of each browser.
+    pub each: Vec<PageLoad>,
+}
+
+/// How many pages of a browser are kept one by one. The distribution has all of them.
+pub const MOST_PAGES: usize = 100_000;
+
+/// A page of a browser.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageLoad {
+    /// When it was begun, in nanoseconds.
+    pub begun_ns: u64,
+    /// The time until its last byte arrived or, if it was not loaded, until the run ended, in nanoseconds.
+    pub load_ns: u64,
+    /// Whether its last byte arrived.
+    pub finished: bool,
 }
 
 impl Browser {
@@ -147,6 +163,9 @@ impl Browser {
         if self.begun >= self.warm_up {
             self.pages.loaded += 1;
             self.pages.load_ns.finished.record(now - self.begun);
+            if self.pages.each.len() < MOST_PAGES {
+                self.pages.each.push(self.load(now, true));
+            }
         }
         Step::After(self.read)
     }
@@ -164,11 +183,16 @@ impl Browser {
         }
     }
 
+    fn load(&self, now: u64, finished: bool) -> PageLoad {
+        PageLoad { begun_ns: self.begun, load_ns: now - self.begun, finished }
+    }
+
     /// The pages until `now`.
     pub fn pages(&self, now: u64) -> Pages {
         let mut pages = self.pages.clone();
         if self.stage != PageStage::Reading && self.begun >= self.warm_up {
             pages.load_ns.open.record(now - self.begun);
+            pages.each.push(self.load(now, false));
         }
         pages
     }

@@ -69,7 +69,7 @@ impl Simulation {
         if end == TransferEnd::Completed {
             pool.completion_ns.record(transfer.time_ns);
             pool.completion_by_size_ns[class].record(transfer.time_ns);
-            pool.slowdown_milli[class].record(transfer.slowdown_milli());
+            pool.slowdown_micro[class].record(transfer.slowdown_micro());
             self.metrics[flow].completed += 1;
         } else {
             pool.aborted[class] += 1;

@@ -115,9 +115,10 @@ impl Transfer {
     pub fn class(&self) -> SizeClass {
         SizeClass::of(Bytes::new(self.size))
     }
-    /// The time divided by that of an idle path, in thousandths.
-    pub fn slowdown_milli(&self) -> u64 {
-        (u128::from(self.time_ns) * 1000 / u128::from(self.ideal_ns)) as u64
+    /// The time divided by that of an idle path, in millionths, to the nearest.
+    pub fn slowdown_micro(&self) -> u64 {
+        let ideal = u128::from(self.ideal_ns);
+        ((u128::from(self.time_ns) * 1_000_000 + ideal / 2) / ideal) as u64
     }
 }
 
@@ -180,9 +181,9 @@ pub struct FlowMetrics {
     pub completion_ns: Histogram,
     /// Completion times by [`SizeClass`].
     pub completion_by_size_ns: [Histogram; 4],
-    /// Slowdown by [`SizeClass`], in thousandths: the completion time divided by the time that the path needs when it
+    /// Slowdown by [`SizeClass`], in millionths: the completion time divided by the time that the path needs when it
     /// is idle (1000 means not slowed down).
-    pub slowdown_milli: [Histogram; 4],
+    pub slowdown_micro: [Histogram; 4],
     /// The transfers that have ended one by one, where they are kept.
     pub transfers: Transfers,
     /// Goodput bytes over time, if the flow is watched.
@@ -218,14 +219,14 @@ impl FlowMetrics {
         for (mine, theirs) in self.completion_by_size_ns.iter_mut().zip(&other.completion_by_size_ns) {
             mine.merge(theirs);
         }
-        for (mine, theirs) in self.slowdown_milli.iter_mut().zip(&other.slowdown_milli) {
+        for (mine, theirs) in self.slowdown_micro.iter_mut().zip(&other.slowdown_micro) {
             mine.merge(theirs);
         }
     }
     /// The memory in use, in bytes.
     pub(crate) fn footprint(&self) -> usize {
         let single = [&self.delay_ns[0], &self.delay_ns[1], &self.connect_ns, &self.completion_ns];
-        let all = single.into_iter().chain(&self.completion_by_size_ns).chain(&self.slowdown_milli);
+        let all = single.into_iter().chain(&self.completion_by_size_ns).chain(&self.slowdown_micro);
         all.map(Histogram::footprint).sum::<usize>()
             + self.transfers.kept.capacity() * size_of::<Transfer>()
             + self.series.as_ref().map_or(0, |series| series.footprint())
@@ -236,10 +237,10 @@ impl FlowMetrics {
         both.merge(&self.delay_ns[1]);
         both
     }
-    /// The slowdown of transfers of all sizes, in thousandths.
-    pub fn slowdown_all_milli(&self) -> Histogram {
+    /// The slowdown of transfers of all sizes, in millionths.
+    pub fn slowdown_all_micro(&self) -> Histogram {
         let mut all = Histogram::default();
-        self.slowdown_milli.iter().for_each(|of_class| all.merge(of_class));
+        self.slowdown_micro.iter().for_each(|of_class| all.merge(of_class));
         all
     }
     /// Goodput of both directions over `span`.
@@ -278,5 +279,20 @@ impl FlowMetrics {
     /// Throughput (bytes on the link that arrived) of one colour over `span`.
     pub fn throughput(&self, colour: Colour, span: Span) -> Rate {
         self.arrived[colour as usize].rate(span)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slowdown_is_rounded_to_the_nearest_millionth() {
+        let slowdown = |time_ns: u64, ideal_ns: u64| {
+            Transfer { begun_ns: 0, size: 1, time_ns, ideal_ns, end: TransferEnd::Completed }.slowdown_micro()
+        };
+        // 1.21256 was 1.212.
+        assert_eq!(slowdown(121_256_000, 100_000_000), 1_212_560);
+        assert_eq!((slowdown(2, 3), slowdown(4, 3)), (666_667, 1_333_333));
     }
 }

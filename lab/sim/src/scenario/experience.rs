@@ -4,7 +4,7 @@ use tidegate_core::Span;
 use tidegate_metrics::{Digest, Points};
 
 use super::outcome::Collector;
-use crate::applications::{CallQuality, Experience, MediaQuality, Pages, Playback, emodel};
+use crate::applications::{CallQuality, Experience, MediaQuality, PageLoad, Pages, Playback, emodel};
 
 /// The experiences of all users of a section of flows.
 #[derive(Default)]
@@ -33,8 +33,14 @@ impl Experiences {
                 all.objects += pages.objects;
                 all.bytes += pages.bytes;
                 all.load_ns.merge(&pages.load_ns);
+                all.each.extend(pages.each);
             }
         }
+    }
+
+    /// The pages of all browsers one by one.
+    pub fn pages(&self) -> &[PageLoad] {
+        self.pages.as_ref().map_or(&[], |pages| &pages.each)
     }
 
     pub fn digest(&self, digest: &mut Digest) {

@@ -8,7 +8,7 @@ use crate::metrics::{FlowMetrics, SizeClass, Transfer};
 /// Completion times and slowdowns of transfers, by [`SizeClass`].
 pub(super) struct Lasting {
     completion_ns: [Survival; 4],
-    slowdown_milli: [Survival; 4],
+    slowdown_micro: [Survival; 4],
 }
 
 impl Lasting {
@@ -21,12 +21,12 @@ impl Lasting {
         };
         let mut lasting = Self {
             completion_ns: SizeClass::ALL.map(|class| of_class(&flows.completion_by_size_ns, class)),
-            slowdown_milli: SizeClass::ALL.map(|class| of_class(&flows.slowdown_milli, class)),
+            slowdown_micro: SizeClass::ALL.map(|class| of_class(&flows.slowdown_micro, class)),
         };
         for transfer in underway {
             let class = transfer.class() as usize;
             lasting.completion_ns[class].open.record(transfer.time_ns);
-            lasting.slowdown_milli[class].open.record(transfer.slowdown_milli());
+            lasting.slowdown_micro[class].open.record(transfer.slowdown_micro());
         }
         lasting
     }
@@ -35,18 +35,18 @@ impl Lasting {
     pub fn all(&self) -> (Survival, Survival) {
         let mut all = (Survival::default(), Survival::default());
         self.completion_ns.iter().for_each(|of_class| all.0.merge(of_class));
-        self.slowdown_milli.iter().for_each(|of_class| all.1.merge(of_class));
+        self.slowdown_micro.iter().for_each(|of_class| all.1.merge(of_class));
         all
     }
 
     pub fn values(&self, to: &mut Collector<'_>) {
         let (completion, slowdown) = self.all();
         to.survival("completion", "ns", 1.0, &completion);
-        to.survival("slowdown", "1", 1e-3, &slowdown);
+        to.survival("slowdown", "1", 1e-6, &slowdown);
         for class in SizeClass::ALL {
             let (name, at) = (class.name(), class as usize);
             to.survival(&format!("completion {name}"), "ns", 1.0, &self.completion_ns[at]);
-            to.survival(&format!("slowdown {name}"), "1", 1e-3, &self.slowdown_milli[at]);
+            to.survival(&format!("slowdown {name}"), "1", 1e-6, &self.slowdown_micro[at]);
         }
     }
 }

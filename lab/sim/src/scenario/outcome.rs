@@ -12,6 +12,7 @@ use super::file::Measure;
 use super::lasting::Lasting;
 use super::model::{Detail, FlowGroup, Scenario, Variant};
 use super::queue::LinkQueue;
+use crate::applications::PageLoad;
 use crate::engine::Simulation;
 use crate::ids::{FlowId, LinkId};
 use crate::metrics::{FlowMetrics, LinkMetrics, MOST_TRANSFERS, OTHERS, Transfer};
@@ -44,6 +45,17 @@ pub struct FlowTransfer {
     pub transfer: Transfer,
 }
 
+/// A page of a section of flows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FlowPage {
+    /// The variant of the scenario; empty without variants.
+    pub variant: String,
+    /// The section of flows, as it is named in results.
+    pub flow: String,
+    /// The page.
+    pub page: PageLoad,
+}
+
 /// The results of one run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Outcome {
@@ -58,6 +70,9 @@ pub struct Outcome {
     /// The transfers one by one, with [`Detail::Parts`](super::Detail::Parts): of each flow those that have ended, then those that
     /// have not.
     pub transfers: Vec<FlowTransfer>,
+    /// The pages of browsers one by one, with [`Detail::Parts`](super::Detail::Parts): of each browser those that were loaded, then the
+    /// one that was not.
+    pub pages: Vec<FlowPage>,
     /// The number of events that the simulator handled.
     pub events: u64,
     /// A digest of everything that was measured.
@@ -75,7 +90,7 @@ fn digest_flow(digest: &mut Digest, flow: &FlowMetrics) {
         digest.number(count);
     }
     let histograms = [&flow.delay_both_ns(), &flow.connect_ns, &flow.completion_ns];
-    for histogram in histograms.into_iter().chain(&flow.completion_by_size_ns).chain(&flow.slowdown_milli) {
+    for histogram in histograms.into_iter().chain(&flow.completion_by_size_ns).chain(&flow.slowdown_micro) {
         digest.histogram(histogram);
     }
     if let Some(series) = &flow.series {
@@ -195,6 +210,9 @@ impl Outcome {
         for transfer in &mut self.transfers {
             name.clone_into(&mut transfer.variant);
         }
+        for page in &mut self.pages {
+            name.clone_into(&mut page.variant);
+        }
         self
     }
 
@@ -209,6 +227,7 @@ impl Outcome {
             joined.curves.extend(outcome.curves);
             joined.reports.extend(outcome.reports);
             joined.transfers.extend(outcome.transfers);
+            joined.pages.extend(outcome.pages);
             joined.events += outcome.events;
             joined.digest.digest(outcome.digest);
         }
@@ -298,6 +317,7 @@ impl Outcome {
             }
         }
         self.keep_transfers(scenario, section, (flows, underway));
+        self.keep_pages(scenario, &subject, experiences.pages());
         for (number, flow) in flows.iter().enumerate() {
             if let Some(series) = &flow.series {
                 let part = if flows.len() > 1 { (number + 1).to_string() } else { String::new() };
@@ -324,6 +344,14 @@ impl Outcome {
                 let open = underway.iter().filter(|(flow, _)| flow.index() == number);
                 self.transfers.extend(open.take(MOST_TRANSFERS).map(|(_, transfer)| named(transfer)));
             }
+        }
+    }
+
+    /// Keeps the pages of a section one by one, if details are wanted.
+    fn keep_pages(&mut self, scenario: &Scenario, subject: &str, pages: &[PageLoad]) {
+        if scenario.detail == Detail::Parts {
+            let named = |page: &PageLoad| FlowPage { variant: String::new(), flow: subject.to_owned(), page: *page };
+            self.pages.extend(pages.iter().map(named));
         }
     }
 

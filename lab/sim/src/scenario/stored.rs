@@ -10,7 +10,8 @@ use serde_json::{Value as Json, json};
 use tidegate_core::Instant;
 use tidegate_metrics::{Curve, Digest, Value};
 
-use super::outcome::{FlowTransfer, Outcome, Report};
+use super::outcome::{FlowPage, FlowTransfer, Outcome, Report};
+use crate::applications::PageLoad;
 use crate::metrics::{Transfer, TransferEnd};
 
 /// The ways in which a transfer ends, by their numbers in JSON.
@@ -34,6 +35,10 @@ impl Outcome {
             let Transfer { begun_ns, size, time_ns, ideal_ns, end } = done.transfer;
             json!([done.variant, done.flow, begun_ns, size, time_ns, ideal_ns, end as u8])
         };
+        let page = |done: &FlowPage| {
+            let PageLoad { begun_ns, load_ns, finished } = done.page;
+            json!([done.variant, done.flow, begun_ns, load_ns, finished])
+        };
         json!({
             "seed": self.seed,
             "events": self.events,
@@ -42,6 +47,7 @@ impl Outcome {
             "curves": self.curves.iter().map(curve).collect::<Vec<_>>(),
             "reports": self.reports.iter().map(report).collect::<Vec<_>>(),
             "transfers": self.transfers.iter().map(transfer).collect::<Vec<_>>(),
+            "pages": self.pages.iter().map(page).collect::<Vec<_>>(),
         })
     }
 
@@ -95,6 +101,17 @@ impl Outcome {
                 },
             })
         };
+        let page = |json: &Json| {
+            Some(FlowPage {
+                variant: text(&json[0])?,
+                flow: text(&json[1])?,
+                page: PageLoad {
+                    begun_ns: json[2].as_u64()?,
+                    load_ns: json[3].as_u64()?,
+                    finished: json[4].as_bool()?,
+                },
+            })
+        };
         Some(Self {
             seed: json["seed"].as_u64()?,
             events: json["events"].as_u64()?,
@@ -103,6 +120,7 @@ impl Outcome {
             curves: json["curves"].as_array()?.iter().map(curve).collect::<Option<_>>()?,
             reports: json["reports"].as_array()?.iter().map(report).collect::<Option<_>>()?,
             transfers: json["transfers"].as_array()?.iter().map(transfer).collect::<Option<_>>()?,
+            pages: json["pages"].as_array()?.iter().map(page).collect::<Option<_>>()?,
         })
     }
 }

@@ -10,8 +10,8 @@ use tidegate_sim::scenario::Scenario;
 
 const DIGESTS: [(&str, &str); 4] = [
     ("lab/papers/scenarios/dumbbell.toml", "b9d409ecb2f25484c0828a54a960a72b"),
-    ("lab/papers/scenarios/mice-and-an-elephant.toml", "44d964fff6ee061e866469f59128166f"),
-    ("lab/papers/scenarios/web-at-ninety-percent.toml", "123431ae6663282bc9b651c1753ce4e2"),
+    ("lab/papers/scenarios/mice-and-an-elephant.toml", "eddc8cd27d2b31751e8e96a5c360f36f"),
+    ("lab/papers/scenarios/web-at-ninety-percent.toml", "ddabad5b75cab7d52fab101a03e2b40d"),
     ("lab/papers/rfc2963/scenario.toml", "0027a92d7fc4400b7f8359d7225a3724"),
 ];
 

@@ -352,8 +352,8 @@ fn an_unloaded_transfer_takes_the_time_of_its_path() {
         let completion = metrics.completion_ns.most().unwrap();
         let expected = 40_000_000 * round_trips + 20_000_000 + 6_000_000 + more;
         assert!((expected..expected + 300_000).contains(&completion), "{completion} for {expected}");
-        let slowdown = metrics.slowdown_milli[SizeClass::Tiny as usize].most().unwrap();
-        assert!(slowdown < 1_400, "{slowdown}");
+        let slowdown = metrics.slowdown_micro[SizeClass::Tiny as usize].most().unwrap();
+        assert!(slowdown < 1_400_000, "{slowdown}");
     }
 }
 

@@ -178,10 +178,24 @@ fn aborted_transfers_never_complete() {
 fn a_page_that_has_not_been_loaded_is_longer() {
     let web = "[[flow]]\nname = \"web\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"web\" }\ncount = 40\n";
     let slow = LINKS[1].replace("2mbit", "300kbit");
-    let outcome = run(&format!("{HEAD}{}{slow}{web}", LINKS[0]));
+    let text = format!("{HEAD}{}{slow}{web}", LINKS[0]);
+    let plain = run(&text);
+    let mut scenario = load(&text).unwrap();
+    scenario.detail = Detail::Parts;
+    let outcome = scenario.run(1, |_| ());
     let of = |measure: &str| value(&outcome, "flow web", measure);
     assert!(of("pages loaded") < 0.9 * of("pages begun") && of("pages loaded") > 0.0, "{:?}", outcome.values);
     assert_eq!(of("page load p99"), f64::INFINITY);
+    // The pages are kept one by one, and their mean is that of the values.
+    assert!(plain.pages.is_empty() && plain.digest == outcome.digest);
+    let loaded: Vec<f64> =
+        outcome.pages.iter().filter(|row| row.page.finished).map(|row| row.page.load_ns as f64).collect();
+    assert_eq!((outcome.pages.len() as f64, loaded.len() as f64), (of("pages begun"), of("pages loaded")));
+    let mean = loaded.iter().sum::<f64>() / loaded.len() as f64;
+    assert!((mean / of("page load mean") - 1.0).abs() < 1e-9, "{mean} {}", of("page load mean"));
+    let is_cut = |row: &tidegate_sim::scenario::FlowPage| row.page.begun_ns + row.page.load_ns == 20_000_000_000;
+    assert!(outcome.pages.iter().filter(|row| !row.page.finished).all(is_cut));
+    assert_eq!(Outcome::from_json(&outcome.to_json()).as_ref(), Some(&outcome));
 }
 
 /// A short queue makes holes all the time. An interval that begins or ends within a hole has no more data than the line

@@ -59,7 +59,8 @@ pub fn check(readme: &str, manifest: &Manifest) -> Vec<String> {
         ("table", table_there == Some(table.trim())),
     ];
     let wrong = parts.into_iter().filter(|(_, is_right)| !is_right);
-    wrong.map(|(name, _)| format!("README.md: its {name} is not that of artifact.json")).collect()
+    let differ = |name: &str| if name == "claims" { "are not those" } else { "is not that" };
+    wrong.map(|(name, _)| format!("README.md: its {name} {} of artifact.json", differ(name))).collect()
 }
 
 /// Writes the README.

@@ -67,10 +67,8 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     // Whatever the version: the README is what people read, and the values of artifact.json are what is compared.
     wrong.extend(readme::check(&text(folder, "README.md")?, &manifest));
     if !exact {
-        writeln!(
-            out,
-            "not checked with another version: expected/*.pdf and expected/report.html; see those in reproduced"
-        )?;
+        let why = if manifest.version == ours { "another digest" } else { "another version" };
+        writeln!(out, "not checked with {why}: expected/*.pdf and expected/report.html; see those in reproduced")?;
     }
     let new = fresh(&folder.join("reproduced"))?;
     for line in figures(&manifest, folder, &ran, &new, exact)? {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use tidegate_display::{human, human_in, human_interval_in, unit_of_all, wrapped};
+use tidegate_display::{human, human_in, human_known, unit_of_all, wrapped};
 use tidegate_report::Table;
-use tidegate_report::comparison::{Comparison, of_fewer};
+use tidegate_report::comparison::{Comparison, bin, of_fewer};
 
 use super::Item;
 
@@ -72,11 +72,10 @@ pub(in crate::commands) fn tables<'a>(
             Some(half) if half < unit.0 * 1e-3 => human(half, item.unit),
             half => half.map_or(String::new(), |half| human_in(half, unit)),
         };
+        let mean = human_known(item.mean, None, bin(&item.measure), unit);
         let name = if item.subject == subject { "" } else { &item.subject };
         subject = &item.subject;
-        table.row(
-            [name.to_owned(), item.measure.clone(), human_in(item.mean, unit) + &item.of_fewer(), half].map(Into::into),
-        );
+        table.row([name.to_owned(), item.measure.clone(), mean + &item.of_fewer(), half].map(Into::into));
     }
     if !table.rows.is_empty() {
         write!(out, "{}", table.text(width))?;
@@ -127,10 +126,8 @@ fn beside<'a>((items, units): (&[&'a Item], &Units<'a>), variants: &[&str]) -> T
             rows.push((key, vec![String::new(); variants.len()]));
             rows.len() - 1
         });
-        rows[row].1[column] = match item.half_width_95 {
-            None => human_in(item.mean, units.unit(item)),
-            Some(half) => human_interval_in(item.mean, half, units.unit(item)),
-        } + &item.of_fewer();
+        let number = human_known(item.mean, item.half_width_95, bin(&item.measure), units.unit(item));
+        rows[row].1[column] = number + &item.of_fewer();
     }
     let mut above = "";
     for ((subject, measure), cells) in rows {

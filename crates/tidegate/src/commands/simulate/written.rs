@@ -11,7 +11,7 @@ use tidegate_report::curves;
 use tidegate_report::judgement::difference_columns;
 use tidegate_report::simulation::{self, Simulation};
 use tidegate_sim::metrics::TransferEnd;
-use tidegate_sim::scenario::{FlowTransfer, Outcome};
+use tidegate_sim::scenario::{FlowPage, FlowTransfer, Outcome};
 
 use super::Report;
 
@@ -55,6 +55,11 @@ pub fn all(
         std::fs::write(folder.join("transfers.csv"), transfers.csv())?;
         std::fs::write(folder.join("transfers.parquet"), transfers.parquet().map_err(std::io::Error::other)?)?;
     }
+    let pages = pages(outcomes);
+    if pages.rows() > 0 {
+        std::fs::write(folder.join("pages.csv"), pages.csv())?;
+        std::fs::write(folder.join("pages.parquet"), pages.parquet().map_err(std::io::Error::other)?)?;
+    }
     for outcome in outcomes {
         let inside = folder.join(format!("run-{}", outcome.seed));
         std::fs::create_dir_all(&inside)?;
@@ -75,6 +80,24 @@ pub fn all(
         }
     }
     Ok(())
+}
+
+/// The pages of all runs, one in a row. The load time of one that was not loaded is how long it had been loading at the end.
+fn pages(outcomes: &[Outcome]) -> columns::Table {
+    let rows = || outcomes.iter().flat_map(|run| run.pages.iter().map(move |done| (run.seed, done)));
+    let integer = |of: fn((u64, &FlowPage)) -> u64| Column::Integer(rows().map(|row| Some(of(row))).collect());
+    let text = |of: fn(&FlowPage) -> &str| {
+        Column::Text(
+            rows().map(|(_, done)| Some(of(done)).filter(|text| !text.is_empty()).map(str::to_owned)).collect(),
+        )
+    };
+    columns::Table::default()
+        .with("seed", integer(|(seed, _)| seed))
+        .with("variant", text(|done| &done.variant))
+        .with("flow", text(|done| &done.flow))
+        .with("begun_ns", integer(|(_, done)| done.page.begun_ns))
+        .with("load_ns", integer(|(_, done)| done.page.load_ns))
+        .with("finished", Column::Truth(rows().map(|(_, done)| Some(done.page.finished)).collect()))
 }
 
 /// The transfers of all runs, one in a row. The time of one that is not finished is how long it had lasted when it was seen last.

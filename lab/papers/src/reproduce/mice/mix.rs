@@ -99,7 +99,7 @@ pub fn simulate(
         let metrics = sim.flow(flow);
         for class in 0..4 {
             outcome.completion[class].merge(&metrics.completion_by_size_ns[class]);
-            outcome.slowdown[class].merge(&metrics.slowdown_milli[class]);
+            outcome.slowdown[class].merge(&metrics.slowdown_micro[class]);
         }
         outcome.goodput += metrics.goodput(sim.measured()).as_bps() as f64;
     }
@@ -176,7 +176,7 @@ impl Outcome {
             item(&format!("{key}.mean"), what("mean completion"), "s", completion.mean().map(|ns| ns / 1e9));
             let p99 = completion.quantile(0.99).map(|ns| ns as f64 / 1e9);
             item(&format!("{key}.p99"), what("completion, 99th percentile"), "s", p99);
-            item(&format!("{key}.slowdown"), what("mean slowdown"), "ratio", slowdown.mean().map(|milli| milli / 1e3));
+            item(&format!("{key}.slowdown"), what("mean slowdown"), "ratio", slowdown.mean().map(|micro| micro / 1e6));
         }
         item("mice.p99", "transfers <100kB: completion, 99th percentile".into(), "s", Some(self.mice_p99()));
         item("all.mean", "all transfers: mean completion".into(), "s", Some(self.mean()));

@@ -1,0 +1,27 @@
+//! The line of the means of a chart.
+
+use tidegate_metrics::{Summary, summarise};
+
+use super::counts::Counts;
+use crate::model::Curve;
+
+/// The mean of the points at each x, which rise, with its 95 % interval. Where one was not reached, there is a gap: the others alone would
+/// be better than all.
+pub(super) fn of_means(name: String, points: &[(f64, f64)], counts: &mut Counts) -> Curve {
+    let mut curve = Curve { name, ..Curve::default() };
+    for same in points.chunk_by(|a, b| a.0 == b.0) {
+        let (at, ys) = (same[0].0, same.iter().map(|point| point.1).collect::<Vec<f64>>());
+        if !ys.iter().all(|y| y.is_finite()) {
+            curve.points.push((at, f64::NAN));
+            curve.band.push((at, f64::NAN, f64::NAN));
+            continue;
+        }
+        let Some(Summary { mean, half_width, .. }) = summarise(&ys) else { continue };
+        curve.points.push((at, mean));
+        counts.add(ys.len());
+        if let Some(half) = half_width {
+            curve.band.push((at, mean - half, mean + half));
+        }
+    }
+    curve
+}
