@@ -579,16 +579,6 @@ mod tests {
         assert!(note.contains("of 2 values") && note.ends_with("Points: means over 1 s."), "{note}");
     }
 
-    /// A percentile that a run did not reach has no place, and the mean of the others would be too small.
-    #[test]
-    fn what_was_not_reached_is_refused() {
-        let table = Table::default()
-            .with("seed", Column::Integer(vec![Some(1), Some(2)]))
-            .with("value", Column::Number(vec![Some(1.0), Some(f64::INFINITY)]));
-        let ecdf = Chart { kind: ChartKind::Ecdf, x: "value".into(), ..Chart::default() };
-        assert!(ecdf.plot(&table).is_err_and(|said| said.contains("1 of 2 values were not reached")));
-    }
-
     #[test]
     fn what_is_not_there_is_named() {
         let said = |change: fn(&mut Chart)| {

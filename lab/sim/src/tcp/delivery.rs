@@ -32,7 +32,7 @@ impl Departure {
     }
 }
 
-/// The delivery rate of a connection. See the [module](self).
+/// The delivery rate of a connection, by the draft that [`DeliverySample`](super::DeliverySample) names.
 #[derive(Clone, Debug, Default)]
 pub struct Delivery {
     /// C.delivered, C.delivered_time and C.first_sent_time.
