@@ -32,7 +32,7 @@ impl Departure {
     }
 }
 
-/// The delivery rate of a connection, by the draft that [`DeliverySample`](super::DeliverySample) names.
+/// The delivery rate of a connection, as draft-cheng-iccrg-delivery-rate-estimation-02 derives it.
 #[derive(Clone, Debug, Default)]
 pub struct Delivery {
     /// C.delivered, C.delivered_time and C.first_sent_time.
