@@ -300,7 +300,7 @@ impl Collected {
 /// from which losses are derived. `text` of the result is empty.
 ///
 /// A class whose name states the kind of its traffic answers for its flows: its waits are those of all packets in the last
-/// second. Elsewhere the flows of a kind do. Transfers and pages that wait for a ceiling have no grade, as [`AtCeiling`] has it: the
+/// second. Elsewhere the flows of a kind do. Transfers and pages that wait for a ceiling have no grade, nor have the other flows of their host or rule: the
 /// operator asked for this wait. Calls and games have one always.
 pub fn answer(direction: &DirectionObservation, hosts: &[HostObservation], before: &Before) -> Answer {
     let down = down(direction);

@@ -34,7 +34,7 @@ pub struct Group {
 pub struct Measure {
     /// Its name.
     pub name: String,
-    /// Its unit, as in [`human`].
+    /// Its unit, as in [`tidegate_display::human`].
     pub unit: String,
     /// The direction in which values are better.
     pub better: Better,

@@ -67,7 +67,7 @@ pub struct Pages {
     pub bytes: u64,
     /// The load time of pages, from the first request to the last byte, in nanoseconds.
     pub load_ns: Survival,
-    /// The pages one by one, in the order of their end; at most [`MOST_PAGES`] of each browser.
+    /// The pages one by one, in the order of their end; at most `MOST_PAGES` of each browser.
     pub each: Vec<PageLoad>,
 }
 
