@@ -5,7 +5,7 @@
 #   system-RATE PERCENT   processor time of all: senders, the kernel's work for their packets, and the shaper with its guardians
 #   thread-RATE PERCENT   the part of the shaper's processes
 #   call-RATE MICROSECONDS  the 99th percentile of the way of the call's packets, from the program that sends to the kernel's time of arrival
-# What shaping costs is the difference from `nothing`.
+# Shaping costs the difference from `nothing`.
 set -euo pipefail
 usage() { echo "usage: gateway.sh nothing|htb|tidegate [PROGRAM [OPTION]...]" >&2; exit 2; }
 [ $# -ge 1 ] || usage

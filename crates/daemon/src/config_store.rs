@@ -195,7 +195,7 @@ impl ConfigStore {
             return Ok(applied);
         }
         if applied.differences.is_empty() {
-            // What is in force on trial only would be taken back later.
+            // A value that is in force on trial only would be taken back later.
             return self.no_trial().map(|()| applied);
         }
         let before = self.put_in_force(directions, &mut followers, changes, &mut applied)?;

@@ -118,7 +118,7 @@ mod tests {
                 assert!(other.quantile(q) >= plain.quantile(q), "{q}: {other:?}");
             }
         }
-        // Those that had just begun say nothing; one that outlasts all leaves the last percentile open.
+        // Transfers that had just begun say nothing; one that outlasts all leaves the last percentile open.
         let just_begun = with(&[0, 0, 0], 0).points();
         assert!(just_begun.iter().zip(plain.points()).all(|(a, b)| a.0 == b.0 && (a.1 - b.1).abs() < 1e-12));
         let mut one = with(&[200], 0);

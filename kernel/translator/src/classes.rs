@@ -60,7 +60,7 @@ impl Classes {
             };
             let own = if random.below(10) == 0 { 0 } else { each / (1 + random.below(3)) };
             let borrows = random.below(2);
-            // Those that borrow although they are strict have none.
+            // Classes that borrow although they are strict have none.
             let most = random.below(2)
                 * (1 - strict * borrows)
                 * spread(random, own.max(1), rate.max(own).max(1).saturating_mul(2));

@@ -52,7 +52,7 @@ fn main() {
     gateway(&mut harness);
 }
 
-/// What shaping costs the whole system is what it takes more than forwarding alone.
+/// Shaping costs the whole system what it takes more than forwarding alone.
 fn gateway(harness: &mut Harness) {
     let [bare, htb, ours] = match ["nothing", "htb", "tidegate"].map(|shaper| measure(Peer::Gateway(shaper))) {
         [Ok(bare), Ok(htb), Ok(ours)] => [bare, htb, ours],

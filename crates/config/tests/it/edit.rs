@@ -52,7 +52,7 @@ fn a_rule_with_a_name_differs_in_its_keys() {
     };
     assert_eq!(shown(&named("tv", 8), &named("tv", 5)), ["rule tv: at-most 8mbit -> 5mbit"]);
     assert_eq!(shown(&named("tv", 8), &named("radio", 8)).len(), 2);
-    // Of two rules with one name none is the same.
+    // Two rules with one name cannot be told apart.
     assert_eq!(shown(&named("twin", 8), &named("twin", 5)).len(), 2);
     let (first, second) = ("[[rule]]\nclass = \"calls\"\nname = \"a\"\n", "[[rule]]\nclass = \"rest\"\nname = \"b\"\n");
     assert_eq!(shown(&format!("{FILE}{first}{second}"), &format!("{FILE}{second}{first}")), ["rules: another order"]);

@@ -44,7 +44,7 @@ fn offer(engine: &mut Engine<u32>, port: u16, packets: usize) -> usize {
     dropped.0.len()
 }
 
-/// Of 100 packets in all the part of the slow class is 10, of the fast one 90.
+/// The part of the slow class is 10 of 100 packets in all, that of the fast one 90.
 #[test]
 fn a_crowd_in_a_slow_class_costs_the_others_nothing() {
     let mut engine = engine(Some(100));
@@ -56,7 +56,7 @@ fn a_crowd_in_a_slow_class_costs_the_others_nothing() {
     // With two flows in the slow class, five packets of its ten are the second one's.
     assert_eq!(offer(&mut engine, 2, 5), 1);
     assert_eq!(offer(&mut engine, 80, 1), 1);
-    // What a flow is granted does not depend on the others.
+    // A granted minimum does not depend on the others.
     assert_eq!(offer(&mut engine, 9, 100), 0);
 }
 

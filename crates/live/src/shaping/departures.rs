@@ -22,7 +22,7 @@ pub(super) struct Epoch {
     pub indices: u64,
 }
 
-/// What was let pass and has not left by the interface.
+/// Packets that were let pass and have not left by the interface.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Departures {
     /// The most packets that were let pass and not sent, when losses were last counted from there, in which epoch.

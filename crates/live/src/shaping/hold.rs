@@ -21,7 +21,7 @@ use crate::rules::{HoldRules, Interface};
 /// How long an earlier discipline may take to send what waits in it.
 const EMPTYING: Duration = Duration::from_millis(300);
 
-/// What leaves by an interface waits until [`end`](Self::end), or until this is dropped.
+/// Packets that leave by an interface wait until [`end`](Self::end), or until this is dropped.
 #[derive(Debug)]
 pub struct Hold {
     rules: Option<HoldRules>,

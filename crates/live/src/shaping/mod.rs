@@ -414,7 +414,7 @@ impl Shaping {
 
     /// Counts the packets that the kernel has discarded after they were let pass.
     fn count_unsent(&mut self) -> Result<(), netlink::Error> {
-        // What has arrived has no route yet, and what waits in a discipline needs it no more.
+        // Packets that have arrived have no route yet, and those in a discipline need theirs no more.
         if self.running.direction == Direction::Ingress || self.in_kernel().is_some() {
             return Ok(());
         }

@@ -34,7 +34,7 @@ pub struct Running {
     pub(super) setup: Setup,
     /// Keep other instances from the interface, by each name that it has had, where no rules do.
     pub(super) locks: Vec<InterfaceLock>,
-    /// What was let pass and has not left.
+    /// Packets that were let pass and have not left.
     pub(super) departures: Departures,
 }
 

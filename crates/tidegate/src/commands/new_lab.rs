@@ -168,7 +168,7 @@ mod tests {
     use super::super::new_qdisc::filled;
     use super::*;
 
-    /// What the scenario names before its first run is what the first claim is about.
+    /// The first claim is about the quantity that the scenario names before its first run.
     #[test]
     fn the_claims_of_an_experiment_test_its_primary_quantity() {
         let file = |name: &str| EXPERIMENT.iter().find(|(path, _)| *path == name).map_or("", |(_, text)| *text);

@@ -148,7 +148,7 @@ mod tests {
         assert!(
             plot.note.as_deref().is_some_and(|note| note.contains("Not finished: 12 of 21") && note.contains("Kaplan"))
         );
-        // Those alone that finished are a distribution of their own.
+        // The finished ones alone are a distribution of their own.
         let only = Chart { only: vec![("finished".into(), "true".into())], ..chart };
         assert_eq!(only.plot(&table).expect("a plot").curves[0].points.last(), Some(&(23.0, 1.0)));
     }

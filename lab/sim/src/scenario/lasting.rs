@@ -12,7 +12,7 @@ pub(super) struct Lasting {
 }
 
 impl Lasting {
-    /// Those of `flows`, and of the transfers that are `underway` at the end.
+    /// The quantities of `flows`, and of the transfers that are `underway` at the end.
     pub fn new<'a>(flows: &FlowMetrics, underway: impl Iterator<Item = &'a Transfer>) -> Self {
         let of_class = |finished: &[Histogram; 4], class: SizeClass| Survival {
             finished: finished[class as usize].clone(),

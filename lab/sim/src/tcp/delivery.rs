@@ -26,7 +26,7 @@ pub struct Departure {
 }
 
 impl Departure {
-    /// The same with so many bytes in flight after it was sent.
+    /// This departure with so many bytes in flight after it was sent.
     pub fn with_in_flight(self, tx_in_flight: u64) -> Self {
         Self { tx_in_flight, ..self }
     }

@@ -58,7 +58,7 @@ impl Slots {
 /// The clock of classes that borrow with strict shares, which runs faster than time while rate is lent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Clock {
-    /// What it showed at the last change of its factor, and the instant of that.
+    /// Its time at the last change of its factor, and the instant of that.
     shown: Instant,
     at: Instant,
     /// It runs `fast / base` times as fast as time.
@@ -71,7 +71,7 @@ impl Clock {
     pub fn new(shown: Instant, at: Instant) -> Self {
         Self { shown, at, fast: 1, base: 1 }
     }
-    /// What it shows at `t`; before the last change of the factor as at that time.
+    /// Its time at `t`; before the last change of the factor as at that time.
     pub fn shows(&self, t: Instant) -> Instant {
         self.shown + Span::from_nanos(mul_div(t.since(self.at).as_nanos(), self.fast, self.base))
     }

@@ -37,7 +37,7 @@ mod tests {
         bytes
     }
 
-    /// What is known of a superpacket of TCP in this tunnel, or without one.
+    /// The facts about a superpacket of TCP in this tunnel, or without one.
     fn meta(tunnel: Option<u8>, direction: Direction) -> PacketMeta {
         let mut tcp = vec![0; 32];
         tcp[12] = 8 << 4;

@@ -47,7 +47,7 @@ pub struct Toll {
     pub unlinked: Option<Packets>,
     /// Shaper and guardian held them when both were killed.
     pub killed: Option<Packets>,
-    /// Of those that waited, as many may not be counted.
+    /// As many of those that waited may not be counted.
     pub unnoticed: u64,
     /// A process that has ended may have dropped them after its counts were read, and those counts, of the video flow.
     pub uncounted: Option<(Packets, u64)>,
