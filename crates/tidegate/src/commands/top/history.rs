@@ -78,7 +78,7 @@ mod tests {
         }
         // A block stands for six of the last 60 s, or for five: at most 4 or 5 and 10 Mbit/s in the last two.
         assert_eq!(history.line("up", "a", 10), "        ▄█");
-        assert_eq!(history.line("up", "a", 24), "          ▄█ 10.0 Mbit/s");
+        assert_eq!(history.line("up", "a", 28), "          ▄█ max 10.0 Mbit/s");
         assert_eq!(history.line("down", "a", 10), "");
     }
 }
