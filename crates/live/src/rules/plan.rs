@@ -94,8 +94,7 @@ pub(super) fn table(
     limits: Limits,
     name: &str,
 ) -> Table {
-    let table = Table { family, name: name.into(), chains: vec![], rules: vec![] };
-    let mut plan = Plan { spec, interface, table };
+    let mut plan = Plan::new(spec, interface, family, name);
     let (shape, apply) = match spec.direction {
         Direction::Egress => {
             plan.before_egress();
@@ -135,8 +134,7 @@ pub(super) fn hold(
     limits: Limits,
     name: &str,
 ) -> Table {
-    let table = Table { family, name: name.into(), chains: vec![], rules: vec![] };
-    let mut plan = Plan { spec, interface, table };
+    let mut plan = Plan::new(spec, interface, family, name);
     let versions = versions(family);
     plan.copies_of(versions, limits);
     plan.chain("shape", Some((HOOK_POSTROUTING, PRIORITY_HOLD)));
@@ -173,7 +171,12 @@ struct Plan<'a> {
     table: Table,
 }
 
-impl Plan<'_> {
+impl<'a> Plan<'a> {
+    /// An empty table.
+    fn new(spec: &'a Spec, interface: &'a Interface, family: Family, name: &str) -> Self {
+        Self { spec, interface, table: Table { family, name: name.into(), chains: vec![], rules: vec![] } }
+    }
+
     /// Jumps to the chains that recognise copies of multicast packets.
     fn multicast(&mut self, family: Family, versions: &[(u8, &str)]) {
         for (protocol, version) in versions {
