@@ -104,6 +104,17 @@ pub enum Colour {
     Red,
 }
 
+impl Colour {
+    /// Returns the name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Green => "green",
+            Self::Yellow => "yellow",
+            Self::Red => "red",
+        }
+    }
+}
+
 /// The identity of a packet's flow and hosts: three keyed hashes, computed once per packet.
 ///
 /// Equal flows have equal keys. Different flows have different keys but for a probability of 2⁻⁶⁴ per pair, which

@@ -173,11 +173,7 @@ impl Packet {
     /// The colour: `"green"`, `"yellow"` or `"red"`.
     #[getter]
     fn colour(&self) -> PyResult<&'static str> {
-        Ok(match self.there()?.colour() {
-            Colour::Green => "green",
-            Colour::Yellow => "yellow",
-            Colour::Red => "red",
-        })
+        Ok(self.there()?.colour().name())
     }
     #[setter]
     fn set_colour(&mut self, name: &str) -> PyResult<()> {

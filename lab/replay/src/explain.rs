@@ -17,9 +17,9 @@ use std::net::IpAddr;
 use tidegate_capture::dissect::protocol;
 use tidegate_config::shaper::{Config, Match};
 use tidegate_config::values::{Protocol, User, dscp_name, icmp_type_name, tcp_flag_names};
+use tidegate_core::Qdisc;
 use tidegate_core::classify::{Fields, Signal, Traits};
 use tidegate_core::fbq::{ClassView, FlowView, HeldBy, Levels};
-use tidegate_core::{Colour, Qdisc};
 use tidegate_engine::interface_number;
 use tidegate_engine::{Disposition, Names, PacketMeta};
 use tidegate_units::{Bytes, Instant, Span};
@@ -592,13 +592,4 @@ pub fn arrival<R: Read>(reader: &mut Reader<R>, engine: u64, number: u64) -> Res
         explained.end = End::Left { departure, behind: watch.behind };
     }
     Ok(explained)
-}
-
-/// The name of a colour.
-pub const fn colour_name(colour: Colour) -> &'static str {
-    match colour {
-        Colour::Green => "green",
-        Colour::Yellow => "yellow",
-        Colour::Red => "red",
-    }
 }

@@ -7,7 +7,7 @@ use tidegate_core::classify::Hosts;
 use tidegate_core::fbq::HeldBy;
 use tidegate_engine::{Disposition, PacketMeta};
 
-use super::{Belongs, End, Explanation, colour_name};
+use super::{Belongs, End, Explanation};
 use crate::flows::end;
 use crate::meter::Departure;
 
@@ -77,7 +77,7 @@ impl Explanation {
                 "reason": reason,
                 "at_ns": departure.time.since(self.start).as_nanos(),
                 "waited_ns": departure.waited.as_nanos(),
-                "colour": colour_name(departure.packet.colour),
+                "colour": departure.packet.colour.name(),
                 "through": self.classes.get(departure.packet.left_by.0 as usize),
                 "dscp": change.and_then(|change| change.dscp).map(dscp_name),
                 "marked": change.is_some_and(|change| change.congestion),

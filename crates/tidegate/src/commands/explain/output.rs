@@ -7,7 +7,7 @@ use tidegate_config::values::dscp_name;
 use tidegate_control::calls::{Explained, Rival};
 use tidegate_core::DropReason;
 use tidegate_engine::Disposition;
-use tidegate_replay::explain::{Belongs, End, Explanation, colour_name, level_bytes};
+use tidegate_replay::explain::{Belongs, End, Explanation, level_bytes};
 use tidegate_replay::meter::Departure;
 use tidegate_units::Span;
 
@@ -195,7 +195,7 @@ fn print_departure(
 ) -> std::io::Result<()> {
     let at = seconds(departure.time.since(explained.start));
     let packet = &departure.packet;
-    writeln!(out, "the meters coloured it {}", colour_name(packet.colour))?;
+    writeln!(out, "the meters coloured it {}", packet.colour.name())?;
     if packet.segments > 1 {
         writeln!(out, "it represents {} packets and {} bytes on the link", packet.segments, packet.size.as_u64())?;
     }

@@ -56,7 +56,7 @@ fn event(what: Occurrence) -> (&'static str, Option<&'static str>) {
 }
 
 fn colour(event: &PacketEvent) -> &'static str {
-    tidegate_replay::explain::colour_name(event.packet.colour)
+    event.packet.colour.name()
 }
 
 /// The comment of an event in a capture; `tidegate explain` reads it.
