@@ -1,13 +1,17 @@
 //! [`Chart`]: a figure of any table of results, such as that of a sweep: heat maps, points, lines, distributions and the
 //! spread of values.
 
+mod best;
 mod bins;
+mod cells;
 mod counts;
 mod curve;
 mod heat;
 mod mixed;
 mod open;
 mod series;
+#[cfg(test)]
+mod tests;
 pub(crate) mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +25,7 @@ use crate::columns::{Column, Table};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::drawing::Drawing;
 use crate::look::{Form, Look};
-use crate::model::{Axis, Curve, Plot, Style};
+use crate::model::{Axis, Curve, Plot, Scale, Style};
 use crate::palette::Pens;
 use tidegate_display::human;
 
@@ -62,6 +66,8 @@ pub enum ChartKind {
     /// A cell for each pair of values, coloured by the mean of its rows.
     #[default]
     Heat,
+    /// A cell for each pair of values, with the variant that is the best there.
+    Best,
     /// A point for each row.
     Scatter,
     /// The mean of the rows at each x, with its 95 % interval as a band.
@@ -80,8 +86,9 @@ pub enum ChartKind {
 
 impl ChartKind {
     /// The kinds by their names.
-    pub const ALL: [(&'static str, Self); 8] = [
+    pub const ALL: [(&'static str, Self); 9] = [
         ("heat", Self::Heat),
+        ("best", Self::Best),
         ("scatter", Self::Scatter),
         ("lines", Self::Lines),
         ("ecdf", Self::Ecdf),
@@ -141,6 +148,16 @@ impl Column {
             _ => self.text(row)?.parse().ok(),
         }
     }
+}
+
+/// The values of an axis of a sweep, if they are few and far enough apart for a tick at each.
+fn taken(all: impl Iterator<Item = f64>, scale: Scale) -> Vec<f64> {
+    let mut all: Vec<f64> = all.filter(|value| scale == Scale::Linear || *value > 0.0).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    let (Some(first), Some(last)) = (all.first().copied(), all.last().copied()) else { return Vec::new() };
+    let is_apart = |two: &[f64]| scale == Scale::Log || two[1] - two[0] >= (last - first) / 25.0;
+    if (2..=10).contains(&all.len()) && all.windows(2).all(is_apart) { all } else { Vec::new() }
 }
 
 /// The rows to draw: the value of each, as it is or as a ratio.
@@ -231,7 +248,7 @@ impl Chart {
     /// If a column or a value does not exist, with those that do, or nothing is left to draw.
     pub fn drawing(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
         let axes: &[&String] = match self.kind {
-            ChartKind::Heat => &[&self.x, &self.y, &self.value],
+            ChartKind::Heat | ChartKind::Best => &[&self.x, &self.y, &self.value],
             ChartKind::Scatter | ChartKind::Lines => &[&self.x, &self.y],
             _ => &[&self.x],
         };
@@ -241,6 +258,11 @@ impl Chart {
         }
         match self.kind {
             ChartKind::Heat => self.heat(table, look),
+            // Variants are compared unless the axes of the sweep are named.
+            ChartKind::Best if self.by.is_empty() => {
+                Self { by: vec!["variant".into()], ..self.clone() }.best_of_variants(table, look)
+            }
+            ChartKind::Best => self.best_of_variants(table, look),
             ChartKind::Box => self.spread(table, Form::Box, look),
             ChartKind::Violin => self.spread(table, Form::Violin, look),
             ChartKind::Strip => self.spread(table, Form::Strip, look),
@@ -253,6 +275,7 @@ impl Chart {
             ChartKind::Heat => {
                 format!("{} by {} and {}", self.value, self.label(0, &self.x), self.label(1, &self.y))
             }
+            ChartKind::Best => format!("the best by {} and {}", self.label(0, &self.x), self.label(1, &self.y)),
             ChartKind::Scatter | ChartKind::Lines => {
                 format!("{} by {}", self.label(1, &self.y), self.label(0, &self.x))
             }
@@ -275,7 +298,11 @@ impl Chart {
         let unit_along = self.unit_along(table, along, &rows);
         let over_time = self.x == "x" && unit_along == "s";
         let x_title = if over_time && self.labels[0].is_empty() { "time".to_owned() } else { self.label(0, &self.x) };
-        let (x_axis, x_scale) = scaled_axis(x_title, &unit_along, self.log_x, far);
+        let (mut x_axis, x_scale) = scaled_axis(x_title, &unit_along, self.log_x, far);
+        if self.kind == ChartKind::Lines && matches!(along, Column::Text(_)) {
+            x_axis.taken =
+                taken(rows.iter().filter_map(|(row, _)| along.number(*row)).map(|x| x * x_scale), x_axis.scale);
+        }
         let bins =
             (over_time && unit == "bps" && self.kind == ChartKind::Lines).then(|| Bins::new(along, &rows)).flatten();
         let (mut curves, mut counts) = (Vec::new(), Counts::default());
@@ -377,14 +404,20 @@ impl Chart {
         Ok(classes)
     }
 
-    fn heat(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
-        look.refuse_range("choose the cells of a heat map with --only")?;
-        let rows = self.chosen(table, &self.value)?;
-        let (xs, mut ys) = (self.classes(table, &self.x, &rows)?, self.classes(table, &self.y, &rows)?);
+    /// The texts of the columns of cells from the left, and of their rows from below.
+    fn places(&self, table: &Table, rows: &Rows) -> Result<(Vec<String>, Vec<String>), String> {
+        let (xs, mut ys) = (self.classes(table, &self.x, rows)?, self.classes(table, &self.y, rows)?);
         // Numbers rise upwards; names stand from the top in the order in which the legend of other figures has them.
         if ys.iter().any(|text| number(text).is_none()) {
             ys.reverse();
         }
+        Ok((xs, ys))
+    }
+
+    fn heat(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
+        look.refuse_range("choose the cells of a heat map with --only")?;
+        let rows = self.chosen(table, &self.value)?;
+        let (xs, ys) = self.places(table, &rows)?;
         let (along, up) = (table.known(&self.x)?, table.known(&self.y)?);
         let mut cells: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); xs.len()]; ys.len()];
         for (row, value) in &rows {
@@ -414,181 +447,5 @@ impl Chart {
         let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
         let heat = Heat { xs, ys, means, unit, log, note };
         Ok(heat.drawing(self, look))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::drawing::{Ink, Shape};
-    use crate::model::Scale;
-
-    /// Two flows over two rates and two round trips, with two seeds.
-    fn table() -> Table {
-        let (mut rate, mut rtt, mut seed, mut subject, mut value) = (vec![], vec![], vec![], vec![], vec![]);
-        for (n, (r, t)) in
-            [("10mbit", "5ms"), ("10mbit", "20ms"), ("4mbit", "5ms"), ("4mbit", "20ms")].iter().enumerate()
-        {
-            for s in 1..=2_u64 {
-                for (flow, times) in [("flow a", 1.0), ("flow b", 2.0)] {
-                    rate.push(Some((*r).to_owned()));
-                    rtt.push(Some((*t).to_owned()));
-                    seed.push(Some(s));
-                    subject.push(Some(flow.to_owned()));
-                    value.push(Some((n as f64 + 1.0) * times * s as f64));
-                }
-            }
-        }
-        Table::default()
-            .with("rate", Column::Text(rate))
-            .with("rtt", Column::Text(rtt))
-            .with("seed", Column::Integer(seed))
-            .with("subject", Column::Text(subject))
-            .with("value", Column::Number(value))
-    }
-    fn chart(kind: ChartKind) -> Chart {
-        let names = ["rate", "rtt", "value"].map(str::to_owned);
-        let [x, y, value] = names;
-        Chart { kind, x, y, value, ..Chart::default() }
-    }
-    fn texts(drawing: &Drawing) -> Vec<&str> {
-        let text = |shape: &'_ Shape| matches!(shape, Shape::Text { .. });
-        drawing
-            .shapes
-            .iter()
-            .filter(|shape| text(shape))
-            .filter_map(|shape| match shape {
-                Shape::Text { text, .. } => Some(text.as_str()),
-                _ => None,
-            })
-            .collect()
-    }
-
-    #[test]
-    fn cells_are_means_or_ratios_in_the_order_of_their_numbers() {
-        let mut heat = chart(ChartKind::Heat);
-        heat.only = vec![("subject".into(), "flow b".into())];
-        heat.over = vec![("subject".into(), "flow a".into())];
-        let rows = heat.chosen(&table(), "value").expect("pairs");
-        assert!(rows.len() == 8 && rows.iter().all(|(_, ratio)| *ratio == 2.0), "{rows:?}");
-        heat.over.clear();
-        // 4mbit, though it comes later in the table, is left of 10mbit.
-        assert_eq!(heat.classes(&table(), "rate", &rows).expect("rates"), ["4mbit", "10mbit"]);
-        let drawing = heat.drawing(&table(), &Look::column()).expect("a figure");
-        assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()));
-        let texts = texts(&drawing);
-        // The mean of the two seeds of `flow b` in the first cell: (2 + 4) / 2.
-        assert!(texts.contains(&"3.00") && texts.contains(&"12.00"), "{texts:?}");
-        assert!(texts.join(" ").contains("Shades: value. Cells: means of 2 values."), "{texts:?}");
-        // The unit of the axes is in their titles, and the cell of the least value has an edge.
-        assert!(["4", "10", "rate, Mbit/s", "rtt, ms"].iter().all(|text| texts.contains(text)), "{texts:?}");
-        let edges =
-            drawing.shapes.iter().filter(|shape| matches!(shape, Shape::Lines { ink, .. } if *ink == Ink::Muted));
-        assert_eq!(edges.count(), 4);
-        // A ratio names what is divided by what, and its values have equally many decimals.
-        heat.over = vec![("subject".into(), "flow a".into())];
-        heat.log = true;
-        let drawing = heat.drawing(&table(), &Look::column()).expect("a figure");
-        let texts = self::texts(&drawing).join(" ");
-        assert!(texts.contains("Shades: value, flow b / flow a (logarithmic).") && texts.contains("2.000"), "{texts}");
-        assert_eq!(drawing.misplaced(), Vec::<String>::new());
-        assert_eq!(of_path("link.isp->gate.delay"), "delay of link isp->gate");
-        assert_eq!(of_path("flow.bulk.tcp.congestion"), "tcp congestion of flow bulk");
-    }
-
-    #[test]
-    fn lines_are_means_and_distributions_reach_one() {
-        let mut lines = chart(ChartKind::Lines);
-        lines.y = "value".into();
-        lines.by = vec!["subject".into()];
-        lines.only = vec![("rtt".into(), "5ms".into())];
-        let plot = lines.plot(&table()).expect("a plot");
-        assert_eq!(plot.curves.len(), 2);
-        assert_eq!(plot.curves[0].points, [(4e6, 4.5), (10e6, 1.5)]);
-        assert_eq!((plot.x.unit.as_str(), plot.y.unit.as_str()), ("bit/s", ""));
-        // Shares are fractions, as in papers, and times from elsewhere are in seconds.
-        assert_eq!((number("1%"), number_in("5ms")), (Some(0.01), Some((5e6, "ns"))));
-        assert!(
-            plot.note.as_deref().is_some_and(|note| note.contains("95 % intervals")) && plot.y.scale == Scale::Linear
-        );
-        // An axis that is named by the end of its path is drawn, and not pooled.
-        let (mut named, mut swept) = (lines.clone(), Table::default());
-        named.only = vec![("seed".into(), "1".into())];
-        for (name, column) in table().columns() {
-            let name = if name == "seed" || name == "subject" || name == "value" {
-                name.into()
-            } else {
-                format!("link.1.{name}")
-            };
-            swept = swept.with(name, column.clone());
-        }
-        // Keys that changed together are one axis.
-        let rates = table().columns().find(|(name, _)| *name == "rate").expect("a column").1.clone();
-        let together = swept.clone().with("link.1.queue.limit", rates);
-        let chosen = Chart { only: vec![("rtt".into(), "5ms".into())], ..named.clone() };
-        assert_eq!(chosen.plot(&together).map(|plot| plot.curves.len()), Ok(2));
-        // Several points of a sweep are refused, whatever the kind, until one is chosen or each is drawn.
-        for kind in [ChartKind::Lines, ChartKind::Box, ChartKind::Violin, ChartKind::Strip, ChartKind::Ecdf] {
-            let x = if kind == ChartKind::Lines { "rate" } else { "value" };
-            let mut pooled = Chart { kind, x: x.into(), ..named.clone() };
-            if kind != ChartKind::Lines {
-                pooled.by.push("rate".into());
-            }
-            let said = pooled.drawing(&swept, &Look::column()).expect_err("two round trips as one");
-            assert!(said.contains("several texts in `link.1.rtt`, which would be drawn as one: 20ms, 5ms"), "{said}");
-            pooled.only.push(("rtt".into(), "5ms".into()));
-            assert!(pooled.chosen(&swept, "value").is_ok(), "{kind:?}");
-        }
-        let mut ecdf = chart(ChartKind::Ecdf);
-        ecdf.x = "value".into();
-        let said = ecdf.plot(&table()).expect_err("two flows as one");
-        assert!(said.contains("flow a, flow b; choose one with --only subject=TEXT"), "{said}");
-        let (whole, table) = (table().without(&["subject"]), || table().without(&["subject", "rate", "rtt"]));
-        let plot = ecdf.plot(&table()).expect("a plot");
-        assert_eq!(plot.curves[0].points.last(), Some(&(16.0, 1.0)));
-        ecdf.kind = ChartKind::Ccdf;
-        let plot = ecdf.plot(&table()).expect("a plot");
-        assert_eq!((plot.curves[0].points[15].1, plot.y.scale), (0.0, Scale::Log));
-        for kind in [ChartKind::Ccdf, ChartKind::Violin, ChartKind::Strip] {
-            let chart = Chart { kind, x: "value".into(), by: vec!["rate".into(), "rtt".into()], ..Chart::default() };
-            let drawing = chart.drawing(&whole, &Look::column()).expect("a figure");
-            assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()), "{kind:?}");
-        }
-    }
-
-    /// Points of a curve in a table: units are those of people, and noise in short bins is drawn as means of each run.
-    #[test]
-    fn rates_over_time_have_units_and_at_most_a_hundred_points() {
-        let rows =
-            |of: &dyn Fn(usize, usize) -> f64| Column::Number((0..1200).map(|n| Some(of(n % 600, n / 600))).collect());
-        let all = |text: &str| Column::Text(vec![Some(text.to_owned()); 1200]);
-        let table = Table::default()
-            .with("x", rows(&|n, _| n as f64 / 10.0))
-            .with("x_unit", all("time_s"))
-            .with("unit", all("rate_bps"))
-            .with("seed", Column::Integer((0..1200).map(|n| Some(n / 600)).collect()))
-            .with("value", rows(&|n, run| (n % 2) as f64 * 2e6 + run as f64 * 1e6));
-        let chart = Chart { kind: ChartKind::Lines, x: "x".into(), y: "value".into(), ..Chart::default() };
-        let plot = chart.plot(&table).expect("a plot");
-        assert_eq!((plot.x.label(), plot.y.unit.as_str()), ("time, s".to_owned(), "bit/s"));
-        let curve = &plot.curves[0];
-        assert_eq!((curve.points.len(), curve.points[1].1), (60, 1.5e6));
-        // Two runs, of 1 and 2 Mbit/s: with one degree of freedom t is 12.706, and the standard error half of 1 Mbit/s.
-        assert!((curve.band[1].2 - curve.band[1].1 - 12.706e6).abs() < 1e3, "{:?}", curve.band[1]);
-        let note = plot.note.as_deref().expect("a note");
-        assert!(note.contains("of 2 values") && note.ends_with("Points: means over 1 s."), "{note}");
-    }
-
-    #[test]
-    fn what_is_not_there_is_named() {
-        let said = |change: fn(&mut Chart)| {
-            let mut chart = chart(ChartKind::Heat);
-            change(&mut chart);
-            chart.drawing(&table(), &Look::page()).expect_err("wrong")
-        };
-        assert!(said(|chart| chart.x = "speed".into()).contains("no column `speed`; it has rate, rtt, seed"));
-        let only = said(|chart| chart.only = vec![("subject".into(), "flow c".into())]);
-        assert!(only.contains("there are flow a, flow b"), "{only}");
-        assert!(ChartKind::named("pie").is_err_and(|said| said.contains("heat, scatter, lines")));
     }
 }

@@ -121,6 +121,11 @@ impl Ink {
             false => rgb,
         }
     }
+    /// Whether light type is read better on this ink than dark type.
+    pub(crate) fn is_dark(self, grey: bool) -> bool {
+        let [r, g, b] = self.rgb(grey).map(f64::from);
+        0.2126 * r + 0.7152 * g + 0.0722 * b < 140.0
+    }
     /// The colour in hexadecimal digits, for SVG.
     fn hex(self, grey: bool) -> String {
         let [r, g, b] = self.rgb(grey);

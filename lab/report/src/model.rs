@@ -204,12 +204,15 @@ pub struct Axis {
     pub scale: Scale,
     /// The ends of the range that were chosen, in the unit of the axis; the others follow from the values.
     pub range: [Option<f64>; 2],
+    /// The values that the quantity takes, rising, if they are few, as those of an axis of a sweep: its ticks are there. Empty for ticks
+    /// at round numbers.
+    pub taken: Vec<f64>,
 }
 
 impl Axis {
     /// Creates a linear axis.
     pub fn new(title: impl Into<String>, unit: impl Into<String>) -> Self {
-        Self { title: title.into(), unit: unit.into(), scale: Scale::Linear, range: [None; 2] }
+        Self { title: title.into(), unit: unit.into(), scale: Scale::Linear, range: [None; 2], taken: Vec::new() }
     }
     /// Creates a logarithmic axis. Values that are not positive are omitted.
     pub fn log(title: impl Into<String>, unit: impl Into<String>) -> Self {

@@ -60,7 +60,7 @@ impl Ruler {
         let shown = axis.shown(low.abs(), high.abs());
         let title = axis.titled(shown.1);
         let tick = |value: f64| (value, axis.tick(value / shown.0, shown.1));
-        match scale {
+        let mut ruler = match scale {
             Scale::Log => {
                 // Ticks are at the powers of ten or, where these are few, at 1, 2 and 5 times them. The range ends at ticks.
                 let few = high / low <= 100.0;
@@ -113,7 +113,16 @@ impl Ruler {
                 let ticks = round(low, high).0.into_iter().map(tick).collect();
                 Self { scale, low, high, ticks, minor: Vec::new(), title }
             }
+        };
+        if let ([first, .., last], true) = (axis.taken.as_slice(), scale != Scale::Tail) {
+            if scale == Scale::Log && from.is_none() && to.is_none() {
+                (ruler.low, ruler.high) = (first.log10(), last.log10());
+            }
+            let is_seen = |value: &f64| (-1e-9..=1.0 + 1e-9).contains(&ruler.at(*value));
+            ruler.ticks = axis.taken.iter().copied().filter(is_seen).map(tick).collect();
+            ruler.minor = Vec::new();
         }
+        ruler
     }
     /// Creates the horizontal and the vertical axis, whose ranges cover the points of all `plots`.
     pub(crate) fn pair<'a>(plots: impl Iterator<Item = &'a Plot> + Clone, first: &Plot) -> (Self, Self) {

@@ -10,6 +10,7 @@ use tidegate_metrics::{Curve, Value, summarise};
 
 use crate::comparison::{Comparison, Estimate};
 
+pub(crate) use compared::better;
 pub use compared::{compared, differences};
 pub use page::DIFFERENCES;
 pub use tables::sweep_rows;
@@ -185,7 +186,7 @@ impl Quantity {
         let rest = self.subject.strip_prefix(self.variant.as_str()).and_then(|rest| rest.strip_prefix(": "));
         rest.unwrap_or(&self.subject)
     }
-    fn estimate(&self) -> Estimate {
+    pub(crate) fn estimate(&self) -> Estimate {
         if self.mean == f64::INFINITY {
             let open = self.values.iter().filter(|value| **value == Some(f64::INFINITY)).count();
             return Estimate::not_reached(open, self.values.iter().flatten().count());

@@ -17,7 +17,7 @@ pub struct Args {
     /// The tables (Parquet), or folders with tables
     #[arg(required = true, value_name = "TABLE")]
     tables: Vec<PathBuf>,
-    /// The kind of figure: heat, scatter, lines, ecdf, ccdf, box, violin or strip
+    /// The kind of figure: heat, best, scatter, lines, ecdf, ccdf, box, violin or strip
     #[arg(long, value_name = "KIND", value_parser = ChartKind::named)]
     kind: ChartKind,
     /// The column of the horizontal axis; for distributions and spreads that of the values

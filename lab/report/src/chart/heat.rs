@@ -3,9 +3,9 @@
 use tidegate_display::{digits, unit_of_all};
 
 use super::Chart;
-use super::units::Labels;
-use crate::drawing::{Anchor, Drawing, Ink, Shape};
-use crate::font::{fitted, room};
+use super::cells::{Cell, Grid};
+use crate::drawing::{Anchor, Drawing, Ink};
+use crate::font::room;
 use crate::look::Look;
 
 /// A heat map.
@@ -28,66 +28,17 @@ impl Heat {
     }
 
     pub(super) fn drawing(&self, chart: &Chart, look: &Look) -> Drawing {
-        let (u, size, small) = (look.unit(), look.size, look.type_of(11.0));
-        let (title, xs, ys) = (chart.title(), Labels::new(&self.xs), Labels::new(&self.ys));
         let values = Values::new(&self.means, &self.unit);
-        let mut drawing =
-            Drawing { width: look.width, title: title.clone(), finish: look.finish(), ..Drawing::default() };
-        let mut top = 24.0 * u;
-        if let Some(heading) = look.heading(&title) {
-            drawing.text((6.0 * u, top), Anchor::Start, size, Ink::Text, fitted(heading, size, look.width - 12.0 * u));
-            top += 22.0 * u;
-        }
-        drawing.text((6.0 * u, top), Anchor::Start, size, Ink::Text, ys.titled(chart.label(1, &chart.y)));
-        top += 10.0 * u;
-        let names = ys.texts.iter().map(|name| room(name, size)).fold(0.0, f64::max).min(look.width * 0.35);
-        let left = names + 16.0 * u;
-        let width = (look.width - left - 8.0 * u) / self.xs.len() as f64;
         let note = format!("Shades: {}. {}", self.quantity(chart, &values), self.note);
-        let lines = Look::lines(&note, small, look.width - 24.0 * u);
-        // Below the cells are the labels of the columns, the title of the axis, the scale and the note.
-        let below = 2.6 * size + 24.0 * u + 2.2 * small + lines.len() as f64 * small * 1.3 + 10.0 * u;
-        let usual = (width * 0.62).clamp(size * 1.9, 60.0 * u);
-        let high = look.height.map_or(usual, |height| ((height - top - below) / self.ys.len() as f64).max(size * 0.8));
-        for (row, (name, means)) in ys.texts.iter().rev().zip(self.means.iter().rev()).enumerate() {
-            let y = top + high * row as f64;
-            let label = fitted(name, size, names + 1.0);
-            drawing.text((left - 6.0 * u, y + high / 2.0 + size * 0.35), Anchor::End, size, Ink::Text, label);
-            for (column, mean) in means.iter().enumerate() {
-                let (x, Some(mean)) = (left + width * column as f64, mean) else { continue };
-                let part = if mean.is_finite() { self.part(*mean) } else { 0.0 };
-                let shade = if mean.is_finite() { Ink::Shade((part * 255.0).round() as u8) } else { Ink::Ground };
-                let (wide, tall) = (width - 0.5, high - 0.5);
-                drawing.rectangle((x, y), wide, tall, shade);
-                // The least value is nearly as light as the ground, and is a cell nevertheless.
-                let edge = vec![(x, y), (x + wide, y), (x + wide, y + tall), (x, y + tall), (x, y)];
-                drawing.shapes.push(Shape::Lines { lines: vec![edge], width: 0.5, ink: Ink::Muted, dash: &[] });
-                let text = values.text(*mean);
-                if room(&text, small) <= width - 2.0 * u {
-                    let ink = if part > 0.5 { Ink::Ground } else { Ink::Text };
-                    let place = (x + width / 2.0, y + high / 2.0 + small * 0.35);
-                    drawing.text(place, Anchor::Middle, small, ink, text);
-                }
-            }
-        }
-        let mut y = top + high * self.ys.len() as f64 + size * 1.2;
-        let mut free = 0.0;
-        for (column, name) in xs.texts.iter().enumerate() {
-            let at = left + width * (column as f64 + 0.5);
-            let half = room(name, size) / 2.0;
-            if at - half >= free && at + half <= look.width {
-                drawing.text((at, y), Anchor::Middle, size, Ink::Text, name.as_str());
-                free = at + half + 4.0 * u;
-            }
-        }
-        y += size * 1.4;
-        let title = xs.titled(chart.label(0, &chart.x));
-        drawing.text((left + (look.width - left) / 2.0, y), Anchor::Middle, size, Ink::Text, title);
-        self.scale(&mut drawing, &values, (left, y + 12.0 * u), look);
-        y += 12.0 * u + 2.2 * small;
-        drawing.note(&lines, (12.0 * u, y), small);
-        drawing.height = look.height.unwrap_or(y + lines.len() as f64 * small * 1.3 + 12.0 * u);
-        drawing
+        let grid = Grid { xs: self.xs.clone(), ys: self.ys.clone(), note, legend: 2.2 };
+        let cell = |x: usize, y: usize| {
+            let mean = self.means[y][x]?;
+            let part = if mean.is_finite() { self.part(mean) } else { 0.0 };
+            let ground = if mean.is_finite() { Ink::Shade((part * 255.0).round() as u8) } else { Ink::Ground };
+            let ink = if part > 0.5 { Ink::Ground } else { Ink::Text };
+            Some(Cell { ground, ink, lines: vec![values.text(mean)] })
+        };
+        grid.drawing(chart, look, cell, |drawing, place| self.scale(drawing, &values, place, look))
     }
 
     /// The meaning of the shades: the measure of the cells, or the column that says what they are; of ratios both of their parts.

@@ -9,7 +9,7 @@ impl Chart {
     /// Checks that rows of several measures, subjects, variants or points of a sweep are not drawn as one, and that rows of a distribution
     /// are not taken for values.
     pub(super) fn check_mixed(&self, table: &Table, rows: &Rows) -> Result<(), String> {
-        let is_spread = !matches!(self.kind, ChartKind::Heat | ChartKind::Scatter | ChartKind::Lines);
+        let is_spread = !matches!(self.kind, ChartKind::Heat | ChartKind::Best | ChartKind::Scatter | ChartKind::Lines);
         if let Some(kinds) = table.column("kind").filter(|_| is_spread)
             && rows.iter().any(|(row, _)| kinds.text(*row).as_deref() == Some("distribution"))
         {
@@ -45,7 +45,7 @@ impl Chart {
     /// Whether a column chooses, places or names rows.
     fn uses(&self, name: &str) -> bool {
         let axes: &[&String] = match self.kind {
-            ChartKind::Heat => &[&self.x, &self.y, &self.value],
+            ChartKind::Heat | ChartKind::Best => &[&self.x, &self.y, &self.value],
             _ => &[&self.x, &self.y],
         };
         // An axis of a sweep may be named by the end of its path.

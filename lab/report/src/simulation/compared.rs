@@ -52,7 +52,7 @@ const MEASURES: &[&[(&str, Better)]] = &[
 ];
 
 /// The direction in which values of a measure are better: that of one of [`MEASURES`] with the same first word, if there is one.
-fn better(measure: &str) -> Better {
+pub(crate) fn better(measure: &str) -> Better {
     let first = |name: &str| name.split(' ').next().map(str::to_owned);
     let all = MEASURES.iter().copied().flatten();
     all.clone()

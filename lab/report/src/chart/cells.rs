@@ -1,0 +1,128 @@
+//! [`Grid`]: cells by two columns, with their labels and axes. A heat map and a map of the best variants are such grids.
+
+use super::Chart;
+use super::units::Labels;
+use crate::drawing::{Anchor, Drawing, Ink, Shape};
+use crate::font::{fitted, room};
+use crate::look::Look;
+
+/// The rows and columns of a grid, and its note.
+pub(super) struct Grid {
+    /// The texts of the columns, from the left.
+    pub(super) xs: Vec<String>,
+    /// The texts of the rows, from below.
+    pub(super) ys: Vec<String>,
+    /// The text below the figure.
+    pub(super) note: String,
+    /// The height of what is drawn between the title of the horizontal axis and the note, in heights of small type.
+    pub(super) legend: f64,
+}
+
+/// A cell: its ground and the lines of its text, which are left out where they have no room.
+pub(super) struct Cell {
+    pub(super) ground: Ink,
+    pub(super) ink: Ink,
+    pub(super) lines: Vec<String>,
+}
+
+impl Grid {
+    /// The type of the text in cells.
+    pub(super) fn small(look: &Look) -> f64 {
+        look.type_of(11.0)
+    }
+
+    /// The place of the first cell from the left, and the width of each.
+    fn along(&self, look: &Look) -> (f64, f64) {
+        let (u, size) = (look.unit(), look.size);
+        let names =
+            Labels::new(&self.ys).texts.iter().map(|name| room(name, size)).fold(0.0, f64::max).min(look.width * 0.35);
+        let left = names + 16.0 * u;
+        (left, (look.width - left - 8.0 * u) / self.xs.len() as f64)
+    }
+
+    /// The room for text in a cell.
+    pub(super) fn room(&self, look: &Look) -> f64 {
+        self.along(look).1 - 2.0 * look.unit()
+    }
+
+    /// Draws the grid; `cell` makes the cell of a column and a row, and `legend` draws what stands below the cells from a place on.
+    pub(super) fn drawing(
+        &self,
+        chart: &Chart,
+        look: &Look,
+        cell: impl Fn(usize, usize) -> Option<Cell>,
+        legend: impl Fn(&mut Drawing, (f64, f64)),
+    ) -> Drawing {
+        let (u, size, small) = (look.unit(), look.size, Self::small(look));
+        let (title, ys) = (chart.title(), Labels::new(&self.ys));
+        let mut drawing =
+            Drawing { width: look.width, title: title.clone(), finish: look.finish(), ..Drawing::default() };
+        let mut top = 24.0 * u;
+        if let Some(heading) = look.heading(&title) {
+            drawing.text((6.0 * u, top), Anchor::Start, size, Ink::Text, fitted(heading, size, look.width - 12.0 * u));
+            top += 22.0 * u;
+        }
+        drawing.text((6.0 * u, top), Anchor::Start, size, Ink::Text, ys.titled(chart.label(1, &chart.y)));
+        top += 10.0 * u;
+        let (left, width) = self.along(look);
+        let lines = Look::lines(&self.note, small, look.width - 24.0 * u);
+        let below = 2.6 * size + 24.0 * u + self.legend * small + lines.len() as f64 * small * 1.3 + 10.0 * u;
+        let usual = (width * 0.62).clamp(size * 1.9, 60.0 * u);
+        let high = look.height.map_or(usual, |height| ((height - top - below) / self.ys.len() as f64).max(size * 0.8));
+        for (row, name) in ys.texts.iter().rev().enumerate() {
+            let y = top + high * row as f64;
+            let label = fitted(name, size, left - 16.0 * u + 1.0);
+            drawing.text((left - 6.0 * u, y + high / 2.0 + size * 0.35), Anchor::End, size, Ink::Text, label);
+            for column in 0..self.xs.len() {
+                let Some(cell) = cell(column, self.ys.len() - 1 - row) else { continue };
+                cell.draw(&mut drawing, (left + width * column as f64, y), (width, high), look);
+            }
+        }
+        let y = self.columns(&mut drawing, chart, look, (left, top + high * self.ys.len() as f64));
+        legend(&mut drawing, (left, y + 12.0 * u));
+        let y = y + 12.0 * u + self.legend * small;
+        drawing.note(&lines, (12.0 * u, y), small);
+        drawing.height = look.height.unwrap_or(y + lines.len() as f64 * small * 1.3 + 12.0 * u);
+        drawing
+    }
+
+    /// Writes the labels of the columns and the title of their axis below the cells. Returns the place of the title.
+    fn columns(&self, drawing: &mut Drawing, chart: &Chart, look: &Look, (left, bottom): (f64, f64)) -> f64 {
+        let (u, size, width) = (look.unit(), look.size, self.along(look).1);
+        let xs = Labels::new(&self.xs);
+        let mut y = bottom + size * 1.2;
+        let mut free = 0.0;
+        for (column, name) in xs.texts.iter().enumerate() {
+            let at = left + width * (column as f64 + 0.5);
+            let half = room(name, size) / 2.0;
+            if at - half >= free && at + half <= look.width {
+                drawing.text((at, y), Anchor::Middle, size, Ink::Text, name.as_str());
+                free = at + half + 4.0 * u;
+            }
+        }
+        y += size * 1.4;
+        let title = xs.titled(chart.label(0, &chart.x));
+        drawing.text((left + (look.width - left) / 2.0, y), Anchor::Middle, size, Ink::Text, title);
+        y
+    }
+}
+
+impl Cell {
+    fn draw(&self, drawing: &mut Drawing, (x, y): (f64, f64), (width, high): (f64, f64), look: &Look) {
+        let small = Grid::small(look);
+        let (wide, tall) = (width - 0.5, high - 0.5);
+        drawing.rectangle((x, y), wide, tall, self.ground);
+        // A cell may be as light as the ground, and is a cell nevertheless.
+        let edge = vec![(x, y), (x + wide, y), (x + wide, y + tall), (x, y + tall), (x, y)];
+        drawing.shapes.push(Shape::Lines { lines: vec![edge], width: 0.5, ink: Ink::Muted, dash: &[] });
+        let longest = self.lines.iter().map(|line| room(line, small)).fold(0.0, f64::max);
+        if longest > width - 2.0 * look.unit() || self.lines.len() as f64 * small * 1.15 > high {
+            return;
+        }
+        let first = y + high / 2.0 + small * (0.35 - 0.575 * (self.lines.len() as f64 - 1.0));
+        for (n, line) in self.lines.iter().enumerate() {
+            let place = (x + width / 2.0, first + small * 1.15 * n as f64);
+            drawing.text(place, Anchor::Middle, small, self.ink, line.as_str());
+        }
+    }
+}

@@ -1,0 +1,171 @@
+use super::*;
+use crate::drawing::{Ink, Shape};
+
+/// Two flows over two rates and two round trips, with two seeds.
+fn table() -> Table {
+    let (mut rate, mut rtt, mut seed, mut subject, mut value) = (vec![], vec![], vec![], vec![], vec![]);
+    for (n, (r, t)) in [("10mbit", "5ms"), ("10mbit", "20ms"), ("4mbit", "5ms"), ("4mbit", "20ms")].iter().enumerate() {
+        for s in 1..=2_u64 {
+            for (flow, times) in [("flow a", 1.0), ("flow b", 2.0)] {
+                rate.push(Some((*r).to_owned()));
+                rtt.push(Some((*t).to_owned()));
+                seed.push(Some(s));
+                subject.push(Some(flow.to_owned()));
+                value.push(Some((n as f64 + 1.0) * times * s as f64));
+            }
+        }
+    }
+    Table::default()
+        .with("rate", Column::Text(rate))
+        .with("rtt", Column::Text(rtt))
+        .with("seed", Column::Integer(seed))
+        .with("subject", Column::Text(subject))
+        .with("value", Column::Number(value))
+}
+fn chart(kind: ChartKind) -> Chart {
+    let names = ["rate", "rtt", "value"].map(str::to_owned);
+    let [x, y, value] = names;
+    Chart { kind, x, y, value, ..Chart::default() }
+}
+fn texts(drawing: &Drawing) -> Vec<&str> {
+    let text = |shape: &'_ Shape| matches!(shape, Shape::Text { .. });
+    drawing
+        .shapes
+        .iter()
+        .filter(|shape| text(shape))
+        .filter_map(|shape| match shape {
+            Shape::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn cells_are_means_or_ratios_in_the_order_of_their_numbers() {
+    let mut heat = chart(ChartKind::Heat);
+    heat.only = vec![("subject".into(), "flow b".into())];
+    heat.over = vec![("subject".into(), "flow a".into())];
+    let rows = heat.chosen(&table(), "value").expect("pairs");
+    assert!(rows.len() == 8 && rows.iter().all(|(_, ratio)| *ratio == 2.0), "{rows:?}");
+    heat.over.clear();
+    // 4mbit, though it comes later in the table, is left of 10mbit.
+    assert_eq!(heat.classes(&table(), "rate", &rows).expect("rates"), ["4mbit", "10mbit"]);
+    let drawing = heat.drawing(&table(), &Look::column()).expect("a figure");
+    assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()));
+    let texts = texts(&drawing);
+    // The mean of the two seeds of `flow b` in the first cell: (2 + 4) / 2.
+    assert!(texts.contains(&"3.00") && texts.contains(&"12.00"), "{texts:?}");
+    assert!(texts.join(" ").contains("Shades: value. Cells: means of 2 values."), "{texts:?}");
+    // The unit of the axes is in their titles, and the cell of the least value has an edge.
+    assert!(["4", "10", "rate, Mbit/s", "rtt, ms"].iter().all(|text| texts.contains(text)), "{texts:?}");
+    let edges = drawing.shapes.iter().filter(|shape| matches!(shape, Shape::Lines { ink, .. } if *ink == Ink::Muted));
+    assert_eq!(edges.count(), 4);
+    // A ratio names what is divided by what, and its values have equally many decimals.
+    heat.over = vec![("subject".into(), "flow a".into())];
+    heat.log = true;
+    let drawing = heat.drawing(&table(), &Look::column()).expect("a figure");
+    let texts = self::texts(&drawing).join(" ");
+    assert!(texts.contains("Shades: value, flow b / flow a (logarithmic).") && texts.contains("2.000"), "{texts}");
+    assert_eq!(drawing.misplaced(), Vec::<String>::new());
+    assert_eq!(of_path("link.isp->gate.delay"), "delay of link isp->gate");
+    assert_eq!(of_path("flow.bulk.tcp.congestion"), "tcp congestion of flow bulk");
+}
+
+#[test]
+fn lines_are_means_and_distributions_reach_one() {
+    let mut lines = chart(ChartKind::Lines);
+    lines.y = "value".into();
+    lines.by = vec!["subject".into()];
+    lines.only = vec![("rtt".into(), "5ms".into())];
+    let plot = lines.plot(&table()).expect("a plot");
+    assert_eq!(plot.curves.len(), 2);
+    assert_eq!(plot.curves[0].points, [(4e6, 4.5), (10e6, 1.5)]);
+    assert_eq!((plot.x.unit.as_str(), plot.y.unit.as_str()), ("bit/s", ""));
+    // Each rate of the sweep has its tick.
+    assert_eq!(plot.x.taken, [4e6, 10e6]);
+    let drawing = lines.drawing(&table(), &Look::column()).expect("a figure");
+    let along = drawing.shapes.iter().filter_map(|shape| match shape {
+        Shape::Text { text, anchor: crate::drawing::Anchor::Middle, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    assert_eq!(along.filter(|text| text.parse::<f64>().is_ok()).collect::<Vec<_>>(), ["4", "10"]);
+    // Shares are fractions, as in papers, and times from elsewhere are in seconds.
+    assert_eq!((number("1%"), number_in("5ms")), (Some(0.01), Some((5e6, "ns"))));
+    assert!(plot.note.as_deref().is_some_and(|note| note.contains("95 % intervals")) && plot.y.scale == Scale::Linear);
+    // An axis that is named by the end of its path is drawn, and not pooled.
+    let (mut named, mut swept) = (lines.clone(), Table::default());
+    named.only = vec![("seed".into(), "1".into())];
+    for (name, column) in table().columns() {
+        let name =
+            if name == "seed" || name == "subject" || name == "value" { name.into() } else { format!("link.1.{name}") };
+        swept = swept.with(name, column.clone());
+    }
+    // Keys that changed together are one axis.
+    let rates = table().columns().find(|(name, _)| *name == "rate").expect("a column").1.clone();
+    let together = swept.clone().with("link.1.queue.limit", rates);
+    let chosen = Chart { only: vec![("rtt".into(), "5ms".into())], ..named.clone() };
+    assert_eq!(chosen.plot(&together).map(|plot| plot.curves.len()), Ok(2));
+    // Several points of a sweep are refused, whatever the kind, until one is chosen or each is drawn.
+    for kind in [ChartKind::Lines, ChartKind::Box, ChartKind::Violin, ChartKind::Strip, ChartKind::Ecdf] {
+        let x = if kind == ChartKind::Lines { "rate" } else { "value" };
+        let mut pooled = Chart { kind, x: x.into(), ..named.clone() };
+        if kind != ChartKind::Lines {
+            pooled.by.push("rate".into());
+        }
+        let said = pooled.drawing(&swept, &Look::column()).expect_err("two round trips as one");
+        assert!(said.contains("several texts in `link.1.rtt`, which would be drawn as one: 20ms, 5ms"), "{said}");
+        pooled.only.push(("rtt".into(), "5ms".into()));
+        assert!(pooled.chosen(&swept, "value").is_ok(), "{kind:?}");
+    }
+    let mut ecdf = chart(ChartKind::Ecdf);
+    ecdf.x = "value".into();
+    let said = ecdf.plot(&table()).expect_err("two flows as one");
+    assert!(said.contains("flow a, flow b; choose one with --only subject=TEXT"), "{said}");
+    let (whole, table) = (table().without(&["subject"]), || table().without(&["subject", "rate", "rtt"]));
+    let plot = ecdf.plot(&table()).expect("a plot");
+    assert_eq!(plot.curves[0].points.last(), Some(&(16.0, 1.0)));
+    ecdf.kind = ChartKind::Ccdf;
+    let plot = ecdf.plot(&table()).expect("a plot");
+    assert_eq!((plot.curves[0].points[15].1, plot.y.scale), (0.0, Scale::Log));
+    for kind in [ChartKind::Ccdf, ChartKind::Violin, ChartKind::Strip] {
+        let chart = Chart { kind, x: "value".into(), by: vec!["rate".into(), "rtt".into()], ..Chart::default() };
+        let drawing = chart.drawing(&whole, &Look::column()).expect("a figure");
+        assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()), "{kind:?}");
+    }
+}
+
+/// Points of a curve in a table: units are those of people, and noise in short bins is drawn as means of each run.
+#[test]
+fn rates_over_time_have_units_and_at_most_a_hundred_points() {
+    let rows =
+        |of: &dyn Fn(usize, usize) -> f64| Column::Number((0..1200).map(|n| Some(of(n % 600, n / 600))).collect());
+    let all = |text: &str| Column::Text(vec![Some(text.to_owned()); 1200]);
+    let table = Table::default()
+        .with("x", rows(&|n, _| n as f64 / 10.0))
+        .with("x_unit", all("time_s"))
+        .with("unit", all("rate_bps"))
+        .with("seed", Column::Integer((0..1200).map(|n| Some(n / 600)).collect()))
+        .with("value", rows(&|n, run| (n % 2) as f64 * 2e6 + run as f64 * 1e6));
+    let chart = Chart { kind: ChartKind::Lines, x: "x".into(), y: "value".into(), ..Chart::default() };
+    let plot = chart.plot(&table).expect("a plot");
+    assert_eq!((plot.x.label(), plot.y.unit.as_str()), ("time, s".to_owned(), "bit/s"));
+    let curve = &plot.curves[0];
+    assert_eq!((curve.points.len(), curve.points[1].1), (60, 1.5e6));
+    // Two runs, of 1 and 2 Mbit/s: with one degree of freedom t is 12.706, and the standard error half of 1 Mbit/s.
+    assert!((curve.band[1].2 - curve.band[1].1 - 12.706e6).abs() < 1e3, "{:?}", curve.band[1]);
+    let note = plot.note.as_deref().expect("a note");
+    assert!(note.contains("of 2 values") && note.ends_with("Points: means over 1 s."), "{note}");
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    let said = |change: fn(&mut Chart)| {
+        let mut chart = chart(ChartKind::Heat);
+        change(&mut chart);
+        chart.drawing(&table(), &Look::page()).expect_err("wrong")
+    };
+    assert!(said(|chart| chart.x = "speed".into()).contains("no column `speed`; it has rate, rtt, seed"));
+    let only = said(|chart| chart.only = vec![("subject".into(), "flow c".into())]);
+    assert!(only.contains("there are flow a, flow b"), "{only}");
+    assert!(ChartKind::named("pie").is_err_and(|said| said.contains("heat, best, scatter, lines")));
+}
