@@ -438,4 +438,21 @@ pub(crate) mod tests {
         assert!(table.contains("5.000 ± 0.010 Mbit/s") && table.contains("\"0.08 Mbit/s"), "{table}");
         assert!(!table.contains("kbit/s"), "{table}");
     }
+
+    /// A number of fewer runs than there are, and one that some of the runs did not reach, are two notes.
+    #[test]
+    fn what_fewer_runs_have_and_what_was_not_reached_are_told_apart() {
+        let mut all = comparison();
+        let cells = &mut all.groups[0].rows;
+        let values = vec![4.9e6, 5.1e6, 5e6];
+        cells[0].cells[0] = Some(Estimate { missing: 2, ..Estimate::of_runs(5e6, Some(1e5), values) });
+        cells[1].cells[1] = Some(Estimate::not_reached(3, 10));
+        assert_eq!(
+            all.fewer_runs().as_deref(),
+            Some(
+                "Of fewer runs: goodput of flow call, fifo (3 runs). Not reached: delay p99 of flow call, codel in 3 of 10 runs."
+            )
+        );
+        assert_eq!(comparison().fewer_runs(), None);
+    }
 }

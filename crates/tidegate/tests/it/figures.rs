@@ -261,7 +261,7 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
     for (arguments, why) in [
         (format!("{heat}|heat.eps"), ".svg, .pdf"),
         (format!("{heat}|x.svg|--only|seed=9"), "there are 1"),
-        ("figure|t|--kind|pie|--out|x.svg".into(), "heat, scatter"),
+        ("figure|t|--kind|pie|--out|x.svg".into(), "heat, best, scatter"),
         ("figure|t|--kind|scatter|--x|speed|--out|x.svg".into(), "no column `speed`"),
         ("figure|no.parquet|--kind|ecdf|--out|x.svg".into(), "not a table of results"),
         ("figure|nowhere|--kind|ecdf|--out|x.svg".into(), "nowhere"),

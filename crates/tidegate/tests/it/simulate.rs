@@ -448,6 +448,37 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     assert!(out.join("transfers.parquet").exists());
 }
 
+/// Each page has its row, and the counts of the runs are those of the rows.
+#[test]
+fn each_page_has_its_row() {
+    let folder = Folder::new("pages");
+    let web = "[[flow]]\nname = \"web\"\nfrom = \"a\"\nto = \"b\"\n\
+        workload = { kind = \"web\", think = { kind = \"exponential\", mean = \"1s\" } }\n[[variant]]\nname = \"one\"";
+    let file = folder.with("web.toml", &DUEL.replacen("[[variant]]\nname = \"one\"", web, 1));
+    let out = folder.0.join("out");
+    let found = simulate(&[&file, "--runs", "2", "--out", &out.display().to_string()]);
+    assert!(found.status.success(), "{}", text(&found.stderr));
+    let pages = std::fs::read_to_string(out.join("pages.csv")).expect("pages");
+    assert!(pages.starts_with("seed,variant,flow,begun_ns,load_ns,finished\n"), "{pages}");
+    let runs = std::fs::read_to_string(out.join("runs.csv")).expect("runs");
+    for seed in ["1", "2"] {
+        for variant in ["one", "same", "fair"] {
+            let count = |measure: &str| {
+                let row = runs.lines().find(|row| {
+                    row.starts_with(&format!("{seed},")) && row.contains(&format!("{variant}: flow web,{measure},"))
+                });
+                row.and_then(|row| row.rsplit(',').next()?.parse::<f64>().ok())
+            };
+            let rows = || pages.lines().filter(|row| row.starts_with(&format!("{seed},{variant},flow web,")));
+            let loaded = rows().filter(|row| row.ends_with(",true")).count();
+            assert!(rows().count() > 1, "{pages}");
+            assert_eq!(count("pages begun"), Some(rows().count() as f64), "{seed} {variant}: {runs}");
+            assert_eq!(count("pages loaded"), Some(loaded as f64), "{seed} {variant}: {runs}");
+        }
+    }
+    assert!(out.join("pages.parquet").exists());
+}
+
 /// A look chooses what is stated, and p is corrected for that alone, in the text, JSON, the file and of a stored result.
 #[test]
 fn what_a_look_chooses_is_corrected_alone() {
