@@ -47,7 +47,8 @@ pub fn known(mean: f64, half: Option<f64>, share: f64) -> (String, Option<String
 /// Text for an infinite value.
 pub const NOT_REACHED: &str = "not reached";
 
-fn with_unit(number: String, unit: &str) -> String {
+/// A number and its unit, which shares and numbers that were not reached do not have.
+pub fn with_unit(number: String, unit: &str) -> String {
     if matches!(unit, "1" | "") || number == NOT_REACHED { number } else { format!("{number} {unit}") }
 }
 

@@ -5,7 +5,7 @@ use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
 use crate::look::{Form, Look};
 use crate::palette::Pens;
-use tidegate_display::{NOT_REACHED, human_known, unit_of_all};
+use tidegate_display::{NOT_REACHED, known, unit_of_all, with_unit};
 
 /// The height of a row, given for type of 13 points.
 const ROW: f64 = 22.0;
@@ -18,7 +18,7 @@ impl Comparison {
     pub(crate) fn figure(&self, pens: &Pens, look: &Look) -> Result<Option<Drawing>, String> {
         self.check_axis(look)?;
         Ok(match look.form {
-            Some(form @ (Form::Box | Form::Violin | Form::Strip)) => self.spread(pens, form, look),
+            Some(form @ (Form::Box | Form::Violin | Form::Strip)) => self.spread(pens, form, "runs", look),
             _ => Some(self.drawing(pens, look)),
         })
     }
@@ -248,11 +248,15 @@ fn bar(
     let most = cells.iter().filter(|cell| cell.is_reached()).map(|cell| cell.high()).fold(0.0_f64, f64::max);
     // One scale has one unit.
     let unit = unit_of_all(cells.iter().map(|cell| cell.mean), &measure.unit);
-    let said = |mean: f64| human_known(mean, None, bin(&measure.name), unit);
-    let text = said(estimate.mean);
+    // A number has the digits that its interval justifies, as in the tables.
+    let said = |of: &Estimate| {
+        let (number, _) = known(of.mean / unit.0, of.half.map(|half| half / unit.0), bin(&measure.name));
+        with_unit(number, unit.1)
+    };
+    let text = said(estimate);
     // The space for numbers fits the widest of them with a mark behind it.
     let reached = cells.iter().filter(|cell| cell.is_reached());
-    let numbers = reached.map(|cell| room(&said(cell.mean), size)).fold(0.0, f64::max);
+    let numbers = reached.map(|cell| room(&said(cell), size)).fold(0.0, f64::max);
     let length = (column - numbers - 28.0 * u).max(20.0 * u);
     let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
     let middle = y - 4.0 * u;
@@ -353,7 +357,7 @@ mod tests {
         let mut slow = all.clone();
         slow.groups[0].rows[0].cells[1] = Some(Estimate::from(1.5e9));
         let svg = slow.drawing(&Pens::default(), &Look::column()).svg();
-        assert!(svg.contains("0.013 s") && svg.contains("1.5 s") && !svg.contains(" ms"), "{svg}");
+        assert!(svg.contains("0.0130 s") && svg.contains("1.5 s") && !svg.contains(" ms"), "{svg}");
         all.groups[1].name = "flow bulk".into();
         let (bars, said) = drawn(&all);
         assert!(bars[1] / bars[7] < 1.2 && said, "{bars:?}");

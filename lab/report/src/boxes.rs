@@ -28,8 +28,8 @@ const STEPS: usize = 48;
 
 impl Comparison {
     /// Draws the runs of each variant as points and, if there are at least five and the form has them, a box or a violin.
-    /// Returns `None` if nothing was run twice.
-    pub(crate) fn spread(&self, pens: &Pens, form: Form, look: &Look) -> Option<Drawing> {
+    /// `of` says what the points are, such as `runs`. Returns `None` if nothing has two of them.
+    pub(crate) fn spread(&self, pens: &Pens, form: Form, of: &str, look: &Look) -> Option<Drawing> {
         let runs = self.groups.iter().map(Group::runs).max().filter(|runs| *runs > 1)?;
         let kind = match form {
             Form::Violin => "violins",
@@ -37,7 +37,7 @@ impl Comparison {
             _ => "box plots",
         };
         let (u, size, small) = (look.unit(), look.type_of(12.0), look.type_of(11.0));
-        let title = format!("{}: {kind} of {runs} runs", self.title);
+        let title = format!("{}: {kind} of {runs} {of}", self.title);
         let (mut drawing, left, mut y) = self.begin(&title, look);
         // How many of the rows that are drawn have enough runs for what the form adds to their points, and how many have not.
         let mut summed = [0_usize; 2];
@@ -67,7 +67,7 @@ impl Comparison {
             }
         }
         if look.on_paper {
-            let mut what = caption(form, summed) + if look.log { " Logarithmic axes." } else { "" };
+            let mut what = caption(form, of, summed) + if look.log { " Logarithmic axes." } else { "" };
             if !beyond.is_empty() {
                 what += &format!(" Arrows: beyond the axis, {}.", beyond.join("; "));
             }
@@ -80,17 +80,17 @@ impl Comparison {
     }
 }
 
-/// States what is drawn of rows, of which `[few, enough]` have fewer runs than a box or a violin needs, and as many.
-fn caption(form: Form, [few, enough]: [usize; 2]) -> String {
+/// States what is drawn of rows of runs, or `of` other values, of which `[few, enough]` have fewer runs than a box or a violin needs, and as many.
+fn caption(form: Form, of: &str, [few, enough]: [usize; 2]) -> String {
     let (name, parts) = match form {
         Form::Violin => ("violins", "outlines: their density (Gaussian kernel, Silverman's width); line: median"),
         Form::Strip => ("medians", "line: median"),
-        _ => ("boxes", "boxes: quartiles and median; whiskers: least and greatest run"),
+        _ => ("boxes", "boxes: quartiles and median; whiskers: least and greatest"),
     };
     match (enough, few) {
-        (0, _) => format!("Points: runs; fewer than {ENOUGH} have no {name}."),
-        (_, 0) => format!("Points: runs; {parts}."),
-        _ => format!("Points: runs; {parts}, of at least {ENOUGH} runs."),
+        (0, _) => format!("Points: {of}; fewer than {ENOUGH} have no {name}."),
+        (_, 0) => format!("Points: {of}; {parts}."),
+        _ => format!("Points: {of}; {parts}, of at least {ENOUGH} {of}."),
     }
 }
 
@@ -147,7 +147,12 @@ impl Group {
             let (middle, points_at) =
                 if is_apart { (centre - APART * u, centre + 2.5 * APART * u) } else { (centre, centre) };
             let place = |value: f64| frame.x(&ruler, value.clamp(low, high));
-            for value in values.iter().copied().filter(|value| is_beyond(*value)) {
+            let open = values.iter().filter(|value| value.is_infinite()).count();
+            if open > 0 {
+                beyond.push(format!("{name}, {}: {open} of {} {NOT_REACHED}", self.rows[n].name, values.len()));
+                arrow(drawing, (place(high), points_at), 3.0 * u, (pen, u));
+            }
+            for value in values.iter().copied().filter(|value| value.is_finite() && is_beyond(*value)) {
                 beyond.push(format!("{name}, {} {}", self.rows[n].name, human(value, &self.measures[at].unit)));
                 arrow(drawing, (place(value), points_at), if value > high { 3.0 * u } else { -3.0 * u }, (pen, u));
             }
@@ -163,11 +168,15 @@ impl Group {
                 }
                 (Some(five), Form::Violin) if log => {
                     // The density is that of the logarithms, as it is seen along the axis.
-                    let logs: Vec<f64> = values.iter().map(|value| value.log10()).collect();
+                    let ended = values.iter().filter(|value| value.is_finite());
+                    let logs: Vec<f64> = ended.map(|value| value.log10()).collect();
                     let at = |value: f64| place(10_f64.powf(value));
                     draw_violin(drawing, &logs, (at, five[2].log10()), middle, (pen, u));
                 }
-                (Some(five), Form::Violin) => draw_violin(drawing, &values, (place, five[2]), middle, (pen, u)),
+                (Some(five), Form::Violin) => {
+                    let ended: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
+                    draw_violin(drawing, &ended, (place, five[2]), middle, (pen, u));
+                }
                 (Some(five), _) => draw_box(drawing, five.map(place), middle, (pen, u)),
                 (None, _) => {}
             }
@@ -185,12 +194,13 @@ fn ends<'a>(rows: impl Iterator<Item = &'a [f64]> + Clone, log: bool) -> Option<
         let [low, high] = values.fold(none, |[low, high], value| [low.min(value), high.max(value)]);
         (low <= high).then_some([low, high])
     };
-    let whole = span(&mut rows.clone().flatten().copied())?;
+    let whole = span(&mut rows.clone().flatten().copied().filter(|value| value.is_finite()))?;
     let near = |values: &'a [f64]| {
         let [.., lower, _, upper, _] = quantiles(&mut values.to_vec()).unwrap_or_default();
         let fence = FENCE * (upper - lower);
         let is_few = values.len() < ENOUGH;
-        values.iter().copied().filter(move |value| is_few || (lower - fence..=upper + fence).contains(value))
+        let is_near = move |value: &f64| is_few || (lower - fence..=upper + fence).contains(value);
+        values.iter().copied().filter(move |value| value.is_finite() && is_near(value))
     };
     let inner = span(&mut rows.flat_map(near))?;
     let is_pressed = inner[1] > inner[0] && whole[1] - whole[0] > FAR * (inner[1] - inner[0]);
@@ -287,8 +297,9 @@ mod tests {
     #[test]
     fn quartiles_are_where_they_are_on_the_scale_of_the_measure() {
         let all = comparison(&[&[1.0, 2.0, 3.0, 4.0, 5.0], &[3.0, 3.0]]);
-        let drawing =
-            all.spread(&Pens::named(["variant 0", "variant 1"].into_iter()), Form::Box, &Look::page()).expect("runs");
+        let drawing = all
+            .spread(&Pens::named(["variant 0", "variant 1"].into_iter()), Form::Box, "runs", &Look::page())
+            .expect("runs");
         let marks: Vec<&Vec<(f64, f64)>> = drawing
             .shapes
             .iter()
@@ -315,7 +326,7 @@ mod tests {
             assert!((0.0..900.0).contains(x) && (0.0..drawing.height).contains(y));
         }
         assert_eq!(drawing.misplaced(), Vec::<String>::new());
-        assert_eq!(comparison(&[&[1.0], &[2.0]]).spread(&Pens::default(), Form::Box, &Look::page()), None);
+        assert_eq!(comparison(&[&[1.0], &[2.0]]).spread(&Pens::default(), Form::Box, "runs", &Look::page()), None);
     }
 
     /// One of ten runs takes a hundred times as long: the others are not pressed into a point, and the caption has the value.
@@ -352,6 +363,31 @@ mod tests {
         // Values that are merely spread have no arrows.
         let spread: Vec<f64> = (0..10).map(|n| f64::from(n * n)).collect();
         assert_eq!(ends([near.as_slice(), &spread].into_iter(), false), Some([0.0, 81.0]));
+    }
+
+    /// Of twenty values two were not reached: the quartiles are those of all twenty, and an arrow stands for the two.
+    #[test]
+    fn values_that_were_not_reached_are_beyond_the_axis() {
+        let mut values: Vec<f64> = (1..=18).map(f64::from).collect();
+        values.extend([f64::INFINITY; 2]);
+        let mut all = comparison(&[&values]);
+        all.groups[0].rows[0].cells[0] = Some(Estimate { mean: 9.5, values, ..Estimate::default() });
+        for form in [Form::Box, Form::Violin, Form::Strip] {
+            let drawing = all.spread(&Pens::default(), form, "values", &Look::column()).expect("values");
+            let svg = drawing.svg();
+            let texts = drawing.shapes.iter().filter_map(|shape| match shape {
+                Shape::Text { text, .. } => Some(text.as_str()),
+                _ => None,
+            });
+            let said = texts.collect::<Vec<_>>().join(" ");
+            assert!(said.contains("Points: values; ") && !svg.contains("inf") && !svg.contains("NaN"), "{svg}");
+            assert!(said.contains("beyond the axis, MOS, variant 0: 2 of 20 not reached."), "{said}");
+            let points = drawing.shapes.iter().find_map(|shape| match shape {
+                Shape::Marks { points, .. } => Some(points.len()),
+                _ => None,
+            });
+            assert_eq!(points, Some(18));
+        }
     }
 
     /// 1, 10 and 100 are equally far apart on a logarithmic axis, which bars do not have, nor a value of 0.
@@ -395,7 +431,7 @@ mod tests {
                     all.groups[0].rows.iter_mut().for_each(|row| row.cells = vec![row.cells[0].clone(); 6]);
                 }
                 let look = Look::parse(width).expect("a look");
-                let drawing = all.spread(&Pens::default(), Form::Box, &look).expect("runs");
+                let drawing = all.spread(&Pens::default(), Form::Box, "runs", &look).expect("runs");
                 let text = |shape: &Shape| match shape {
                     Shape::Text { text, .. } if text.parse::<f64>().is_ok() => Some(text.clone()),
                     _ => None,
@@ -451,7 +487,7 @@ mod tests {
         let all = comparison(&[&[1.0, 2.0, 3.0, 4.0, 5.0], &[3.0, 3.5, 3.6, 4.0, 4.4]]);
         let pens = Pens::named(["variant 0", "variant 1"].into_iter());
         for form in [Form::Box, Form::Violin, Form::Strip] {
-            let drawing = all.spread(&pens, form, &Look::column()).expect("runs");
+            let drawing = all.spread(&pens, form, "runs", &Look::column()).expect("runs");
             assert_eq!((drawing.width, drawing.misplaced()), (252.0, Vec::<String>::new()), "{form:?}");
         }
         let bars = all.drawing(&pens, &Look::column());

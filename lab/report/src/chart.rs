@@ -28,6 +28,7 @@ use crate::look::{Form, Look};
 use crate::model::{Axis, Curve, Plot, Scale, Style};
 use crate::palette::Pens;
 use tidegate_display::human;
+use tidegate_metrics::summarise;
 
 /// A figure of a table: its kind, and the columns that it draws.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -364,10 +365,15 @@ impl Chart {
         let measure = Measure::new(self.label(0, &self.x), self.unit(table, &rows, &self.x), Better::Neither);
         let row = |(name, rows): (String, Rows)| {
             let values: Vec<f64> = rows.iter().map(|(_, value)| *value).collect();
-            let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-            let estimate = match values.iter().filter(|value| value.is_infinite()).count() {
-                0 => Estimate { mean, half: None, values, ..Estimate::default() },
-                open => Estimate::not_reached(open, values.len()),
+            let ended = || values.iter().filter(|value| value.is_finite());
+            let open = values.len() - ended().count();
+            // Where less than a quarter was not reached the quartiles are known, and what was not is beyond the axis.
+            let estimate = match open * 4 < values.len() {
+                true => {
+                    let mean = ended().sum::<f64>() / ended().count().max(1) as f64;
+                    Estimate { mean, half: None, values, ..Estimate::default() }
+                }
+                false => Estimate::not_reached(open, values.len()),
             };
             Row { name, cells: vec![Some(estimate)] }
         };
@@ -377,9 +383,9 @@ impl Chart {
         let comparison = look.comparison(&Comparison { title: self.title(), groups: vec![group] })?;
         comparison.check_axis(look)?;
         let pens = Pens::named(comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.name.as_str()));
-        comparison
-            .spread(&pens, form, look)
-            .ok_or_else(|| "no row of the figure has two values and has reached all of them".to_owned())
+        comparison.spread(&pens, form, "values", look).ok_or_else(|| {
+            "no row of the figure has two values of which less than a quarter was not reached".to_owned()
+        })
     }
 
     /// The texts of a column, by their numbers if all have one, and otherwise in the order of their first appearance.
@@ -431,6 +437,8 @@ impl Chart {
         }
         let mean = |values: &Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         let means: Vec<Vec<Option<f64>>> = cells.iter().map(|row| row.iter().map(mean).collect()).collect();
+        let half = |values: &Vec<f64>| summarise(values).and_then(|of| of.half_width);
+        let halves = cells.iter().map(|row| row.iter().map(half).collect()).collect();
         let mut counts = Counts::default();
         cells.iter().flatten().map(Vec::len).filter(|count| *count > 0).for_each(|count| counts.add(count));
         if counts.most == 0 {
@@ -445,7 +453,7 @@ impl Chart {
             note = format!("{note} n.r.: not reached in at least one of the values.").trim_start().to_owned();
         }
         let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
-        let heat = Heat { xs, ys, means, unit, log, note };
+        let heat = Heat { xs, ys, means, halves, unit, log, note };
         Ok(heat.drawing(self, look))
     }
 }

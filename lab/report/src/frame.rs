@@ -179,6 +179,17 @@ impl Frame {
                     line.extend(line.last().map(|last| (self.x(x, next.0), last.1)));
                 }
             }
+            // A point alone between gaps has a bar instead of an area without a width.
+            if let ([(at, above), rest @ ..], [(_, below), ..]) = (upper.as_slice(), lower.as_slice())
+                && rest.iter().all(|point| point.0 == *at)
+            {
+                let (end, at) = (3.0 * self.unit, *at);
+                let cap = |y: f64| vec![(at - end, y), (at + end, y)];
+                let lines = vec![vec![(at, *above), (at, *below)], cap(*above), cap(*below)];
+                let ink = Ink::Curve(pen.colour);
+                drawing.shapes.push(Shape::Lines { lines, width: self.unit, ink, dash: &[] });
+                continue;
+            }
             upper.extend(lower.into_iter().rev());
             drawing.shapes.push(Shape::Area { outline: upper, ink: Ink::Curve(pen.colour) });
         }

@@ -279,7 +279,7 @@ impl Comparison {
             note += &format!(" {} Where none is told apart from the best, none has a star.", self.star());
         }
         drawn(&self.drawing(pens, &Look::page()), &note, (Some(&self.table()), &self.columns(false)), page);
-        if let Some(boxes) = self.spread(pens, Form::Box, &Look::page()) {
+        if let Some(boxes) = self.spread(pens, Form::Box, "runs", &Look::page()) {
             let note = "Points are runs, boxes (from five runs on) reach from the lower to the upper quartile around the \
                         median, lines to the least and the greatest run. Each measure has a scale of its own, which need not \
                         begin at zero.";

@@ -1,14 +1,18 @@
 //! Formats numbers for machines, and computes quantiles.
 
 /// Sorts `values` and returns the least, the lower quartile, the median, the upper quartile and the greatest, with
-/// linear interpolation. Returns `None` if there are no values.
+/// linear interpolation. Values that were not reached are infinite, and so is what lies between one of them and another. Returns `None` if
+/// there are no values.
 pub(crate) fn quantiles(values: &mut [f64]) -> Option<[f64; 5]> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)? as f64;
     let at = |part: f64| {
         let place = part * last;
         let (below, above) = (place.floor() as usize, place.ceil() as usize);
-        values[below] + (values[above] - values[below]) * (place - place.floor())
+        match values[above] {
+            above if above.is_infinite() => above,
+            above => values[below] + (above - values[below]) * (place - place.floor()),
+        }
     };
     Some([0.0, 0.25, 0.5, 0.75, 1.0].map(at))
 }

@@ -560,7 +560,12 @@ fn clear(folder: Option<&Path>) -> Result<(), Failure> {
 
 /// Writes the values, and which runs they are of. If a look chooses parts, the values are those of the part.
 fn table(out: &mut impl Write, report: &Report<'_>, part: Option<&Comparison>) -> Result<(), Failure> {
-    values::tables(out, report.items.iter().filter(|item| item.is_in(part)), width())?;
+    // Those that papers ask for are in the files, and shown where a look chooses them.
+    let is_shown = |item: &&Item| {
+        item.is_in(part)
+            && (part.is_some() || ![" p90", " p95", " p99.9"].iter().any(|end| item.measure.ends_with(end)))
+    };
+    values::tables(out, report.items.iter().filter(is_shown), width())?;
     let plural = if report.runs.len() == 1 { "" } else { "s" };
     let first = report.runs.first().map_or(0, |run| run.seed);
     writeln!(out, "{} run{plural} from seed {first}; digest {}", report.runs.len(), report.digest)?;

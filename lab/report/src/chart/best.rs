@@ -22,6 +22,8 @@ enum Best {
     These(Vec<usize>),
     /// One of these, which the runs do not tell apart.
     OneOf(Vec<usize>),
+    /// The runs tell no other apart from the one with the best mean.
+    Undecided,
 }
 
 impl Chart {
@@ -60,13 +62,16 @@ impl Chart {
         for ((x, y), group) in &groups {
             cells[*y][*x] = Some(best(group, &family, &names)?);
         }
+        let mut all = comparison.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
+        let is_open = all.any(|cell| !cell.is_reached());
         let measure = &comparison.groups[0].measures[0];
         let subject = &comparison.groups[0].name;
         let note = format!(
-            "The best by {} of {subject} ({} is better). Names that share a cell are equal within 2 % or, with ?, not told apart. \
-             Decided at 5 %, by runs with the same seed, corrected for all {} differences of the figure (Holm).",
+            "The best by {} of {subject} ({} is better). Names that share a cell are equal within 2 % or, with ?, not told apart; a mere \
+             ?: nothing is.{} Decided at 5 %, by runs with the same seed, corrected for all {} differences of the figure (Holm).",
             measure.name,
             if measure.better == Better::More { "more" } else { "less" },
+            if is_open { " Variants that did not reach it in all runs are left out; n.r.: none did." } else { "" },
             family.len()
         );
         Ok(self.map(Grid { xs, ys, note, legend: 0.0 }, &cells, &names, look))
@@ -104,7 +109,7 @@ impl Chart {
             let all = |places: &[usize]| places.iter().map(|place| shown[*place].clone()).collect::<Vec<_>>();
             Some(match cells[y][x].as_ref()? {
                 Best::Nobody => plain(vec!["n.r.".into()]),
-                Best::These(places) if places.len() == names.len() => plain(vec!["alike".into()]),
+                Best::These(places) if places.len() == names.len() && places.len() > 1 => plain(vec!["alike".into()]),
                 Best::These(places) => match places.as_slice() {
                     [only] => {
                         let ground = Ink::Bar(colours[*only]);
@@ -113,7 +118,7 @@ impl Chart {
                     }
                     several => plain(all(several)),
                 },
-                Best::OneOf(places) if places.len() == names.len() => plain(vec!["?".into()]),
+                Best::Undecided => plain(vec!["?".into()]),
                 Best::OneOf(places) => plain(all(places).into_iter().map(|name| name + "?").collect()),
             })
         };
@@ -136,7 +141,9 @@ fn group(found: &[Quantity]) -> Result<Group, String> {
 fn best(group: &Group, family: &Family, names: &[&str]) -> Result<Best, String> {
     let ranked = group.ranked(0);
     let place = |of: usize| names.iter().position(|name| *name == ranked[of].0).unwrap_or(0);
-    let sorted = |of: &mut dyn Iterator<Item = usize>| of.map(place).collect::<BTreeSet<_>>().into_iter().collect();
+    let sorted = |of: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
+        of.map(place).collect::<BTreeSet<_>>().into_iter().collect()
+    };
     match ranked.len() {
         0 => return Ok(Best::Nobody),
         1 => return Ok(Best::These(vec![place(0)])),
@@ -144,11 +151,15 @@ fn best(group: &Group, family: &Family, names: &[&str]) -> Result<Best, String> 
     }
     let verdict = group.verdict(0, &ranked, family);
     let verdict = verdict.ok_or("single runs decide nothing: sweep with --runs 5 or more")?;
-    let first = [verdict.best].into_iter().chain(verdict.alike.iter().copied());
-    Ok(match verdict.open.is_empty() {
-        true => Best::These(sorted(&mut first.into_iter())),
-        false => Best::OneOf(sorted(&mut first.chain(verdict.open.iter().copied()))),
-    })
+    if verdict.open.is_empty() {
+        return Ok(Best::These(sorted(&mut [verdict.best].into_iter().chain(verdict.alike.iter().copied()))));
+    }
+    if verdict.is_open() {
+        return Ok(Best::Undecided);
+    }
+    // One whose mean is worse than one that is told apart is not named, as no star marks it in a comparison.
+    let named: Vec<usize> = sorted(&mut verdict.starred(0..ranked.len()).into_iter());
+    Ok(if named.len() == 1 { Best::These(named) } else { Best::OneOf(named) })
 }
 
 /// Names without what all begin with: the axis of `queue=fifo` and `queue=codel`.
@@ -248,6 +259,32 @@ mod tests {
             "{:?}",
             cells(&drawing)
         );
+    }
+
+    /// The second is far worse in the mean than the third, which is told apart, and varies so much that it is not: nobody would call it
+    /// perhaps the best.
+    #[test]
+    fn a_variant_with_a_worse_mean_than_one_that_is_told_apart_is_not_named() {
+        let of = |name: &str, value: &dyn Fn(u64) -> f64| Quantity {
+            variant: name.into(),
+            subject: format!("{name}: flow short"),
+            measure: "completion mean".into(),
+            unit: "ns",
+            mean: (1..=6).map(value).sum::<f64>() / 6.0,
+            values: (1..=6).map(|seed| Some(value(seed))).collect(),
+            seeds: (1..=6).collect(),
+            half_width_95: Some(1.0),
+            point: String::new(),
+        };
+        let found = [
+            of("fq-codel", &|seed| 229e6 + 1e5 * seed as f64),
+            of("fifo", &|seed| if seed % 2 == 0 { 1800e6 } else { 131e6 }),
+            of("cake", &|seed| 289e6 + 1e5 * (seed % 3) as f64),
+        ];
+        let group = group(&found).expect("a group");
+        let comparison = Comparison { title: String::new(), groups: vec![group.clone()] };
+        let said = best(&group, &comparison.family(), &["fq-codel", "fifo", "cake"]).expect("runs");
+        assert!(matches!(&said, Best::These(places) if places == &[0]), "fifo is not");
     }
 
     #[test]

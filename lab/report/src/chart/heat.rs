@@ -1,6 +1,6 @@
 //! Heat maps.
 
-use tidegate_display::{digits, unit_of_all};
+use tidegate_display::{digits, known, unit_of_all};
 
 use super::Chart;
 use super::cells::{Cell, Grid};
@@ -13,6 +13,8 @@ pub(super) struct Heat {
     pub(super) xs: Vec<String>,
     pub(super) ys: Vec<String>,
     pub(super) means: Vec<Vec<Option<f64>>>,
+    /// Half the width of the 95 % interval of each mean; `None` for one value.
+    pub(super) halves: Vec<Vec<Option<f64>>>,
     pub(super) unit: String,
     pub(super) log: bool,
     pub(super) note: String,
@@ -36,7 +38,7 @@ impl Heat {
             let part = if mean.is_finite() { self.part(mean) } else { 0.0 };
             let ground = if mean.is_finite() { Ink::Shade((part * 255.0).round() as u8) } else { Ink::Ground };
             let ink = if part > 0.5 { Ink::Ground } else { Ink::Text };
-            Some(Cell { ground, ink, lines: vec![values.text(mean)] })
+            Some(Cell { ground, ink, lines: vec![values.with_interval(mean, self.halves[y][x])] })
         };
         grid.drawing(chart, look, cell, |drawing, place| self.scale(drawing, &values, place, look))
     }
@@ -94,6 +96,13 @@ impl Values {
         let decimals = (3.0 - most.max(1e-12).log10().floor()).clamp(0.0, 9.0) as usize;
         let is_enough = least * 10_f64.powi(decimals as i32) >= 10.0;
         Self { scale, unit: unit.to_owned(), decimals: is_enough.then_some(decimals) }
+    }
+    /// The text of a mean, with the digits that its interval justifies.
+    fn with_interval(&self, mean: f64, half: Option<f64>) -> String {
+        match half.filter(|half| mean.is_finite() && *half > 0.0) {
+            Some(half) => known(mean / self.scale, Some(half / self.scale), 0.0).0,
+            None => self.text(mean),
+        }
     }
     fn text(&self, value: f64) -> String {
         if value.is_infinite() {

@@ -134,6 +134,20 @@ fn lines_are_means_and_distributions_reach_one() {
     }
 }
 
+/// A point between two gaps has an interval that is seen.
+#[test]
+fn a_point_alone_has_a_bar_for_its_interval() {
+    let rows = [(1.0, f64::INFINITY), (1.0, 2.0), (2.0, 3.0), (2.0, 5.0), (3.0, f64::INFINITY), (3.0, 1.0)];
+    let table = Table::default()
+        .with("at", Column::Number(rows.iter().map(|row| Some(row.0)).collect()))
+        .with("value", Column::Number(rows.iter().map(|row| Some(row.1)).collect()));
+    let chart = Chart { kind: ChartKind::Lines, x: "at".into(), y: "value".into(), ..Chart::default() };
+    let drawing = chart.drawing(&table, &Look::column()).expect("a figure");
+    let bar = |shape: &&Shape| matches!(shape, Shape::Lines { lines, ink: Ink::Curve(_), .. } if lines.len() == 3);
+    assert_eq!(drawing.shapes.iter().filter(bar).count(), 1);
+    assert!(!drawing.shapes.iter().any(|shape| matches!(shape, Shape::Area { .. })));
+}
+
 /// Points of a curve in a table: units are those of people, and noise in short bins is drawn as means of each run.
 #[test]
 fn rates_over_time_have_units_and_at_most_a_hundred_points() {

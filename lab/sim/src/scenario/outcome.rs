@@ -119,6 +119,9 @@ fn digest_link(digest: &mut Digest, link: &LinkMetrics) {
     }
 }
 
+/// The percentiles of a distribution among the values of a run.
+const PERCENTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+
 /// Collects the values of one subject.
 pub(super) struct Collector<'a> {
     subject: String,
@@ -130,19 +133,25 @@ impl Collector<'_> {
         let (variant, subject) = (String::new(), self.subject.clone());
         self.values.push(Value { variant, subject, measure: measure.into(), unit, value });
     }
-    /// Adds mean, median and 99th percentile of a histogram.
+    /// Adds the mean and percentiles of a histogram.
     pub(super) fn spread(&mut self, measure: &str, unit: &'static str, scale: f64, histogram: &Histogram) {
         let quantile = |q| histogram.quantile(q).map(|value| value as f64);
-        self.three(measure, unit, scale, [histogram.mean(), quantile(0.5), quantile(0.99)]);
+        self.summary((measure, unit, scale), histogram.mean(), quantile);
     }
-    /// Adds the mean of what has finished, and median and 99th percentile of all, which may not have been reached.
+    /// Adds the mean of what has finished, and percentiles of all, which may not have been reached.
     pub(super) fn survival(&mut self, measure: &str, unit: &'static str, scale: f64, all: &Survival) {
-        self.three(measure, unit, scale, [all.finished.mean(), all.quantile(0.5), all.quantile(0.99)]);
+        self.summary((measure, unit, scale), all.finished.mean(), |q| all.quantile(q));
     }
-    fn three(&mut self, measure: &str, unit: &'static str, scale: f64, [mean, median, most]: [Option<f64>; 3]) {
-        for (suffix, value) in [(" mean", mean), (" p50", median), (" p99", most)] {
+    fn summary(
+        &mut self,
+        (measure, unit, scale): (&str, &'static str, f64),
+        mean: Option<f64>,
+        quantile: impl Fn(f64) -> Option<f64>,
+    ) {
+        let percentiles = PERCENTILES.map(|(name, q)| (name, quantile(q)));
+        for (name, value) in [("mean", mean)].into_iter().chain(percentiles) {
             if let Some(value) = value {
-                self.add(format!("{measure}{suffix}"), unit, value * scale);
+                self.add(format!("{measure} {name}"), unit, value * scale);
             }
         }
     }

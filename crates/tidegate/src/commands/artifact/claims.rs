@@ -17,6 +17,9 @@ pub struct Claim {
     subject: String,
     less: String,
     more: String,
+    /// What the runs say for it where the artifact was packed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    evidence: String,
 }
 
 impl Claim {
@@ -34,7 +37,7 @@ impl Claim {
             };
             let [measure, subject, a, b] = [measure, subject, a, b].map(|part| part.trim().to_owned());
             let (less, more) = if turned { (b, a) } else { (a, b) };
-            Some(Self { text: words.trim().to_owned(), measure, subject, less, more })
+            Some(Self { text: words.trim().to_owned(), measure, subject, less, more, evidence: String::new() })
         };
         let claim = parts().ok_or(form)?;
         let complete = [&claim.measure, &claim.subject, &claim.less, &claim.more].iter().all(|part| !part.is_empty());
@@ -45,6 +48,24 @@ impl Claim {
     pub fn line(&self) -> String {
         let order = format!("{} of {}: {} < {}", self.measure, self.subject, self.less, self.more);
         if self.text.is_empty() { order } else { format!("{} ({order})", self.text) }
+    }
+
+    /// What the runs said for it where it was packed; empty for a single run.
+    pub fn evidence(&self) -> &str {
+        &self.evidence
+    }
+
+    /// Whether its quantity is one of a part of the comparison.
+    fn is_of(&self, part: &Comparison) -> bool {
+        let has = |group: &Group| group.measures.iter().any(|measure| measure.name == self.measure);
+        part.groups.iter().any(|group| group.name == self.subject && has(group))
+    }
+
+    /// Adds what the runs say for it, and whether it is about one of the quantities that the scenario named before its first run.
+    pub fn with_evidence(self, supported: &str, primary: Option<&Comparison>) -> Self {
+        let besides = primary.filter(|primary| !self.is_of(primary));
+        let besides = besides.map_or("", |_| "; not one of the quantities that the scenario names as primary");
+        Self { evidence: format!("{supported}{besides}"), ..self }
     }
 
     /// Finds what the claim is about, and checks that the means have its order. Returns the difference of the two variants; none if
@@ -96,6 +117,7 @@ impl Claim {
             subject: stated.subject,
             less: stated.less,
             more: stated.more,
+            evidence: String::new(),
         };
         comparison.stated().into_iter().map(claim).collect()
     }
@@ -104,8 +126,9 @@ impl Claim {
 /// Checks that the means have the order of each claim and, with several runs, that the paired differences decide it at 5 %, corrected
 /// for the number of claims: an artifact states these together, and nothing else.
 ///
-/// Returns for each claim the reason why the results do not support it, if they do not.
-pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<(), String>> {
+/// Returns for each claim the difference and its probability, which are empty for a single run, or the reason why the results do not support
+/// it.
+pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<String, String>> {
     let found: Vec<Result<Option<Contrast>, String>> = claims.iter().map(|claim| claim.order(comparison)).collect();
     // One that is not supported for another reason counts too: leaving out what does not fit would be a choice by the results.
     let p = |found: &Result<Option<Contrast>, String>| match found {
@@ -117,17 +140,28 @@ pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<(), String
         Some(contrast) if p > LEVEL => {
             let more = contrast.difference.more_runs(claims.len()).map(|more| format!("; about {more} more would"));
             Err(claim.wrong(&format!(
-                "{} and {} are not told apart by {} runs, with the correction for {} claims{}",
+                "{} and {} are not told apart by {} runs{}{}",
                 claim.less,
                 claim.more,
                 contrast.difference.runs,
-                claims.len(),
+                corrected_for(claims.len()),
                 more.unwrap_or_default()
             )))
         }
-        _ => Ok(()),
+        Some(Contrast { difference, unit, .. }) => {
+            let [mean, half] = [difference.mean.abs(), difference.half_width()];
+            let apart = tidegate_display::human_interval(mean, half, &unit);
+            let p = if p < 0.0001 { "p < 0.0001".to_owned() } else { format!("p = {p:.4}") };
+            Ok(format!("apart by {apart} in {} runs, {p}{}", difference.runs, corrected_for(claims.len())))
+        }
+        None => Ok(String::new()),
     };
     claims.iter().zip(found).zip(corrected).map(decided).collect()
+}
+
+/// Says for how many claims a probability is corrected; empty for one, which needs no correction.
+fn corrected_for(claims: usize) -> String {
+    if claims > 1 { format!(", with the correction for {claims} claims") } else { String::new() }
 }
 
 /// The mean of a measure of a variant.

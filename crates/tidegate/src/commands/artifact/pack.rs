@@ -89,6 +89,14 @@ fn pack_into(args: &Args, file: &Path) -> Result<(), Failure> {
         checked.map_err(|why| Failure::Failed(format!("{why}; nothing was packed")))?;
     }
     let claims = claims_of(args, &comparison, &look, &ran.scenario.primary)?;
+    // A claim of the authors may be about anything; the reader is to see which were planned.
+    let primary = match ran.scenario.primary.as_slice() {
+        [] => None,
+        primary => Some(Look::page().stated(&comparison, primary).map_err(Failure::Usage)?.0),
+    };
+    let checked = claims::check(&claims, &comparison);
+    let claims = claims.into_iter().zip(checked);
+    let claims = claims.map(|(claim, checked)| claim.with_evidence(&checked.unwrap_or_default(), primary.as_ref()));
     let mut figures = args.figure.clone();
     if figures.is_empty() {
         figures.push(FigureSpec { name: "comparison".into(), plot: None });
@@ -104,7 +112,7 @@ fn pack_into(args: &Args, file: &Path) -> Result<(), Failure> {
         digests: ran.digests(),
         look: look_text,
         figures,
-        claims,
+        claims: claims.collect(),
         primary: ran.scenario.primary.clone(),
         tolerances: args.tolerance.clone(),
         figure_tolerance_percent: FIGURE_TOLERANCE,

@@ -33,7 +33,10 @@ fn tolerances(given: &[Tolerance]) -> String {
 
 /// The claims of an artifact, one in a line.
 fn claims(manifest: &Manifest) -> String {
-    let claim = |(n, claim): (usize, &Claim)| format!("- **C{}**: {}\n", n + 1, plain(&claim.line()));
+    let claim = |(n, claim): (usize, &Claim)| {
+        let evidence = if claim.evidence().is_empty() { String::new() } else { format!(": {}", claim.evidence()) };
+        format!("- **C{}**: {}\n", n + 1, plain(&(claim.line() + &evidence)))
+    };
     match manifest.claims.is_empty() {
         true => "- **C1**: the values below.\n".to_owned(),
         false => manifest.claims.iter().enumerate().map(claim).collect(),
