@@ -139,6 +139,13 @@ impl Simulation<'_> {
     /// States how many transfers and pages were not completed, and what this means for their times: the slower a variant, the more of
     /// its longest ones it has not ended. `None` if all were.
     pub fn unfinished(&self) -> Option<String> {
+        let rest = "Percentiles and distributions count each as longer than it had lasted (Kaplan and Meier), and are not reached where \
+                    nobody knows how much longer; means are of those completed.";
+        self.not_completed().map(|found| format!("{found} {rest}"))
+    }
+
+    /// The number of transfers and pages of each flow that were not completed; `None` if all were.
+    pub(crate) fn not_completed(&self) -> Option<String> {
         let quantities = self.quantities();
         let of = |subject: &str, measure: &str| {
             quantities.iter().find(|one| one.subject == subject && one.measure == measure).map(|one| one.mean)
@@ -150,9 +157,7 @@ impl Simulation<'_> {
             (left > 0.0).then(|| format!("{} {} of {} {what}", begun.subject, number(left), number(begun.mean)))
         };
         let found: Vec<String> = quantities.iter().filter_map(part).collect();
-        let rest = "Percentiles and distributions count each as longer than it had lasted (Kaplan and Meier), and are not reached where \
-                    nobody knows how much longer; means are of those completed.";
-        (!found.is_empty()).then(|| format!("Not completed, in the mean of a run: {}. {rest}", found.join("; ")))
+        (!found.is_empty()).then(|| format!("Not completed, in the mean of a run: {}.", found.join("; ")))
     }
 
     /// Compares the variants by the most important measures, for each flow and the busiest links.

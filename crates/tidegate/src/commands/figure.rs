@@ -117,7 +117,13 @@ pub(super) fn read(named: &[PathBuf]) -> Result<Table, Failure> {
     for path in files(named)? {
         let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
         let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
-        let part = Table::from_parquet(bytes).map_err(|error| wrong(format!("not a table of results: {error}")))?;
+        let beside = path.with_extension("parquet");
+        let part = Table::from_parquet(bytes).map_err(|error| {
+            wrong(match beside != path && beside.exists() {
+                true => format!("not a table of results in Parquet; {} is", beside.display()),
+                false => format!("not a table of results: {error}"),
+            })
+        })?;
         table.append(part).map_err(wrong)?;
     }
     Ok(table)

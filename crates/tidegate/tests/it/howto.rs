@@ -199,8 +199,8 @@ fn the_chapter_is_done_as_written() {
         let line = summary.lines().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("no {begin}"));
         line[begin.len()..].split(',').nth(1).and_then(|value| value.parse().ok()).expect("a number")
     };
-    let waits = |kind: &str| mean(&format!("{kind}: link gate->far"), "queueing mean");
-    let goodput = |kind: &str| mean(&format!("{kind}: flow transfers"), "goodput");
+    let waits = |kind: &str| mean(&format!("{kind},link gate->far"), "queueing mean");
+    let goodput = |kind: &str| mean(&format!("{kind},flow transfers"), "goodput");
     assert!(waits("my-red") < waits("fifo") / 4.0, "{} against {}", waits("my-red"), waits("fifo"));
     assert!(goodput("my-red") > goodput("fifo") * 0.9, "{} against {}", goodput("my-red"), goodput("fifo"));
     let page = fs::read_to_string(folder.join("red.html")).expect("the plot is there");

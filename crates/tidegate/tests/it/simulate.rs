@@ -63,11 +63,11 @@ fn results_are_written_as_tables_and_files() {
     );
     let summary = std::fs::read_to_string(out.join("summary.csv")).unwrap();
     assert!(
-        summary.starts_with("subject,measure,unit,mean,half_width_95\n\"flow bulk, of one\",goodput,bps,"),
+        summary.starts_with("variant,subject,measure,unit,mean,half_width_95\n,\"flow bulk, of one\",goodput,bps,"),
         "{summary}"
     );
     let runs = std::fs::read_to_string(out.join("runs.csv")).unwrap();
-    assert!(runs.contains("\n2,link a->b,utilisation,1,0."), "{runs}");
+    assert!(runs.contains("\n2,,link a->b,utilisation,1,0."), "{runs}");
     let curve = std::fs::read_to_string(out.join("run-2/flow-bulk--of-one-goodput-over-time.csv")).unwrap();
     assert!(curve.starts_with("time_s,rate_bps\n") && curve.lines().count() > 20);
     assert!(out.join("results.json").exists());
@@ -446,6 +446,20 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     assert!(transfers.lines().filter(|line| line.starts_with("2,fair,flow mice,")).count() > 10, "{transfers}");
     assert!(transfers.lines().any(|line| line.contains(",false,false,")), "{transfers}");
     assert!(out.join("transfers.parquet").exists());
+    // A distribution of their times says how many have not ended, though the median of the runs does.
+    let figure = folder.0.join("times.svg").display().to_string();
+    let drawn = simulate(&[
+        &file,
+        "--runs",
+        "4",
+        "--look",
+        "text",
+        "--figure",
+        &format!("completion time, distribution={figure}"),
+    ]);
+    assert!(drawn.status.success(), "{}", text(&drawn.stderr));
+    let svg = std::fs::read_to_string(figure).expect("a figure");
+    assert!(svg.contains("Not completed, in the mean of a run: "), "{svg}");
 }
 
 /// Each page has its row, and the counts of the runs are those of the rows.
@@ -464,9 +478,7 @@ fn each_page_has_its_row() {
     for seed in ["1", "2"] {
         for variant in ["one", "same", "fair"] {
             let count = |measure: &str| {
-                let row = runs.lines().find(|row| {
-                    row.starts_with(&format!("{seed},")) && row.contains(&format!("{variant}: flow web,{measure},"))
-                });
+                let row = runs.lines().find(|row| row.starts_with(&format!("{seed},{variant},flow web,{measure},")));
                 row.and_then(|row| row.rsplit(',').next()?.parse::<f64>().ok())
             };
             let rows = || pages.lines().filter(|row| row.starts_with(&format!("{seed},{variant},flow web,")));

@@ -67,8 +67,8 @@ impl Chart {
         let measure = &comparison.groups[0].measures[0];
         let subject = &comparison.groups[0].name;
         let note = format!(
-            "The best by {} of {subject} ({} is better). Names that share a cell are equal within 2 % or, with ?, not told apart; a mere \
-             ?: nothing is.{} Decided at 5 %, by runs with the same seed, corrected for all {} differences of the figure (Holm).",
+            "The best by {} of {subject} ({} is better). Names that share a cell are equal within 2 % or, with ?, not told apart; ? alone: \
+             undecided.{} Decided at 5 %, by runs with the same seed, corrected for all {} differences of the figure (Holm).",
             measure.name,
             if measure.better == Better::More { "more" } else { "less" },
             if is_open { " Variants that did not reach it in all runs are left out; n.r.: none did." } else { "" },

@@ -6,7 +6,7 @@ use tidegate_metrics::Curve;
 use super::Simulation;
 use crate::comparison::bin;
 use crate::curves::{self, Runs};
-use crate::model::{Fold, Report, Section, Source};
+use crate::model::{Fold, Plot, Report, Section, Source, Style};
 
 /// The note of a table of differences.
 pub const DIFFERENCES: &str = "Runs with the same seed meet the same random numbers and are compared with each other. Intervals are \
@@ -100,6 +100,17 @@ impl Simulation<'_> {
         }
         if let Some(width) = goodput {
             curves::note_means(&mut sections, width);
+        }
+        // The median of runs may end where some of them have transfers left.
+        if let Some(left) = self.not_completed() {
+            let lasts = |plot: &&mut Plot| {
+                plot.style == Style::Cdf
+                    && ["completion", "page load", "slowdown"].iter().any(|of| plot.title.to_lowercase().contains(of))
+            };
+            for plot in sections.iter_mut().flat_map(Section::plots_mut).filter(lasts) {
+                let note = plot.note.take().map_or(String::new(), |note| note + " ");
+                plot.note = Some(format!("{note}{left} They count as longer than they had lasted."));
+            }
         }
         sections
     }

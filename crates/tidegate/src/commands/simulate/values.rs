@@ -10,12 +10,15 @@ use tidegate_report::comparison::{Comparison, bin, of_fewer};
 use super::Item;
 
 impl Item {
+    /// The subject without its variant, which stands before it.
+    pub(in crate::commands) fn plain(&self) -> &str {
+        self.subject.strip_prefix(&self.variant).map_or(&*self.subject, |rest| rest.trim_start_matches(": "))
+    }
     /// Whether a part of the comparison that was chosen has it; always without one.
     pub(in crate::commands) fn is_in(&self, part: Option<&Comparison>) -> bool {
         let Some(part) = part else { return true };
-        // The subject has its variant before it. Without variants subjects are rows.
-        let plain =
-            self.subject.strip_prefix(&self.variant).map_or(&*self.subject, |rest| rest.trim_start_matches(": "));
+        // Without variants subjects are rows.
+        let plain = self.plain();
         part.groups.iter().any(|group| {
             let measured = group.measures.iter().any(|measure| measure.name == self.measure);
             let (subject, row) = if group.name.is_empty() { (plain, plain) } else { (&*group.name, &*self.variant) };

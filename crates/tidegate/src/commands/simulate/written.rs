@@ -31,16 +31,16 @@ pub fn all(
     json.flush()?;
 
     let mut summary = create(folder.join("summary.csv"))?;
-    writeln!(summary, "subject,measure,unit,mean,half_width_95")?;
+    writeln!(summary, "variant,subject,measure,unit,mean,half_width_95")?;
     let mut runs = create(folder.join("runs.csv"))?;
-    writeln!(runs, "seed,subject,measure,unit,value")?;
+    writeln!(runs, "seed,variant,subject,measure,unit,value")?;
     for item in &report.items {
-        let (subject, measure) = (field(&item.subject), field(&item.measure));
+        let of = [&*item.variant, item.plain(), &item.measure].map(field).join(",");
         let half = item.half_width_95.map_or(String::new(), |half| half.to_string());
-        writeln!(summary, "{subject},{measure},{},{},{half}", item.unit, item.mean)?;
+        writeln!(summary, "{of},{},{},{half}", item.unit, item.mean)?;
         for (run, value) in report.runs.iter().zip(&item.values) {
             if let Some(value) = value {
-                writeln!(runs, "{},{subject},{measure},{},{value}", run.seed, item.unit)?;
+                writeln!(runs, "{},{of},{},{value}", run.seed, item.unit)?;
             }
         }
     }
