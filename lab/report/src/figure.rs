@@ -12,14 +12,14 @@ use crate::plotting::stacked;
 impl Section {
     fn plots(&self) -> impl Iterator<Item = &Plot> {
         self.parts.iter().flat_map(|part| match part {
-            Part::Plot(plot) => vec![plot],
+            Part::Plot(plot) => vec![&**plot],
             Part::Panels(panels) => panels.plots().collect(),
             Part::Text(_) | Part::Table(_) | Part::Comparison(_) => Vec::new(),
         })
     }
     pub(crate) fn plots_mut(&mut self) -> impl Iterator<Item = &mut Plot> {
         self.parts.iter_mut().flat_map(|part| match part {
-            Part::Plot(plot) => vec![plot],
+            Part::Plot(plot) => vec![&mut **plot],
             Part::Panels(panels) => panels.panels.iter_mut().map(|(_, plot)| plot).collect(),
             Part::Text(_) | Part::Table(_) | Part::Comparison(_) => Vec::new(),
         })
@@ -118,7 +118,7 @@ impl Report {
         };
         if look.overlay && !meant.is_empty() {
             let panels = open().flat_map(|section| &section.parts).filter_map(|part| match part {
-                Part::Plot(plot) => Some(vec![(String::new(), plot)]),
+                Part::Plot(plot) => Some(vec![(String::new(), &**plot)]),
                 Part::Panels(panels) => Some(panels.panels.iter().map(|(name, plot)| (name.clone(), plot)).collect()),
                 _ => None,
             });

@@ -584,7 +584,7 @@ mod tests {
         let plot = Plot {
             curves: vec![curve],
             ..match report().sections.remove(0).parts.remove(1) {
-                Part::Plot(plot) => plot,
+                Part::Plot(plot) => *plot,
                 _ => panic!("the plot is second"),
             }
         };

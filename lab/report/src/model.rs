@@ -80,7 +80,7 @@ pub enum Part {
     /// A table.
     Table(Table),
     /// A plot.
-    Plot(Plot),
+    Plot(Box<Plot>),
     /// Small multiples.
     Panels(Panels),
     /// A comparison.
@@ -101,7 +101,7 @@ impl From<Table> for Part {
 
 impl From<Plot> for Part {
     fn from(plot: Plot) -> Self {
-        Self::Plot(plot)
+        Self::Plot(Box::new(plot))
     }
 }
 

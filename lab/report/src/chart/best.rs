@@ -97,7 +97,7 @@ impl Chart {
         let mut shown: Vec<String> = short(names);
         let wide = shown.iter().map(|name| room(&format!("{name}?"), small)).fold(0.0, f64::max);
         if wide > grid.room(look) {
-            let letters: Vec<String> = (0..names.len()).map(|n| letter(n)).collect();
+            let letters: Vec<String> = (0..names.len()).map(letter).collect();
             let said: Vec<String> =
                 letters.iter().zip(&shown).map(|(letter, name)| format!("{letter} {name}")).collect();
             grid.note = format!("{}. {}", said.join(", "), grid.note);
