@@ -81,7 +81,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
     /// The number of threads among which each run is divided; the results are the same. Default: the processors that runs in
-    /// parallel leave idle. `tidegate book simulate` says what can be divided
+    /// parallel leave idle. `tidegate book lines` says what can be divided
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
 }

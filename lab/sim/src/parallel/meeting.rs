@@ -39,7 +39,7 @@ impl Letter {
 }
 
 /// So many times a waiting thread looks before it sleeps: tens of microseconds, which most windows are shorter than.
-const LOOKS: u32 = 2_000;
+const LOOKS: u32 = 1_000;
 
 /// The place where regions exchange letters. Those of two successive windows are apart, so that one wait for each window is enough.
 pub(crate) struct Meeting {

@@ -33,9 +33,9 @@ pub(crate) struct Plan {
 /// The most regions of a network.
 pub(crate) const MOST_REGIONS: usize = 64;
 
-/// The time that a packet takes at a hop, and the exchange after a window, in nanoseconds, on a common machine.
+/// The time that a packet takes at a hop, and that of an exchange with the wait for the slower region, in nanoseconds.
 const HOP: f64 = 100.0;
-const WINDOW: f64 = 1_500.0;
+const WINDOW: f64 = 5_000.0;
 /// A division must promise to save this share of the time.
 const GAIN: f64 = 0.15;
 /// So many lower bounds of the delay are tried.
