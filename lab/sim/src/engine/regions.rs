@@ -11,7 +11,9 @@ use crate::ids::FlowId;
 use crate::link::NEVER;
 use crate::metrics::{FlowMetrics, LinkMetrics};
 use crate::packet::SimPacket;
-use crate::parallel::{End, HERE, Handled, History, Letter, LinkShare, Meeting, Message, Origin, Plan, Share, Watch, rank};
+use crate::parallel::{
+    End, HERE, Handled, History, Letter, LinkShare, Meeting, Message, Origin, Plan, Share, Watch, rank,
+};
 use crate::workload::FlowSpec;
 
 /// The place of an event among those of its time: the number of the event that scheduled it, and in these bits the position among
@@ -259,7 +261,8 @@ impl Simulation {
         region.window = region.history.next();
         region.diverged |= region.window + (1 << 20) > MOST_EVENTS;
         if region.history.is_long() {
-            let needed = self.events.places().map(|place| place >> POSITION_BITS).filter(|&number| number >= region.first);
+            let needed =
+                self.events.places().map(|place| place >> POSITION_BITS).filter(|&number| number >= region.first);
             region.history.forget_but(needed.filter(|&number| number < region.window).collect());
         }
         self.region = Some(region);
@@ -312,7 +315,9 @@ impl Simulation {
 
     /// The connection to which a packet of a flow between two regions belongs, which opens here with the first packet.
     pub(super) fn slot_of(&mut self, packet: &SimPacket) -> u32 {
-        let Some(region) = self.region.as_deref().filter(|region| region.cuts(packet.group)) else { return packet.slot };
+        let Some(region) = self.region.as_deref().filter(|region| region.cuts(packet.group)) else {
+            return packet.slot;
+        };
         let known = region.slots[packet.group as usize];
         if known != u32::MAX {
             return known;
@@ -330,7 +335,11 @@ impl Simulation {
     pub(crate) fn share(&mut self) -> Share {
         let own = self.region.as_ref().map_or(0, |region| region.own);
         let underway = self.underway();
-        let mine = |flow: u32| self.region.as_ref().is_some_and(|region| region.plan.nodes[self.flows[flow as usize].from.0 as usize] == own);
+        let mine = |flow: u32| {
+            self.region
+                .as_ref()
+                .is_some_and(|region| region.plan.nodes[self.flows[flow as usize].from.0 as usize] == own)
+        };
         let experiences = (0..self.flows.len() as u32)
             .filter(|&flow| mine(flow))
             .map(|flow| (flow, self.experiences(FlowId(flow))))

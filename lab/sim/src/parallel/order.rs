@@ -47,7 +47,8 @@ pub(crate) fn rank(logs: &[&[Handled]], ranks: &mut [Vec<u32>]) {
             let rank = if rank == HERE { ranks[region][entry as usize] } else { rank };
             Some((handled.origin.time, rank, handled.origin.index, region))
         };
-        let mut tied = (0..logs.len()).filter(|&region| head(region, &next).is_some_and(|handled| handled.time == time));
+        let mut tied =
+            (0..logs.len()).filter(|&region| head(region, &next).is_some_and(|handled| handled.time == time));
         let (first, second) = (tied.next(), tied.next());
         while let Some(region) = match second {
             None => first.filter(|&region| head(region, &next).is_some_and(|handled| handled.time == time)),
@@ -140,7 +141,8 @@ mod tests {
                 let entry = logs[region].len() as u32;
                 logs[region].push(Handled { time, origin });
                 expected[region].push(rank);
-                for index in 0..if logs.iter().map(Vec::len).sum::<usize>() < 300 { random.below(3) as u32 } else { 0 } {
+                for index in 0..if logs.iter().map(Vec::len).sum::<usize>() < 300 { random.below(3) as u32 } else { 0 }
+                {
                     pending.push((time + random.below(2), sequence, region, Origin { time, rank: HERE, index, entry }));
                     sequence += 1;
                 }

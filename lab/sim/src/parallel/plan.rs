@@ -95,7 +95,10 @@ pub(crate) fn plan(sim: &Simulation, most: usize) -> Result<Plan, &'static str> 
         return Err("a trace or a rate that follows a line observes all of it");
     }
     let links = sim.region_links();
-    let nodes = links.iter().flat_map(|link| link.ends).chain(sim.flow_specs().iter().flat_map(|flow| [flow.from.0, flow.to.0]));
+    let nodes = links
+        .iter()
+        .flat_map(|link| link.ends)
+        .chain(sim.flow_specs().iter().flat_map(|flow| [flow.from.0, flow.to.0]));
     let nodes = nodes.max().map_or(0, |last| last as usize + 1);
     let mut sets = Sets::new(nodes);
     let pinned = join_fixed(sim, &links, &mut sets);
@@ -104,7 +107,8 @@ pub(crate) fn plan(sim: &Simulation, most: usize) -> Result<Plan, &'static str> 
     if total <= 0.0 {
         return Err("nothing is sent");
     }
-    let mut delays: Vec<u64> = links.iter().filter(|link| link.fixed).map(|link| link.delay).filter(|&delay| delay > 0).collect();
+    let mut delays: Vec<u64> =
+        links.iter().filter(|link| link.fixed).map(|link| link.delay).filter(|&delay| delay > 0).collect();
     delays.sort_unstable_by(|a, b| b.cmp(a));
     delays.dedup();
     let step = delays.len().div_ceil(TRIED).max(1);
@@ -112,7 +116,9 @@ pub(crate) fn plan(sim: &Simulation, most: usize) -> Result<Plan, &'static str> 
     for &least in delays.iter().skip(step - 1).step_by(step) {
         let mut joined = sets.clone();
         links.iter().filter(|link| link.delay < least).for_each(|link| joined.join(link.ends[0], link.ends[1]));
-        let Some((regions, share)) = assign(&mut joined, &links, &weights, pinned, most.min(MOST_REGIONS)) else { continue };
+        let Some((regions, share)) = assign(&mut joined, &links, &weights, pinned, most.min(MOST_REGIONS)) else {
+            continue;
+        };
         let time = share * total * HOP + WINDOW * 1e9 / least as f64;
         if best.as_ref().is_none_or(|best| time < best.0) {
             let count = regions.iter().copied().max().map_or(0, usize::from) + 1;

@@ -43,12 +43,7 @@ impl Scenario {
     /// Runs part `part` of [`Scenario::parts`] with `seed`. Parts may run in any order and in parallel;
     /// [`Outcome::joined`] joins them. `progress` is called now and then with the simulated time. If it breaks, the run
     /// ends without an outcome.
-    pub fn run_part(
-        &self,
-        seed: u64,
-        part: usize,
-        progress: impl FnMut(Span) -> ControlFlow<()>,
-    ) -> Option<Outcome> {
+    pub fn run_part(&self, seed: u64, part: usize, progress: impl FnMut(Span) -> ControlFlow<()>) -> Option<Outcome> {
         Run::new(self, seed, part).watched(progress)
     }
 

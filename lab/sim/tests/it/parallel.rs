@@ -139,9 +139,8 @@ fn random_networks_have_the_same_results_on_any_number_of_threads() {
     let mut divided = [0; 4];
     for seed in 0..120 {
         let threads = 2 + (seed % 2) as usize;
-        let division = compare(&format!("network {seed}"), threads, Instant::ZERO + Span::from_secs(3), &|| {
-            random_network(seed)
-        });
+        let division =
+            compare(&format!("network {seed}"), threads, Instant::ZERO + Span::from_secs(3), &|| random_network(seed));
         divided[division.regions] += 1;
     }
     assert!(divided[2] > 30 && divided[3] > 20, "{divided:?}");
@@ -193,5 +192,8 @@ fn a_connection_between_regions_that_is_aborted_makes_the_run_begin_again() {
         net.build().unwrap()
     };
     let division = compare("lost", 2, Instant::ZERO + Span::from_secs(60), &build);
-    assert!(division.regions == 1 && division.undivided.is_some_and(|reason| reason.contains("aborted")), "{division:?}");
+    assert!(
+        division.regions == 1 && division.undivided.is_some_and(|reason| reason.contains("aborted")),
+        "{division:?}"
+    );
 }
