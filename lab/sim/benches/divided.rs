@@ -6,6 +6,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use tidegate_benches::Harness;
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Instant, Rate, Span};
@@ -62,12 +64,28 @@ fn timed(threads: usize, seconds: u64, build: &(dyn Fn() -> Simulation + Sync)) 
     let (begin, used) = (Clock::now(), processor_time());
     let end = Instant::ZERO + Span::from_secs(seconds);
     let spawn = |threads: usize, work: &(dyn Fn(usize) + Sync)| {
-        std::thread::scope(|scope| (0..threads).for_each(|number| drop(scope.spawn(move || work(number)))));
+        std::thread::scope(|scope| {
+            for number in 0..threads {
+                scope.spawn(move || {
+                    if threads > 1 {
+                        stay_on(number);
+                    }
+                    work(number);
+                });
+            }
+        });
     };
     let finish = |sim: Simulation, division| (sim.events(), division);
     let (events, division) =
         run(threads, end, build, &mut |_| ControlFlow::Continue(()), finish, &spawn).expect("not stopped");
     (begin.elapsed().as_secs_f64(), processor_time() - used, events, division)
+}
+
+/// Keeps this thread on one processor. Without that a busy system has both threads on one of them for long times.
+fn stay_on(processor: usize) {
+    let mut set = CpuSet::new();
+    // Where it fails the figure is worse.
+    let _ = set.set(processor).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
 }
 
 /// Seconds that the threads of this process have had a processor, those that have ended included.

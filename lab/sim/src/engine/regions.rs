@@ -307,7 +307,7 @@ impl Simulation {
             same = if before == (arrival, number) { same + 1 } else { 0 };
             before = (arrival, number);
             region.diverged |= same >= CROSSED;
-            let place = number << POSITION_BITS | CROSSED | same % CROSSED;
+            let place = number << POSITION_BITS | CROSSED | (same % CROSSED);
             self.events.push_placed(arrival, place, target(EventKind::Land, link));
         }
         region.crossed = crossed;
