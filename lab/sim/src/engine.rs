@@ -5,6 +5,7 @@ mod drivers;
 mod hosts;
 mod lines;
 mod paths;
+mod regions;
 mod shapers;
 mod sources;
 mod traces;
@@ -16,7 +17,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Backlog, Instant, Rate, Span};
 
 use crate::applications::{Application, Experience};
-use crate::event::EventQueue;
+use crate::event::{Due, EventQueue};
 use crate::follow::Follower;
 use crate::ids::{ARRIVED, EXPRESS, FlowId, LinkId};
 use crate::link::{Discipline, FlowCounters, Link, NEVER, Queue, Slab, next_call};
@@ -26,6 +27,8 @@ use crate::tcp::Endpoint;
 use crate::trace::SharedTracer;
 use crate::transport::{AnyEnd, SenderState};
 use crate::workload::FlowSpec;
+pub(crate) use regions::RegionLink;
+use regions::{Elsewhere, Region};
 use shapers::schedule_watch;
 
 const KIND_SHIFT: u32 = 21;
@@ -172,6 +175,11 @@ pub struct Simulation {
     hops: u64,
     pub(crate) tracer: Option<SharedTracer>,
     pub(crate) followers: Vec<Follower>,
+    /// The nodes at which each link begins and ends.
+    pub(crate) link_ends: Vec<[u32; 2]>,
+    /// If this is a region of a divided simulation, its part of the division.
+    region: Option<Box<Region>>,
+    elsewhere: Elsewhere,
 }
 
 impl Simulation {
@@ -232,6 +240,9 @@ impl Simulation {
             hops: 0,
             tracer: None,
             followers: Vec::new(),
+            link_ends: Vec::new(),
+            region: None,
+            elsewhere: Elsewhere::default(),
         }
     }
 
@@ -248,26 +259,31 @@ impl Simulation {
         self.horizon = end.as_nanos();
         let last = self.events.handled().saturating_add(events);
         while let Some(due) = self.events.pop_until(self.horizon) {
-            debug_assert!(due.time >= self.now, "time ran back");
-            self.now = due.time;
-            let index = due.target & INDEX_MASK;
-            match due.target >> KIND_SHIFT {
-                kind if kind == EventKind::Land as u32 => self.on_land(index),
-                kind if kind == EventKind::Transmit as u32 => self.on_transmit(index),
-                kind if kind == EventKind::Timer as u32 => self.on_timer(index),
-                kind if kind == EventKind::Source as u32 => self.on_source(index),
-                kind if kind == EventKind::Forward as u32 => self.on_forward(index),
-                kind if kind == EventKind::Poll as u32 => self.on_poll(index),
-                kind if kind == EventKind::Watch as u32 && index & FOLLOWER != 0 => self.on_follow(index & !FOLLOWER),
-                kind if kind == EventKind::Watch as u32 => self.on_watch(index),
-                _ => self.on_stop(index),
-            }
+            self.handle(due);
             if self.events.handled() >= last {
                 return false;
             }
         }
         self.now = self.horizon;
         true
+    }
+
+    #[inline]
+    fn handle(&mut self, due: Due) {
+        debug_assert!(due.time >= self.now, "time ran back");
+        self.now = due.time;
+        let index = due.target & INDEX_MASK;
+        match due.target >> KIND_SHIFT {
+            kind if kind == EventKind::Land as u32 => self.on_land(index),
+            kind if kind == EventKind::Transmit as u32 => self.on_transmit(index),
+            kind if kind == EventKind::Timer as u32 => self.on_timer(index),
+            kind if kind == EventKind::Source as u32 => self.on_source(index),
+            kind if kind == EventKind::Forward as u32 => self.on_forward(index),
+            kind if kind == EventKind::Poll as u32 => self.on_poll(index),
+            kind if kind == EventKind::Watch as u32 && index & FOLLOWER != 0 => self.on_follow(index & !FOLLOWER),
+            kind if kind == EventKind::Watch as u32 => self.on_watch(index),
+            _ => self.on_stop(index),
+        }
     }
 
     /// The simulated time.
@@ -325,7 +341,7 @@ impl Simulation {
     }
     /// The number of events handled so far.
     pub fn events(&self) -> u64 {
-        self.events.handled()
+        self.events.handled() + self.elsewhere.events
     }
     /// The number of packets that links have accepted so far. A simulator with one event for each packet and hop would
     /// handle at least as many events.
@@ -519,12 +535,22 @@ impl Simulation {
                 }
             }
         }
+        if let Some(region) = &self.region
+            && region.crosses(link)
+        {
+            self.cross(link, arrival, index);
+            self.packets.free(index);
+            return;
+        }
         if self.links[link as usize].launch(arrival, index) {
             self.events.push(arrival, target(EventKind::Land, link));
         }
     }
 
     fn on_land(&mut self, link: u32) {
+        if let Some(region) = &mut self.region {
+            region.lands(link, self.now);
+        }
         let (index, next) = self.links[link as usize].land();
         if let Some(next) = next {
             self.events.push(next, target(EventKind::Land, link));

@@ -30,6 +30,10 @@ fn time_of(key: Key) -> u64 {
     (key >> 64) as u64
 }
 
+fn target_of(key: Key) -> u32 {
+    key as u32 & ((1 << TARGET_BITS) - 1)
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Node {
     key: Key,
@@ -84,8 +88,14 @@ impl EventQueue {
         if self.sequence == 1 << SEQUENCE_BITS {
             self.renumber();
         }
-        let key = Key::from(time) << 64 | Key::from(self.sequence << TARGET_BITS) | Key::from(target);
+        self.push_placed(time, self.sequence, target);
         self.sequence += 1;
+    }
+
+    /// Like [`Self::push`], at a given place among the events of the same time, which no other of them may have.
+    #[inline]
+    pub fn push_placed(&mut self, time: u64, place: u64, target: u32) {
+        let key = Key::from(time) << 64 | Key::from(place << TARGET_BITS) | Key::from(target);
         self.pending += 1;
         let bucket = time >> WIDTH_BITS;
         if bucket <= self.bucket {
@@ -101,6 +111,12 @@ impl EventQueue {
     /// Removes and returns the next event if it is due at or before `horizon`.
     #[inline]
     pub fn pop_until(&mut self, horizon: u64) -> Option<Due> {
+        Some(self.pop_placed(horizon)?.0)
+    }
+
+    /// Like [`Self::pop_until`]; also returns the place of the event among those of the same time.
+    #[inline]
+    pub fn pop_placed(&mut self, horizon: u64) -> Option<(Due, u64)> {
         if self.current.is_empty() && !self.turn(horizon) {
             return None;
         }
@@ -111,7 +127,43 @@ impl EventQueue {
         self.current.pop();
         self.handled += 1;
         self.pending -= 1;
-        Some(Due { time: time_of(key), target: key as u32 & ((1 << TARGET_BITS) - 1) })
+        Some((Due { time: time_of(key), target: target_of(key) }, key as u64 >> TARGET_BITS))
+    }
+
+    /// A time before which no event is due: that of the next event, or at most the width of a bucket earlier. `u64::MAX` without
+    /// events.
+    pub fn earliest(&self) -> u64 {
+        let near = || self.next_occupied().map_or(u64::MAX, |bucket| bucket << WIDTH_BITS);
+        let far = || self.far.first().map_or(u64::MAX, |&key| time_of(key));
+        self.current.last().map_or_else(|| near().min(far()), |&key| time_of(key))
+    }
+
+    /// The place of the next event that [`Self::push`] adds.
+    pub fn place(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Sets the place of the next event that [`Self::push`] adds. Places must not fall.
+    #[inline]
+    pub fn set_place(&mut self, place: u64) {
+        self.sequence = place;
+    }
+
+    /// The places of all pending events, in no particular order.
+    pub fn places(&self) -> impl Iterator<Item = u64> + '_ {
+        let node = |index: u32| (index != NONE).then(|| &self.pool[index as usize]);
+        let list = move |&head| std::iter::successors(node(head), move |last| node(last.next)).map(|node| node.key);
+        let lists = self.heads.iter().flat_map(list);
+        self.current.iter().copied().chain(lists).chain(self.far.iter().copied()).map(|key| key as u64 >> TARGET_BITS)
+    }
+
+    /// Removes the events whose targets `keep` does not want. The others keep their places.
+    pub fn retain(&mut self, keep: impl Fn(u32) -> bool) {
+        for key in self.take_all() {
+            if keep(target_of(key)) {
+                self.push_placed(time_of(key), key as u64 >> TARGET_BITS, target_of(key));
+            }
+        }
     }
 
     /// The number of events that were returned so far.
@@ -231,9 +283,8 @@ impl EventQueue {
         }
     }
 
-    /// Reassigns the sequence numbers from zero, in the order of the events.
-    #[cold]
-    fn renumber(&mut self) {
+    /// Removes all events and returns them in order.
+    fn take_all(&mut self) -> Vec<Key> {
         let mut keys = core::mem::take(&mut self.current);
         keys.append(&mut self.far);
         for slot in 0..BUCKETS {
@@ -243,9 +294,17 @@ impl EventQueue {
         }
         keys.append(&mut self.current);
         keys.sort_unstable();
-        (self.sequence, self.pending) = (0, 0);
+        self.pending = 0;
+        keys
+    }
+
+    /// Reassigns the sequence numbers from zero, in the order of the events.
+    #[cold]
+    fn renumber(&mut self) {
+        let keys = self.take_all();
+        self.sequence = 0;
         for key in keys {
-            self.push(time_of(key), key as u32 & ((1 << TARGET_BITS) - 1));
+            self.push(time_of(key), target_of(key));
         }
     }
 }

@@ -22,6 +22,7 @@ mod loss;
 pub mod metrics;
 mod network;
 mod packet;
+pub mod parallel;
 pub mod scenario;
 mod shaper;
 mod shared;

@@ -432,6 +432,7 @@ impl Network {
             })
             .collect();
         let edges = std::mem::take(&mut self.edges);
+        let link_ends = edges.iter().map(|edge| [edge.from.0, edge.to.0]).collect();
         let build = |(number, (edge, name)): (usize, (Edge, &String))| {
             edge.build(seed, number as u64, name, bin, population.as_ref().zip(Some(begins_at[number])))
         };
@@ -456,6 +457,7 @@ impl Network {
             paths,
             metrics,
         );
+        simulation.link_ends = link_ends;
         simulation.tracer = tracer;
         simulation.followers = self.followers;
         (0..simulation.followers.len()).for_each(|number| simulation.schedule_follow(number as u32));

@@ -22,6 +22,7 @@ use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::Contrast;
 use tidegate_report::simulation::{self, Quantity, Simulation};
 use tidegate_report::steady::{Quantile, SteadyValue};
+use tidegate_sim::parallel::Division;
 use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
 
 use super::check::{open, refusal, say};
@@ -79,6 +80,10 @@ pub struct Args {
     /// The number of runs in parallel, variants included. Default: the number of processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+    /// The number of threads among which each run is divided; the results are the same. Default: the processors that runs in
+    /// parallel leave idle. `tidegate book lines` says what can be divided
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: Option<u16>,
 }
 
 /// A value over all runs.
@@ -279,6 +284,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (seed, seeds) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.planned_runs().1) as usize);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(processors, usize::from).min(seeds * scenario.parts());
+    let jobs = runs::Jobs { runs: jobs, threads: args.threads.map_or(processors / jobs.max(1), usize::from) };
     let with_parts = scenario.detail == Detail::Parts;
     if let Some(folder) = &args.cache {
         std::fs::create_dir_all(folder)
@@ -335,7 +341,7 @@ fn run_all(
     args: &Args,
     scenario: &Scenario,
     seed: u64,
-    jobs: usize,
+    jobs: runs::Jobs,
     cache: Option<&Cache>,
 ) -> Result<(runs::Runs, Vec<String>), Failure> {
     let mut notes = Vec::new();
@@ -500,6 +506,13 @@ fn conclude(args: &Args, scenario: &Scenario, made: &runs::Runs, elapsed: Durati
     match made.cached {
         0 => message!("{runs} x {simulated} s simulated in {elapsed:.2} s, {rate:.1} million events a second"),
         cached => message!("{runs} x {simulated} s in {elapsed:.2} s, {cached} of them from the cache"),
+    }
+    match made.division {
+        Some(Division { undivided: Some(reason), .. }) if args.threads.is_some() => {
+            message!("not divided among threads: {reason}");
+        }
+        Some(Division { undivided: None, regions, .. }) => message!("each run on {regions} threads"),
+        _ => {}
     }
     if !args.files.wanted() && !args.json && !args.hash {
         crate::output::hint(

@@ -51,8 +51,9 @@ impl Simulation {
         {
             player.told(self.now, signal.rate());
         }
+        let slot = self.slot_of(packet);
         // The slot may be empty or reused: the connection of a late packet can be over.
-        let Some(Some(connection)) = self.connections.get_mut(packet.slot as usize) else { return };
+        let Some(Some(connection)) = self.connections.get_mut(slot as usize) else { return };
         if connection.number != packet.flow >> 1 {
             return;
         }
@@ -61,7 +62,7 @@ impl Simulation {
             connection.ends[1 - side].advise(Instant::from_nanos(self.now), signal.rate());
         }
         connection.ends[side].on_segment(Instant::from_nanos(self.now), &packet.segment);
-        self.attend(packet.slot, side);
+        self.attend(slot, side);
     }
 
     /// Lets the application at one end act on received data, and sends all segments that the end has ready.
@@ -168,10 +169,11 @@ impl Simulation {
         self.attend(slot, side);
     }
 
-    pub(super) fn open(&mut self, flow: u32, role: Role) -> u32 {
+    /// The ends of the connection of `flow` with this number.
+    pub(super) fn ends(&self, flow: u32, number: u64) -> [AnyEnd; 2] {
         let spec = &self.flows[flow as usize];
         // Connections draw from streams of their own, so that one more changes none of the others.
-        let random = || Stream::named(self.seed, &format!("congestion {} {}", spec.name, self.next_number));
+        let random = || Stream::named(self.seed, &format!("congestion {} {number}", spec.name));
         let tcp = |config: &Arc<Config>| {
             let mut ends = [Endpoint::connect(Arc::clone(config)), Endpoint::listen(Arc::clone(config))];
             if matches!(config.algorithm, Algorithm::Bbr) {
@@ -180,11 +182,18 @@ impl Simulation {
             }
             ends.map(AnyEnd::Tcp)
         };
-        let [mut client, server] = match &spec.transport {
+        match &spec.transport {
             Transport::Tcp(config) => tcp(config),
             Transport::Udp { .. } => tcp(&Arc::default()),
             Transport::Other { protocol, ecn } => protocol.connect(random().next_u64(), *ecn).map(AnyEnd::Other),
-        };
+        }
+    }
+
+    pub(super) fn open(&mut self, flow: u32, role: Role) -> u32 {
+        let known = self.region.as_ref().and_then(|region| region.number(flow));
+        let number = known.unwrap_or(self.next_number);
+        self.next_number += 1;
+        let [mut client, server] = self.ends(flow, number);
         match &role {
             Role::Upload { size: None } => client.write_endlessly(),
             Role::Upload { size: Some(size) } => {
@@ -195,35 +204,32 @@ impl Simulation {
             Role::Requests(exchange) => client.write(exchange.request),
             Role::Stream => {}
         }
-        let connection = Box::new(Connection {
-            number: self.next_number,
-            ends: [client, server],
-            armed: [NEVER; 2],
-            counted: [0; 2],
-            role,
-            group: flow,
-            opened: self.now,
-            connected: false,
-            completed: false,
-            timeouts: [0; 2],
-        });
-        self.next_number += 1;
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.connections[slot as usize] = Some(connection);
-                slot
-            }
-            None => {
-                self.connections.push(Some(connection));
-                self.connections.len() as u32 - 1
-            }
-        };
-        assert!(slot < 1 << (KIND_SHIFT - 1), "more than a million connections are open");
+        let slot = self.connect(Connection::new(number, [client, server], role, flow, self.now));
+        if let Some(region) = &mut self.region {
+            region.opened(flow, slot);
+        }
         self.sources[flow as usize].open += 1;
         if self.measuring() {
             self.metrics[flow as usize].opened += 1;
         }
         self.pump(slot, 0);
+        slot
+    }
+
+    /// Adds a connection and returns its slot.
+    pub(super) fn connect(&mut self, connection: Connection) -> u32 {
+        let connection = Some(Box::new(connection));
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.connections[slot as usize] = connection;
+                slot
+            }
+            None => {
+                self.connections.push(connection);
+                self.connections.len() as u32 - 1
+            }
+        };
+        assert!(slot < 1 << (KIND_SHIFT - 1), "more than a million connections are open");
         slot
     }
 
@@ -235,9 +241,15 @@ impl Simulation {
         let group = connection.group as usize;
         let finished = connection.act(side);
         let answered = finished.is_some() && matches!(connection.role, Role::Requests(_));
-        let failed = connection.ends.iter().any(AnyEnd::has_failed)
-            && !(connection.completed || connection.ends[side].peer_closed());
-        let over = failed || connection.ends.iter().all(AnyEnd::is_over);
+        // The other end of a connection between two regions is in the other one. It is not over, or the run begins again.
+        let cut = self.region.as_ref().is_some_and(|region| region.cuts(group as u32));
+        let ends = if cut { std::slice::from_ref(&connection.ends[side]) } else { &connection.ends };
+        let failed =
+            ends.iter().any(AnyEnd::has_failed) && !(connection.completed || connection.ends[side].peer_closed());
+        let over = failed || ends.iter().all(AnyEnd::is_over);
+        if failed && let Some(region) = &mut self.region {
+            region.aborted(group as u32);
+        }
         let cut_short = if failed { connection.underway() } else { None };
         // A transfer that began during the warm-up is not counted as opened either.
         let counts = |transfer: &Underway| measuring && transfer.began >= self.warm_up;
@@ -300,6 +312,12 @@ impl Simulation {
 }
 
 impl Connection {
+    pub(super) fn new(number: u64, ends: [AnyEnd; 2], role: Role, group: u32, opened: u64) -> Self {
+        let (armed, counted, timeouts) = ([NEVER; 2], [0; 2], [0; 2]);
+        let (connected, completed) = (false, false);
+        Self { number, ends, armed, counted, role, group, opened, connected, completed, timeouts }
+    }
+
     /// Lets the application at end `side` write or close, and returns the transfer that the received data completes.
     fn act(&mut self, side: usize) -> Option<Underway> {
         let (received, closed) = (self.ends[side].received(), self.ends[side].peer_closed());

@@ -7,6 +7,11 @@ use crate::conditions::{Conditions, LineChange, LineState};
 use crate::ids::LinkId;
 use crate::link::{NEVER, Queue};
 
+/// The end of the time for which the capacity of a line counts: until `now`, or until its last transmission ends.
+pub(super) fn end_of(now: u64, free_at: u64) -> u64 {
+    if free_at < NEVER / 8 { now.max(free_at) } else { now }
+}
+
 impl Simulation {
     /// Changes the line of `link` for packets that are transmitted from now on.
     ///
@@ -39,11 +44,15 @@ impl Simulation {
     /// its rate over time and its failures, could have carried from the end of the warm-up until the last of these
     /// transmissions ends. For a shared queue it is the share of `rate`, the sum of its links.
     pub fn utilisation(&self, link: LinkId, rate: Option<Rate>) -> f64 {
+        let number = link.0;
         let link = &self.links[link.index()];
-        let end = if rate.is_none() && link.free_at < NEVER / 8 { self.now.max(link.free_at) } else { self.now };
+        let end = if rate.is_none() { end_of(self.now, link.free_at) } else { self.now };
         let capacity = match rate {
             Some(rate) => rate.as_bps() as f64 * end.saturating_sub(self.warm_up) as f64 / 1e9,
-            None => link.capacity(self.warm_up, end) as f64,
+            None => match self.elsewhere.capacities.get(&number) {
+                Some(&capacity) => capacity as f64,
+                None => link.capacity(self.warm_up, end) as f64,
+            },
         };
         let sent = link.metrics.sent_total().bytes as f64 * 8.0;
         // A transmission that a failure cuts off counts as a whole.

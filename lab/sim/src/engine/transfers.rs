@@ -84,7 +84,7 @@ impl Simulation {
             let paths = &self.paths[connection.group as usize];
             Some((FlowId(connection.group), transfer.ended(paths, self.now, TransferEnd::Cut)))
         });
-        let mut open: Vec<(FlowId, Transfer)> = open.collect();
+        let mut open: Vec<(FlowId, Transfer)> = open.chain(self.elsewhere.underway.iter().copied()).collect();
         open.sort_by_key(|(flow, transfer)| (transfer.begun_ns, flow.0));
         open
     }

@@ -12,6 +12,7 @@ use super::outcome::{Outcome, Report};
 use super::resolve::Files;
 use crate::engine::Simulation;
 use crate::ids::{FlowId, LinkId};
+use crate::parallel::{self, Division, Spawn};
 
 impl Scenario {
     /// The number of parts of the run of one seed: one for each variant, or one.
@@ -42,22 +43,44 @@ impl Scenario {
     /// Runs part `part` of [`Scenario::parts`] with `seed`. Parts may run in any order and in parallel;
     /// [`Outcome::joined`] joins them. `progress` is called now and then with the simulated time. If it breaks, the run
     /// ends without an outcome.
-    pub fn run_part(
+    pub fn run_part(&self, seed: u64, part: usize, progress: impl FnMut(Span) -> ControlFlow<()>) -> Option<Outcome> {
+        Run::new(self, seed, part).watched(progress)
+    }
+
+    /// Like [`Scenario::run_part`], on at most `threads` threads that `spawn` starts; see [`parallel`]. The outcome is the same.
+    pub fn run_divided(
         &self,
-        seed: u64,
-        part: usize,
-        mut progress: impl FnMut(Span) -> ControlFlow<()>,
-    ) -> Option<Outcome> {
-        let mut run = Run::new(self, seed, part);
+        (seed, part): (u64, usize),
+        threads: usize,
+        mut progress: impl FnMut(Span) -> ControlFlow<()> + Send,
+        spawn: Spawn<'_>,
+    ) -> Option<(Outcome, Division)> {
+        if !self.actions.is_empty() {
+            let reason = "its [[at]] act on all of it at once";
+            return Some((self.run_part(seed, part, progress)?, Division::none(reason)));
+        }
+        let variant = self.variants.get(part);
+        // Found before the threads need it.
+        self.warm_up();
+        let build = || self.network(seed, variant).build().expect("built when it was loaded");
+        let finish = |sim, division| (Run::of(self, seed, part, sim).finish(), division);
+        let mut watch = |at: Instant| progress(at.since(Instant::ZERO));
+        parallel::run(threads, Instant::ZERO + self.duration, &build, &mut watch, finish, spawn)
+    }
+}
+
+impl Run<&Scenario> {
+    /// Runs to the end and returns the outcome; `None` if `progress` breaks.
+    fn watched(&mut self, mut progress: impl FnMut(Span) -> ControlFlow<()>) -> Option<Outcome> {
         // Small enough for a smooth progress bar, large enough to cost nothing.
-        let step = Span::from_nanos((self.duration.as_nanos() / 256).max(1));
-        while !run.is_over() {
-            run.run_until(run.now() + step);
-            if progress(run.now().since(Instant::ZERO)).is_break() {
+        let step = Span::from_nanos((self.scenario.duration.as_nanos() / 256).max(1));
+        while !self.is_over() {
+            self.run_until(self.now() + step);
+            if progress(self.now().since(Instant::ZERO)).is_break() {
                 return None;
             }
         }
-        Some(run.finish())
+        Some(self.finish())
     }
 }
 
@@ -91,6 +114,11 @@ impl<S: Deref<Target = Scenario>> Run<S> {
     pub fn new(scenario: S, seed: u64, part: usize) -> Self {
         let variant = scenario.variants.get(part);
         let sim = scenario.network(seed, variant).build().expect("built when it was loaded");
+        Self::of(scenario, seed, part, sim)
+    }
+
+    fn of(scenario: S, seed: u64, part: usize, sim: Simulation) -> Self {
+        let variant = scenario.variants.get(part);
         let control = Control::new(&scenario, variant);
         Self { scenario, seed, part, sim, control }
     }

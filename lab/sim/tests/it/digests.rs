@@ -1,12 +1,15 @@
-//! Results of the scenarios of this repository. A digest that changes is a change of results: it belongs into the
+//! Results of the scenarios of this repository, on any number of threads. A digest that changes is a change of results: it belongs into the
 //! changelog, with the reason. Scenarios with shaper files are not among them:
 //! the state of the engine is in their digests, with the keys of its tables.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use tidegate_config::{Diagnostics, Source};
 use tidegate_metrics::Digest;
-use tidegate_sim::scenario::Scenario;
+use tidegate_sim::scenario::{Outcome, Scenario};
+
+use crate::parallel::spawn;
 
 const DIGESTS: [(&str, &str); 4] = [
     ("lab/papers/scenarios/dumbbell.toml", "b9d409ecb2f25484c0828a54a960a72b"),
@@ -26,11 +29,18 @@ fn results_are_those_that_were_published() {
         let mut diagnostics = Diagnostics::new();
         let scenario = Scenario::load(&source, Some(&open), &mut diagnostics);
         let scenario = scenario.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
-        // As `tidegate simulate --runs 1 --hash` prints it.
-        let mut digest = Digest::default();
-        digest.digest(scenario.run(scenario.seed, |_| ()).digest);
-        if digest.to_string() != expected {
-            wrong.push(format!("{file}: {digest}, not {expected}"));
+        for threads in [1, 2, 3] {
+            let run = |part| {
+                let progress = |_| ControlFlow::Continue(());
+                scenario.run_divided((scenario.seed, part), threads, progress, &spawn).expect("not stopped").0
+            };
+            let joined = Outcome::joined(scenario.seed, (0..scenario.parts()).map(run).collect());
+            // As `tidegate simulate --runs 1 --hash` prints it.
+            let mut digest = Digest::default();
+            digest.digest(joined.digest);
+            if digest.to_string() != expected {
+                wrong.push(format!("{file} on {threads} threads: {digest}, not {expected}"));
+            }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

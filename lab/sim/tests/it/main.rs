@@ -10,6 +10,7 @@ mod digests;
 mod engine;
 mod l4s;
 mod measures;
+mod parallel;
 mod reservation_bounds;
 mod results;
 mod round_trips;

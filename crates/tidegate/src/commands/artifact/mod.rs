@@ -236,7 +236,7 @@ impl Ran {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = jobs.map_or(processors, usize::from);
         let begin = std::time::Instant::now();
-        let made = runs::all(&scenario, seed, count as usize, jobs, None)?;
+        let made = runs::all(&scenario, seed, count as usize, runs::Jobs { runs: jobs, threads: 1 }, None)?;
         if made.ended < made.wanted {
             return Err(Failure::Failed(format!("stopped after {} of {} runs", made.ended, made.wanted)));
         }

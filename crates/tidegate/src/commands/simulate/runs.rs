@@ -9,6 +9,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use tidegate_core::Span;
 use tidegate_sim::scenario::{Outcome, Scenario};
 
+use tidegate_sim::parallel::Division;
+
 use super::cache::Cache;
 use crate::progress::Progress;
 
@@ -23,6 +25,22 @@ pub struct Runs {
     pub cached: usize,
     /// Why an outcome could not be kept, where that happened.
     pub unkept: Option<std::io::Error>,
+    /// How the first run that ended was divided among threads, where that was tried.
+    pub division: Option<Division>,
+}
+
+/// How runs use the processors.
+#[derive(Clone, Copy)]
+pub struct Jobs {
+    /// Runs at a time.
+    pub runs: usize,
+    /// The most threads of a run.
+    pub threads: usize,
+}
+
+/// Calls `work` on so many threads at once.
+fn spawn(threads: usize, work: &(dyn Fn(usize) + Sync)) {
+    std::thread::scope(|scope| (0..threads).for_each(|number| drop(scope.spawn(move || work(number)))));
 }
 
 impl Runs {
@@ -33,6 +51,7 @@ impl Runs {
         self.ended += more.ended;
         self.cached += more.cached;
         self.unkept = self.unkept.take().or(more.unkept);
+        self.division = self.division.or(more.division);
     }
 }
 
@@ -46,19 +65,19 @@ pub fn stop_on_signals() -> std::io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Runs seeds `seed`, `seed + 1`, ... of `scenario`, `jobs` runs at a time. The results do not depend on which thread ran
-/// what. The first SIGINT or SIGTERM ends the runs that have not ended, the second one the process.
-pub fn all(scenario: &Scenario, seed: u64, seeds: usize, jobs: usize, cache: Option<&Cache>) -> std::io::Result<Runs> {
+/// Runs seeds `seed`, `seed + 1`, ... of `scenario`, as many at a time as `jobs` says. The results do not depend on which thread
+/// ran what. The first SIGINT or SIGTERM ends the runs that have not ended, the second one the process.
+pub fn all(scenario: &Scenario, seed: u64, seeds: usize, jobs: Jobs, cache: Option<&Cache>) -> std::io::Result<Runs> {
     let stop = stop_on_signals()?;
     let parts = scenario.parts();
     let wanted = seeds * parts;
     let next = AtomicUsize::new(0);
     let simulated: Vec<AtomicU64> = (0..wanted).map(|_| AtomicU64::new(0)).collect();
     let mut outcomes: Vec<Option<Outcome>> = (0..wanted).map(|_| None).collect();
-    let (mut cached, mut unkept) = (0, None);
+    let (mut cached, mut unkept, mut divided) = (0, None, None);
     let (sender, receiver) = mpsc::channel();
     std::thread::scope(|scope| {
-        for _ in 0..jobs {
+        for _ in 0..jobs.runs {
             let sender = sender.clone();
             let (next, simulated, stop) = (&next, &simulated, &stop);
             scope.spawn(move || {
@@ -70,22 +89,23 @@ pub fn all(scenario: &Scenario, seed: u64, seeds: usize, jobs: usize, cache: Opt
                     let (seed, part) = (seed.wrapping_add((index / parts) as u64), index % parts);
                     let known = cache.and_then(|cache| cache.take(seed, part));
                     let (from_cache, begin) = (known.is_some(), Instant::now());
-                    let outcome = known.or_else(|| {
-                        scenario.run_part(seed, part, |at| {
-                            simulated[index].store(at.as_nanos(), Ordering::Relaxed);
-                            if stop.load(Ordering::Relaxed) {
-                                ControlFlow::Break(())
-                            } else {
-                                ControlFlow::Continue(())
-                            }
-                        })
-                    });
-                    let Some(outcome) = outcome else { return };
+                    let progress = |at: Span| {
+                        simulated[index].store(at.as_nanos(), Ordering::Relaxed);
+                        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    };
+                    let run = || match jobs.threads {
+                        0 | 1 => Some((scenario.run_part(seed, part, progress)?, None)),
+                        threads => {
+                            let divided = scenario.run_divided((seed, part), threads, progress, &spawn)?;
+                            Some((divided.0, Some(divided.1)))
+                        }
+                    };
+                    let Some((outcome, division)) = known.map(|known| (known, None)).or_else(run) else { return };
                     let kept = match cache.filter(|_| !from_cache) {
                         Some(cache) => cache.keep(seed, part, &outcome, begin.elapsed()),
                         None => Ok(()),
                     };
-                    if sender.send((index, outcome, from_cache, kept)).is_err() {
+                    if sender.send((index, outcome, from_cache, kept, division)).is_err() {
                         return;
                     }
                 }
@@ -95,7 +115,8 @@ pub fn all(scenario: &Scenario, seed: u64, seeds: usize, jobs: usize, cache: Opt
         let mut bar = Bar::new(scenario.duration, wanted);
         loop {
             match receiver.recv_timeout(Duration::from_millis(100)) {
-                Ok((index, outcome, from_cache, kept)) => {
+                Ok((index, outcome, from_cache, kept, division)) => {
+                    divided = divided.or(division);
                     outcomes[index] = Some(outcome);
                     bar.ended += 1;
                     if from_cache {
@@ -117,7 +138,8 @@ pub fn all(scenario: &Scenario, seed: u64, seeds: usize, jobs: usize, cache: Opt
         let found: Vec<Outcome> = outcomes.by_ref().take(parts).flatten().collect();
         (!found.is_empty()).then(|| Outcome::joined(seed.wrapping_add(n as u64), found))
     };
-    Ok(Runs { outcomes: (0..seeds).filter_map(of_seed).collect(), wanted, ended, cached, unkept })
+    let outcomes = (0..seeds).filter_map(of_seed).collect();
+    Ok(Runs { outcomes, wanted, ended, cached, unkept, division: divided })
 }
 
 /// The progress in simulated time.

@@ -158,9 +158,21 @@ type Operation<'a> = dyn FnMut(u64, Instant, &Fields, &mut Engine<u64>, &mut Out
 
 /// Drives a given configuration, with the actions of the control plane.
 fn drive_with(recording: &Recording, text: &str, seed: u64, packets: usize, act: &mut Operation<'_>) -> Outcomes {
+    drive_in(&setup(), recording, text, seed, packets, act)
+}
+
+/// Like [`drive_with`], in an engine that is set up in another way.
+fn drive_in(
+    setup: &EngineSetup,
+    recording: &Recording,
+    text: &str,
+    seed: u64,
+    packets: usize,
+    act: &mut Operation<'_>,
+) -> Outcomes {
     let mut now = Instant::from_nanos(1_000_000_000);
-    let mut engine = Engine::new(&load(text), &setup(), now).unwrap();
-    engine.set_recorder(Some(Box::new(recording.recorder(Setup::new(&setup(), text, now)))));
+    let mut engine = Engine::new(&load(text), setup, now).unwrap();
+    engine.set_recorder(Some(Box::new(recording.recorder(Setup::new(setup, text, now)))));
     let mut sink = Outcomes::default();
     // A stream of its own, so that the packets can be drawn again without the rest.
     let mut draw = Stream::named(seed, "recording");

@@ -30,6 +30,22 @@ fn a_recording_done_again_is_equal_bit_for_bit() {
     }
 }
 
+#[test]
+fn the_bound_on_all_packets_in_the_queue_is_repeated() {
+    let folder = Folder::new("bound");
+    let refused = [None, Some(16)].map(|most_queued| {
+        let recording = Recording::create(&folder.file("run.tgr"), settings()).unwrap();
+        let setup = EngineSetup { most_queued, ..setup() };
+        let sink = drive_in(&setup, &recording, SHAPER, 3, 5_000, &mut |_, _, _, _, _| ());
+        recording.finish().unwrap();
+        let (exact, broken) = exact::replay(&mut reader(&folder));
+        assert!(broken.is_none() && exact.verdict == Verdict::Equal, "{most_queued:?}: {:?}", exact.verdict);
+        sink.refused
+    });
+    // The bound drops packets that the classes alone would have taken, so that a repetition without it would differ.
+    assert!(refused[1] > refused[0] + 100, "{refused:?}");
+}
+
 /// Another tree: a class more, other rules, other flows.
 const OTHER: &str = r#"
 version = 1
