@@ -478,7 +478,7 @@ impl PathParts {
             shape: Shape::Single,
         };
         if packet.gso && packet.queue == self.whole {
-            shape::of_superpacket(&mut meta, &headers, packet.payload, self.counters.direction());
+            shape::of_superpacket(&mut meta, &headers, self.counters.direction());
         }
         (meta, headers)
     }
