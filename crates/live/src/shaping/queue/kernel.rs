@@ -1,6 +1,6 @@
 //! [`Kernel`]: the queues of the kernel and the time, as a data path over NFQUEUE needs them.
 //!
-//! Two implement it: [`Nfqueue`], which is the kernel, and the model of the [referee](super::referee), in virtual time.
+//! Two implement it: [`Nfqueue`], which is the kernel, and the model of the `referee`, in virtual time, for tests.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;

@@ -1,5 +1,5 @@
 //! The worker thread between the kernel's queue and the engine: [`QueuePath`], a data path over NFQUEUE. It is tested over a model
-//! of the kernel, too, in virtual time ([`referee`](super::referee)).
+//! of the kernel, too, in virtual time (`referee`).
 //!
 //! The loop is that of [`tidegate_engine::driver`]. A turn waits for packets, a deadline or a command, reads the clock
 //! once per batch, and sends all verdicts in one call. Everything else happens on other threads.

@@ -8,7 +8,7 @@
 //! *Not in it*: memory that runs out, a second processor, and what the kernel does with a packet afterwards.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
