@@ -127,7 +127,7 @@ pub(super) fn table(
     plan.chain("shape", Some(shape));
     plan.other_interfaces("shape");
     if extras.ipsec {
-        plan.ipsec();
+        plan.ipsec(family, versions);
     }
     if spec.direction == Direction::Egress {
         plan.multicast(family, versions);
@@ -155,7 +155,7 @@ pub(super) fn hold(
     plan.chain("shape", Some((HOOK_POSTROUTING, PRIORITY_HOLD)));
     plan.other_interfaces("shape");
     if extras.ipsec {
-        plan.ipsec();
+        plan.ipsec(family, versions);
     }
     plan.multicast(family, versions);
     plan.queues(family, versions, verb);
@@ -210,13 +210,27 @@ impl<'a> Plan<'a> {
     }
 
     /// Exempts the packets inside IPsec, which come by twice: what leaves before it is encrypted, what arrives after it was decrypted.
-    /// On the line there is only the packet that is encrypted.
-    fn ipsec(&mut self) {
-        let (comment, load) = match self.spec.direction {
-            Direction::Egress => ("exempt before encryption", E::IsToEncrypt(1)),
-            Direction::Ingress => ("exempt after decryption", E::Meta(MetaKey::Decrypted, 1)),
-        };
-        self.rule("shape", comment.into(), vec![load, equal(1, [1]), E::Counter, E::Return]);
+    /// On the line there is only the packet that is encrypted. A probe has one hop; it must come to the queue before a policy for
+    /// all traffic would encrypt it.
+    fn ipsec(&mut self, family: Family, versions: &[(u8, &str)]) {
+        if self.spec.direction == Direction::Ingress {
+            let decrypted = vec![E::Meta(MetaKey::Decrypted, 1), equal(1, [1]), E::Counter, E::Return];
+            self.rule("shape", "exempt after decryption".into(), decrypted);
+            return;
+        }
+        for (protocol, version) in versions {
+            let offset = if *protocol == 2 { IPV4_TTL } else { IPV6_HOP_LIMIT };
+            let mut expressions = of_version(family, *protocol);
+            expressions.extend([
+                E::IsToEncrypt(1),
+                equal(1, [1]),
+                E::Load(Field { base: Base::Network, offset, length: 1 }, 1),
+                E::Compare(1, Compare::AtLeast, vec![2]),
+                E::Counter,
+                E::Return,
+            ]);
+            self.rule("shape", format!("exempt before encryption, IPv{version}"), expressions);
+        }
     }
 
     /// Leads packets to the queues of the threads.
