@@ -23,6 +23,8 @@
 /* Tags of a VLAN, and extension headers, that are followed. */
 #define TWIN_TAGS 8
 #define TWIN_EXTENSIONS 12
+/* Tunnels, one in the other, that are looked into. */
+#define TWIN_TUNNELS 2
 
 /* Written by the user: those in force, as the options say, and the others. No number beyond both is written: those of promises,
  * which are behind the rules of a half, are taken modulo the same room. */
@@ -69,6 +71,8 @@ struct twin_fields {
 	u64 is_v6;
 	/* Of a fragment: its number, its place in bytes, and whether more follow; is_fragment is 0 for a whole datagram. */
 	u64 is_fragment, fragment_id, fragment_at, more;
+	/* Where a packet begins that this one carries in a tunnel, 0 for none, and where this one ends. */
+	u64 carried_at, carried_end;
 	/* For the look-up: what the interval of each field leads to. */
 	u32 found[TWIN_AXES];
 };
@@ -109,11 +113,14 @@ TWIN_INLINE u64 twin_be64(const u8 *bytes)
 
 enum {
 	TWIN_HOP_BY_HOP = 0,
+	TWIN_IPV4_IN_IP = 4,
 	TWIN_TCP = 6,
 	TWIN_UDP = 17,
 	TWIN_DCCP = 33,
+	TWIN_IPV6_IN_IP = 41,
 	TWIN_ROUTING = 43,
 	TWIN_FRAGMENT = 44,
+	TWIN_GRE = 47,
 	TWIN_AUTHENTICATION = 51,
 	TWIN_DESTINATION_OPTIONS = 60,
 	TWIN_SCTP = 132,
@@ -137,10 +144,34 @@ TWIN_INLINE void twin_know_protocol(struct twin_fields *fields, u32 protocol)
 	twin_know(fields, TWIN_IP_KIND, 0, (fields->is_v6 ? 257 : 0) + protocol);
 }
 
+/* Notes the packet that this one carries, if it is that of a tunnel that can be looked into. */
+TWIN_INLINE void twin_note_carried(const twin_bytes *bytes, u32 at, u32 end, u32 protocol, struct twin_fields *fields)
+{
+	u8 header[4];
+	u32 type;
+
+	if (fields->is_fragment)
+		return;
+	if (protocol == TWIN_GRE) {
+		if (at + 4 > end || !twin_read(bytes, at, header, 4))
+			return;
+		type = twin_be16(header + 2);
+		/* Flags other than those of checksum, key and sequence number, and versions other than 0, are not known. */
+		if ((header[0] & 0x4c) != 0 || (header[1] & 7) != 0 || (type != 0x0800 && type != 0x86dd))
+			return;
+		at += 4 + 4 * ((header[0] >> 7) + (header[0] >> 5 & 1) + (header[0] >> 4 & 1));
+	} else if (protocol != TWIN_IPV4_IN_IP && protocol != TWIN_IPV6_IN_IP) {
+		return;
+	}
+	fields->carried_at = at;
+	fields->carried_end = end;
+}
+
 TWIN_INLINE void twin_transport(const twin_bytes *bytes, u32 at, u32 end, u32 protocol, struct twin_fields *fields)
 {
 	u8 ports[4];
 
+	twin_note_carried(bytes, at, end, protocol, fields);
 	if (protocol != TWIN_TCP && protocol != TWIN_UDP && protocol != TWIN_DCCP && protocol != TWIN_SCTP &&
 	    protocol != TWIN_UDP_LITE)
 		return;
@@ -219,6 +250,7 @@ TWIN_INLINE void twin_v4(const twin_bytes *bytes, u32 at, u32 length, u32 captur
 
 	if (header < 20 || (stated != 0 && stated < header))
 		return;
+	fields->is_v6 = 0;
 	twin_know(fields, TWIN_SOURCE, 0, twin_be32(fixed + 12));
 	twin_know(fields, TWIN_DESTINATION, 0, twin_be32(fixed + 16));
 	twin_know_ip(fields, fixed[1]);
@@ -246,6 +278,41 @@ TWIN_INLINE void twin_v6(const twin_bytes *bytes, u32 at, u32 length, u32 captur
 	twin_extensions(bytes, at + 40, twin_end(at, payload == 0 ? 0 : payload + 40, length, captured), fixed[6], fields);
 }
 
+/* Dissects a packet of IP that begins at `at` and has `length` bytes, of which `captured` can be read. */
+TWIN_INLINE void twin_ip(const twin_bytes *bytes, u32 at, u32 length, u32 captured, struct twin_fields *fields)
+{
+	u8 fixed[40];
+
+	if (captured < 20 || !twin_read(bytes, at, fixed, 20))
+		return;
+	if (fixed[0] >> 4 == 4)
+		twin_v4(bytes, at, length, captured, fixed, fields);
+	else if (fixed[0] >> 4 == 6 && captured >= 40 && twin_read(bytes, at + 20, fixed + 20, 20))
+		twin_v6(bytes, at, length, captured, fixed, fields);
+}
+
+/*
+ * Dissects a packet and those that it carries in tunnels: the fields are those of the innermost one, but for the code point, which is
+ * that of the packet itself.
+ */
+TWIN_INLINE void twin_layers(const twin_bytes *bytes, u32 at, u32 length, u32 captured, struct twin_fields *fields)
+{
+	u64 service = 0;
+
+	TWIN_FOR(u32, i, 0, TWIN_TUNNELS + 1) {
+		fields->carried_at = 0;
+		twin_ip(bytes, at, length, captured, fields);
+		if (i == 0)
+			service = fields->low[TWIN_DSCP];
+		else
+			fields->low[TWIN_DSCP] = service;
+		if (fields->carried_at == 0 || fields->carried_at >= fields->carried_end)
+			break;
+		at = fields->carried_at;
+		length = captured = fields->carried_end - at;
+	}
+}
+
 /*
  * Dissects a packet whose type, as Ethernet has it, is `type` and whose next byte is at `at`. It has `length` bytes, of which
  * `captured` can be read, both counted from the beginning. What the headers do not show stays as it is.
@@ -253,7 +320,7 @@ TWIN_INLINE void twin_v6(const twin_bytes *bytes, u32 at, u32 length, u32 captur
 TWIN_INLINE void twin_dissect(const twin_bytes *bytes, u32 at, u32 type, u32 length, u32 captured, struct twin_fields *fields)
 {
 	bool is_tagged = true, is_ip;
-	u8 fixed[40];
+	u8 fixed[2];
 
 	TWIN_FOR(u32, i, 0, TWIN_TAGS + 1) {
 		is_tagged = type == 0x8100 || type == 0x88a8 || type == 0x9100;
@@ -269,12 +336,8 @@ TWIN_INLINE void twin_dissect(const twin_bytes *bytes, u32 at, u32 type, u32 len
 		is_ip = type == 0x0021 || type == 0x0057;
 		at += 8;
 	}
-	if (!is_ip || !twin_read(bytes, at, fixed, 20))
-		return;
-	if (fixed[0] >> 4 == 4)
-		twin_v4(bytes, at, length - at, captured - at, fixed, fields);
-	else if (fixed[0] >> 4 == 6 && twin_read(bytes, at + 20, fixed + 20, 20))
-		twin_v6(bytes, at, length - at, captured - at, fixed, fields);
+	if (is_ip && at < captured)
+		twin_layers(bytes, at, length - at, captured - at, fields);
 }
 
 /* SipHash-1-3 of whole words. */

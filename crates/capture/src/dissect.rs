@@ -3,10 +3,15 @@
 //! *Law*: no input panics; nothing is read beyond the given bytes or beyond the length in the packet's own header; a
 //! field that cannot be read is unknown, not guessed.
 //! *Source*: RFC 791 (IPv4), RFC 8200 (IPv6 and its extension headers), RFC 4302 (AH), RFC 9293 (TCP), RFC 768 (UDP),
-//! RFC 3828 (UDP-Lite), RFC 9260 (SCTP), RFC 4340 (DCCP).
+//! RFC 3828 (UDP-Lite), RFC 9260 (SCTP), RFC 4340 (DCCP); RFC 2003, 2473 and 4213 (IP in IP), RFC 2784 and 2890 (GRE).
 //! *Units*: bytes.
-//! *Cost*: a few loads per packet, one more for each extension header; no allocation.
+//! *Cost*: a few loads per packet, one more for each extension header; a packet in a tunnel costs as much again. No allocation.
 //! *Notes*: at most [`MAX_EXTENSIONS`] extension headers are followed; beyond them protocol and ports are unknown.
+//! [`network`] looks into tunnels of IP in IP and of IP in GRE, up to [`MAX_TUNNELS`] of them: hosts, protocol, ports, fragment
+//! and signal are those of the packet inside, as in the flow dissector of Linux, so that the connections in a tunnel are
+//! flows of their own. Code point, ECN and length stay those of the packet that is on the line. A tunnel is not looked into
+//! where its own packet is a fragment, where it is encrypted (ESP), in UDP (VXLAN, WireGuard) or carries Ethernet, and where
+//! the header inside is malformed or was not captured. [`outer`] does not look into any.
 //! Checksums are not verified: on a host with checksum offload they are not set yet. A snapshot of 96 bytes contains
 //! all headers of IPv4 without options and of IPv6 with up to 36 bytes of extension headers.
 //! *Departures from the source, and why*: lengths that offloading leaves at zero (superpackets over 64 KB) are taken
@@ -32,13 +37,16 @@ use tidegate_core::{Dscp, Ecn};
 /// The most extension headers that are followed. RFC 8200 recommends seven at most.
 pub const MAX_EXTENSIONS: usize = 12;
 
+/// The most tunnels, one in the other, that are looked into.
+pub const MAX_TUNNELS: usize = 2;
+
 /// Protocol numbers of IANA that the dissector knows.
 pub mod protocol {
     /// IPv6 hop-by-hop options.
     pub const HOP_BY_HOP: u8 = 0;
     /// ICMP.
     pub const ICMP: u8 = 1;
-    /// IPv4 in IP (RFC 2003).
+    /// IPv4 in IP (RFC 2003, RFC 2473).
     pub const IPV4: u8 = 4;
     /// TCP.
     pub const TCP: u8 = 6;
@@ -46,12 +54,14 @@ pub mod protocol {
     pub const UDP: u8 = 17;
     /// DCCP.
     pub const DCCP: u8 = 33;
-    /// IPv6 in IP (RFC 4213).
+    /// IPv6 in IP (RFC 4213, RFC 2473).
     pub const IPV6: u8 = 41;
     /// IPv6 routing header.
     pub const ROUTING: u8 = 43;
     /// IPv6 fragment header.
     pub const FRAGMENT: u8 = 44;
+    /// Generic routing encapsulation.
+    pub const GRE: u8 = 47;
     /// Authentication header.
     pub const AUTHENTICATION: u8 = 51;
     /// ICMP for IPv6.
@@ -111,6 +121,11 @@ pub struct Dissection {
     pub link_header: u16,
     /// Bytes of the IP header with options or extension headers; 0 when it is not IP.
     pub network_header: u16,
+    /// Bytes between this and the transport header: the headers of tunnels, and the IP header of the packet inside; 0 without a
+    /// tunnel that was looked into.
+    pub tunnel_header: u32,
+    /// The protocol of the outermost tunnel that was looked into.
+    pub tunnel: Option<u8>,
     /// Bytes of the transport header; 0 when it is unknown or was not captured.
     pub transport_header: u16,
     /// The flags of a TCP packet, if captured.
@@ -120,15 +135,11 @@ pub struct Dissection {
 impl Dissection {
     /// Bytes of all headers from the network header on.
     pub fn headers(&self) -> u32 {
-        u32::from(self.network_header) + u32::from(self.transport_header)
+        u32::from(self.network_header) + self.tunnel_header + u32::from(self.transport_header)
     }
-    /// The headers of the packet that a tunnel of IP in IP carries. `bytes` are those of this packet from the network header on.
-    /// `None` for another packet, for a fragment, and when the headers were not captured.
-    pub fn carried(&self, bytes: &[u8]) -> Option<Self> {
-        let is_tunnel = matches!(self.fields.protocol, Some(protocol::IPV4 | protocol::IPV6));
-        let inside = bytes.get(usize::from(self.network_header)..)?;
-        let length = (self.total as usize).saturating_sub(self.network_header.into());
-        (is_tunnel && self.fields.fragment.is_none()).then(|| network(inside, length).ok())?
+    /// The offset of the transport header in the dissected bytes.
+    pub fn transport_offset(&self) -> usize {
+        usize::from(self.link_header) + usize::from(self.network_header) + self.tunnel_header as usize
     }
     /// Bytes after the headers.
     pub fn payload(&self) -> u32 {
@@ -140,10 +151,7 @@ impl Dissection {
     }
     /// Whether it is a pure TCP acknowledgement: no data, no SYN, FIN or RST, no congestion echo.
     pub fn is_pure_ack(&self) -> bool {
-        self.tcp_flags.is_some_and(|flags| flags.0 & !TcpFlags::PSH == TcpFlags::ACK)
-            && self.transport_header != 0
-            && self.payload() == 0
-            && self.fields.fragment.is_none()
+        matches!(self.fields.traits.signal, Signal::Tcp { pure_ack: true, .. })
     }
 }
 
@@ -173,19 +181,89 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Dissects a packet that begins with its IP header. `bytes` may be truncated; `length` is the original length of the
-/// packet (at least that of `bytes`).
+/// Dissects a packet that begins with its IP header, and looks into tunnels. `bytes` may be truncated; `length` is the original
+/// length of the packet (at least that of `bytes`).
 ///
 /// # Errors
 /// When the fixed header is missing or inconsistent. The packet then belongs to no known flow, and its size is
 /// `length`.
 #[inline]
 pub fn network(bytes: &[u8], length: usize) -> Result<Dissection, Malformed> {
+    let seen = outer(bytes, length)?;
+    match seen.fields.protocol {
+        Some(protocol::IPV4 | protocol::IPV6 | protocol::GRE) => Ok(inside(&seen, bytes)),
+        _ => Ok(seen),
+    }
+}
+
+/// Dissects a packet as [`network`] does, without looking into tunnels: for what a host does with packets that are addressed to it.
+///
+/// # Errors
+/// Those of [`network`].
+#[inline]
+pub fn outer(bytes: &[u8], length: usize) -> Result<Dissection, Malformed> {
     match bytes.first().map(|first| first >> 4) {
         Some(4) => ipv4(bytes, length).map(with_traits),
         Some(6) => ipv6(bytes, length).map(with_traits),
         Some(other) => Err(Malformed::Version(other)),
         None => Err(Malformed::Truncated(0)),
+    }
+}
+
+/// The packets of a packet, from the outermost one to the one inside that [`network`] shows: the offset of each in `bytes`, and its
+/// headers without those of the packets that it carries.
+pub fn layers(bytes: &[u8], length: usize) -> impl Iterator<Item = (usize, Dissection)> {
+    layers_of(outer(bytes, length).ok(), bytes)
+}
+
+fn layers_of(packet: Option<Dissection>, bytes: &[u8]) -> impl Iterator<Item = (usize, Dissection)> {
+    let first = packet.map(|packet| (0, packet));
+    let inside = core::iter::successors(first, move |(before, seen)| {
+        let packet = bytes.get(*before..)?;
+        let packet = &packet[..packet.len().min(seen.total as usize)];
+        let at = carried(seen, packet)?;
+        let next = outer(packet.get(at..)?, (seen.total as usize).saturating_sub(at)).ok()?;
+        Some((before + at, next))
+    });
+    inside.take(1 + MAX_TUNNELS)
+}
+
+/// Follows the tunnels of a packet to the packet inside, as far as it can be read.
+#[cold]
+fn inside(packet: &Dissection, bytes: &[u8]) -> Dissection {
+    let Some((before, seen)) = layers_of(Some(*packet), bytes).last().filter(|(before, _)| *before > 0) else {
+        return *packet;
+    };
+    let mut fields = Fields { dscp: packet.fields.dscp, ..seen.fields };
+    if fields.fragment.is_none() {
+        fields.traits.length = packet.fields.traits.length;
+    }
+    Dissection {
+        fields,
+        ecn: packet.ecn,
+        total: packet.total,
+        network_header: packet.network_header,
+        tunnel_header: (before + usize::from(seen.network_header) - usize::from(packet.network_header)) as u32,
+        tunnel: packet.fields.protocol,
+        ..seen
+    }
+}
+
+/// The offset of the packet that `seen` carries in its `bytes`, if it is the packet of a tunnel that can be looked into.
+fn carried(seen: &Dissection, bytes: &[u8]) -> Option<usize> {
+    let at = usize::from(seen.network_header);
+    match seen.fields.protocol? {
+        _ if seen.fields.fragment.is_some() => None,
+        protocol::IPV4 | protocol::IPV6 => Some(at),
+        protocol::GRE => {
+            let &[flags, version, high, low] = bytes.get(at..)?.first_chunk()?;
+            // Checksum, key and sequence number follow where their flags are set. A receiver discards other flags (RFC 2784,
+            // section 2.3), and version 1 is that of PPTP.
+            let is_ip = matches!([high, low], [0x08, 0x00] | [0x86, 0xdd]);
+            let is_known = flags & 0x4c == 0 && version & 7 == 0;
+            (is_ip && is_known).then_some(at + 4 + 4 * (flags & 0xb0).count_ones() as usize)
+        }
+        _ => None,
     }
 }
 
@@ -199,7 +277,9 @@ fn with_traits(mut seen: Dissection) -> Dissection {
     }
     seen.fields.traits.length = u16::try_from(seen.total).unwrap_or(u16::MAX);
     if let Some(TcpFlags(flags)) = seen.tcp_flags {
-        seen.fields.traits.signal = Signal::Tcp { flags, pure_ack: seen.is_pure_ack() };
+        let acknowledges = flags & !TcpFlags::PSH == TcpFlags::ACK;
+        let pure_ack = acknowledges && seen.transport_header != 0 && seen.payload() == 0;
+        seen.fields.traits.signal = Signal::Tcp { flags, pure_ack };
     }
     seen
 }

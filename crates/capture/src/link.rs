@@ -3,7 +3,7 @@
 //! *Law*: as in [`dissect`]: no input panics, and a frame that is not IP has a size and no fields.
 //! *Source*: the link-layer header types of libpcap (LINKTYPE_* of tcpdump.org); IEEE 802.1Q and 802.1ad for tags;
 //! RFC 2516 for PPPoE.
-//! *Notes*: up to [`MAX_TAGS`] VLAN tags. 802.3 frames with a length field, MPLS and tunnels are not followed.
+//! *Notes*: up to [`MAX_TAGS`] VLAN tags. 802.3 frames with a length field, MPLS is not followed.
 
 use crate::dissect::{self, Dissection};
 

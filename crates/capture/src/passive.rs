@@ -26,7 +26,7 @@ pub fn segment(seen: &Dissection, bytes: &[u8], outward: bool) -> Option<Segment
         return None;
     }
     let bytes = &bytes[..bytes.len().min(seen.total as usize)];
-    let header = bytes.get(usize::from(seen.link_header) + usize::from(seen.network_header)..)?;
+    let header = bytes.get(seen.transport_offset()..)?;
     let kind = match fields.protocol? {
         protocol::TCP => tcp(seen, header)?,
         protocol::UDP if fields.source_port == Some(QUIC) || fields.destination_port == Some(QUIC) => {

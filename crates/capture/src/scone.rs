@@ -27,7 +27,7 @@ use core::fmt;
 
 use tidegate_units::Rate;
 
-use crate::dissect::{network, protocol};
+use crate::dissect::{outer, protocol};
 use crate::rewrite::adjusted;
 
 /// The bits of the version that are the same in every SCONE packet; the most significant bit belongs to the signal.
@@ -243,6 +243,7 @@ pub fn begins(payload: &[u8]) -> bool {
 pub fn begins_in(packet: &[u8], headers: &crate::Dissection) -> bool {
     headers.fields.protocol == Some(protocol::UDP)
         && headers.transport_header == 8
+        && headers.tunnel.is_none()
         && packet.get(headers.payload_offset()..).is_some_and(begins)
 }
 
@@ -306,7 +307,7 @@ pub fn lower(packet: &mut [u8], signal: Signal) -> Outcome {
 
 /// The payload of the whole UDP datagram that `packet` is.
 fn datagram(packet: &[u8]) -> Option<core::ops::Range<usize>> {
-    let headers = network(packet, packet.len()).ok()?;
+    let headers = outer(packet, packet.len()).ok()?;
     let is_udp = headers.fields.protocol == Some(protocol::UDP) && headers.transport_header == 8;
     if !is_udp || headers.fields.fragment.is_some() {
         return None;

@@ -15,15 +15,15 @@
 //!
 //! *Law*: no packet leaves before its deadline. With a quantum q and a rest r a packet leaves at most the longer of both after its
 //! deadline, at most q if few wait in its class, and wake-ups for departures are at least q apart. While a superpacket is being
-//! segmented, later packets of its flow do not enter the engine before its segments.
+//! segmented elsewhere and until its segments have left, later packets of its flow take the same way (the module `diversion`).
 //! *Units*: instants of the clock of the data path; sizes as on the link.
 //! *Cost*: constant per call, beside that of the engine; one more classification per packet while a flow is diverted.
 
-use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use tidegate_core::{Bytes, Instant, Rate, Span};
 
+use crate::diversion::Diversions;
 use crate::engine::Engine;
 use crate::guard::guarded;
 use crate::sink::{Admission, PacketMeta, Sink};
@@ -102,8 +102,8 @@ pub struct Driver<H: Send> {
     engine: Engine<H>,
     params: Params,
     counters: Counters,
-    /// Flows of which a superpacket is being segmented.
-    diverted: HashSet<u64>,
+    /// Flows of which a superpacket was segmented elsewhere.
+    diverted: Diversions,
     bypassed: bool,
     /// The latest time of a call.
     now: Instant,
@@ -124,7 +124,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
             engine,
             params,
             counters: Counters::default(),
-            diverted: HashSet::new(),
+            diverted: Diversions::default(),
             bypassed: false,
             now,
             link_free: now,
@@ -157,10 +157,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
         let Arrival { handle, meta, bytes, segmented } = arrival;
         self.turns.handle(meta.length);
         self.advance(now, sink);
-        if !self.diverted.is_empty()
-            && !segmented
-            && self.diverted.contains(&self.engine.classify(&meta.fields).flow.flow)
-        {
+        if !self.diverted.is_empty() && self.diverted.takes(self.engine.classify(&meta.fields).flow.flow, segmented) {
             self.counters.segmented += 1;
             return Offered::Segment(handle);
         }
@@ -170,12 +167,12 @@ impl<H: Copy + Send + 'static> Driver<H> {
             recorder.packet_bytes(bytes);
         }
         self.dirty = true;
-        match self.engine.enqueue(now, handle, meta, sink) {
+        match self.engine.enqueue(now, handle, meta, &mut self.diverted.watch(sink)) {
             Admission::Consumed => Offered::Consumed,
             Admission::TooLong { handle, flow } => {
                 self.counters.segmented += 1;
                 if self.params.segmentation == Segmentation::Deferred {
-                    self.diverted.insert(flow.flow);
+                    self.diverted.begin(flow.flow, self.engine.account.arrivals);
                 }
                 Offered::Segment(handle)
             }
@@ -187,22 +184,23 @@ impl<H: Copy + Send + 'static> Driver<H> {
     pub fn divert(&mut self, arrival: &Arrival<'_, H>) -> Offered<H> {
         self.counters.segmented += 1;
         if self.params.segmentation == Segmentation::Deferred {
-            self.diverted.insert(self.engine.classify(&arrival.meta.fields).flow.flow);
+            let flow = self.engine.classify(&arrival.meta.fields).flow.flow;
+            self.diverted.begin(flow, self.engine.account.arrivals);
         }
         Offered::Segment(arrival.handle)
     }
 
-    /// Ends the diversion of flows: every packet that was returned for segmentation has been offered again. With
-    /// [`Segmentation::Deferred`] the data path calls it when nothing more is to be received.
+    /// Notes that every packet that was returned for segmentation has been offered again. With [`Segmentation::Deferred`] the data
+    /// path calls it when nothing more is to be received.
     pub fn segmentation_done(&mut self) {
-        self.diverted.clear();
+        self.diverted.all_came_back(self.engine.admit.packets.len() == 0);
     }
 
     /// Sends at most one packet that is due at `now`; returns whether one was sent.
     pub fn depart(&mut self, now: Instant, sink: &mut impl Sink<H>) -> bool {
         self.advance(now, sink);
         let before = self.engine.sent().bytes;
-        let sent = self.engine.dequeue(now, sink);
+        let sent = self.engine.dequeue(now, &mut self.diverted.watch(sink));
         if sent {
             self.dirty = true;
             if let Some(rate) = self.params.link {
@@ -217,7 +215,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
     pub fn depart_due(&mut self, now: Instant, sink: &mut impl Sink<H>) {
         self.advance(now, sink);
         if self.bypassed {
-            self.engine.release_all(sink);
+            self.engine.release_all(&mut self.diverted.watch(sink));
         }
         while self.due(now).is_some_and(|due| due <= now) {
             // If nothing was sent although something is due, that was a fragment or a drop, and is done.
@@ -252,7 +250,7 @@ impl<H: Copy + Send + 'static> Driver<H> {
 
     /// Sends every packet at once, unshaped, in the order in which the packets would have left.
     pub fn release_all(&mut self, sink: &mut impl Sink<H>) {
-        self.engine.release_all(sink);
+        self.engine.release_all(&mut self.diverted.watch(sink));
     }
     /// From now on packets are sent in the turn in which they arrive, unshaped.
     pub fn bypass(&mut self, sink: &mut impl Sink<H>) {

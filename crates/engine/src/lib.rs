@@ -12,6 +12,7 @@ pub mod advice;
 mod class_names;
 mod classes;
 mod classify;
+mod diversion;
 pub mod driver;
 pub mod engine;
 mod flow_record;

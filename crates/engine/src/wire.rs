@@ -6,7 +6,8 @@
 //! *Units*: bytes from the network header on, plus the overhead of the link for each packet.
 //! *Notes*: the data path does not know the size of a segment, which is therefore assumed to fill the MTU. A sender with smaller
 //! segments (because of the path MTU or TCP options) sends more of them than are counted: with segments of 1,400 instead of
-//! 1,460 bytes, 4 % of the headers or 0.2 % of the bytes are missed.
+//! 1,460 bytes, 4 % of the headers or 0.2 % of the bytes are missed. In a tunnel the version is that of the packet inside, so that a
+//! fragment may be taken for 8 bytes longer or shorter than it is.
 
 use tidegate_core::Bytes;
 use tidegate_core::classify::Version;

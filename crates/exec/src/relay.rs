@@ -313,7 +313,7 @@ impl World {
 
     /// Forwards a packet that the program sent.
     fn send(&mut self, now: Instant, packet: &[u8], down: &mut Direction, poll: &OwnedFd) {
-        let Ok(dissection) = dissect::network(packet, packet.len()) else { return };
+        let Ok(dissection) = dissect::outer(packet, packet.len()) else { return };
         let (source, destination): (IpAddr, IpAddr) = match dissection.fields.hosts {
             Hosts::V4 { source, destination } => (source.into(), destination.into()),
             Hosts::V6 { source, destination } => (source.into(), destination.into()),

@@ -78,7 +78,7 @@ mod verify;
 pub use error::RulesError;
 pub(crate) use hold::{HoldRules, remove_holds};
 pub use lock::InterfaceLock;
-use plan::Limits;
+use plan::Extras;
 pub use stale::{remove_all_stale, remove_stale};
 pub use verify::Difference;
 
@@ -278,7 +278,8 @@ impl fmt::Display for Installed {
 pub struct RuleCounters {
     /// Packets queued (or passed, when the queue was not served).
     pub queued: u64,
-    /// Packets that pass unshaped: IPv6 neighbour discovery and copies of multicast that stay on this host.
+    /// Packets that pass unshaped: IPv6 neighbour discovery, copies of multicast that stay on this host, and the packets inside
+    /// IPsec, which come by as encrypted ones as well.
     pub exempt: u64,
     /// Packets recognised by a tag rule.
     pub tagged: u64,
@@ -300,7 +301,7 @@ pub struct Rules {
     /// The table that copies packets for a [`Log`](crate::nflog::Log). Once it is there its chains stay.
     log: Option<Table>,
     installed: Installed,
-    limits: Limits,
+    extras: Extras,
     removed: bool,
 }
 
@@ -341,16 +342,16 @@ impl Rules {
     ) -> Result<Self, RulesError> {
         let (mut refused, names) = (Vec::new(), table_names(spec));
         for attempt in attempts {
-            for limits in [Limits::Available, Limits::Missing] {
-                let tables = tables(spec, attempt, limits, &names);
+            for extras in Extras::ALL {
+                let tables = tables(spec, attempt, extras, &names);
                 match nft::create(&mut socket, &tables, attempt.ownership) {
                     Ok(()) => {
                         let installed = Installed { attempt, refused };
                         let locks = Vec::new();
                         let log = None;
-                        return Ok(Self { socket, names, tables, locks, log, installed, limits, removed: false });
+                        return Ok(Self { socket, names, tables, locks, log, installed, extras, removed: false });
                     }
-                    Err(error) if is_missing_feature(&error) && limits == Limits::Available => {}
+                    Err(error) if is_missing_feature(&error) && extras != Extras::FEWEST => {}
                     Err(error) if is_missing_feature(&error) => refused.push(format!("{attempt}: {error}")),
                     // Of two that start at once, the second finds the table of the first.
                     Err(error) if matches!(error.errno(), Some(libc::EEXIST | libc::EPERM)) => {
@@ -392,7 +393,7 @@ impl Rules {
     /// When the kernel refuses it; the rules are unchanged then.
     pub fn retag(&mut self, spec: &Spec) -> Result<(), RulesError> {
         plan::check(spec)?;
-        let tables = tables(spec, self.installed.attempt, self.limits, &self.names);
+        let tables = tables(spec, self.installed.attempt, self.extras, &self.names);
         if tables != self.tables {
             nft::replace_rules(&mut self.socket, &tables, |chain| ["tag", "foreign"].contains(&chain.name.as_str()))?;
             self.tables = tables;
@@ -407,7 +408,7 @@ impl Rules {
     /// [`RulesError::Busy`] if another instance shapes an interface of a new name; the rules are unchanged then.
     pub fn follow(&mut self, spec: &Spec) -> Result<(), RulesError> {
         plan::check(spec)?;
-        let tables = tables(spec, self.installed.attempt, self.limits, &self.names);
+        let tables = tables(spec, self.installed.attempt, self.extras, &self.names);
         let (mut locks, mut new) = (Vec::new(), Vec::new());
         for (interface, of) in spec.interfaces.iter().zip(&self.names) {
             let name = table_name(&interface.name, spec.direction);
@@ -478,9 +479,9 @@ impl Rules {
 }
 
 /// The tables of an attempt, those of each interface under the name at its place.
-fn tables(spec: &Spec, attempt: Attempt, limits: Limits, names: &[String]) -> Vec<Table> {
+fn tables(spec: &Spec, attempt: Attempt, extras: Extras, names: &[String]) -> Vec<Table> {
     let of_one = |(interface, name): (&Interface, &String)| -> Vec<Table> {
-        let table = |&family| plan::table(spec, interface, family, attempt.verb, limits, name);
+        let table = |&family| plan::table(spec, interface, family, attempt.verb, extras, name);
         attempt.families.iter().map(table).collect()
     };
     spec.interfaces.iter().zip(names).flat_map(of_one).collect()

@@ -20,8 +20,9 @@ use crate::rtnl::{Link, Rtnl, sysctl};
 const ANYWHERE: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 /// Kinds of interfaces whose packets leave again by another one. A TUN device has the kind `tun`.
-const TUNNELS: [&str; 12] =
-    ["wireguard", "tun", "ipip", "sit", "gre", "gretap", "ip6tnl", "ip6gre", "vti", "vti6", "xfrm", "erspan"];
+const CLOSED_TUNNELS: [&str; 7] = ["wireguard", "tun", "gretap", "vti", "vti6", "xfrm", "erspan"];
+/// Those that the dissector looks into.
+const OPEN_TUNNELS: [&str; 5] = ["ipip", "sit", "gre", "ip6tnl", "ip6gre"];
 /// Names that managers of containers and virtual machines give to their bridges.
 const CONTAINERS: [&str; 7] = ["docker", "podman", "cni", "virbr", "lxcbr", "lxdbr", "incusbr"];
 /// The most interfaces that are stacked on each other.
@@ -90,8 +91,10 @@ impl fmt::Display for Uplink {
 pub struct Uplinks {
     /// The interfaces of the default routes, the preferred one first.
     pub all: Vec<Uplink>,
-    /// Tunnels whose packets leave again by an uplink.
+    /// Tunnels whose packets leave again by an uplink, where each of these tunnels is one flow.
     pub tunnels: Vec<String>,
+    /// Tunnels whose packets leave again by an uplink, and are told apart there by the packets inside.
+    pub open_tunnels: Vec<String>,
     /// Bridges with a name that managers of containers and virtual machines give.
     pub containers: Vec<String>,
     /// Other bridges with ports: of a LAN, or of virtual hosts.
@@ -130,8 +133,12 @@ impl Uplinks {
         let (containers, bridges): (Vec<&Link>, Vec<&Link>) =
             others().filter(|link| kind_of(link) == "bridge").partition(|link| is_for_containers(&link.name));
         let names = |links: Vec<&Link>| links.into_iter().map(|link| link.name.clone()).collect();
+        let (open_tunnels, tunnels): (Vec<&Link>, Vec<&Link>) = others()
+            .filter(|link| is_tunnel(link) && link.is_up())
+            .partition(|link| OPEN_TUNNELS.contains(&kind_of(link)));
         Ok(Self {
-            tunnels: others().filter(|link| is_tunnel(link) && link.is_up()).map(|link| link.name.clone()).collect(),
+            tunnels: names(tunnels),
+            open_tunnels: names(open_tunnels),
             containers: names(containers),
             bridges: names(bridges.into_iter().filter(has_ports).collect()),
             forwards: ["ipv4/ip_forward", "ipv6/conf/all/forwarding"]
@@ -199,6 +206,11 @@ impl Uplinks {
                 "packets of {names} leave by it as well, as one flow; shape {names} too where what is inside must share"
             ));
         }
+        if !self.open_tunnels.is_empty() {
+            let names = self.open_tunnels.join(", ");
+            remarks
+                .push(format!("packets of {names} leave by it as well; each connection inside is a flow of its own"));
+        }
         if self.all.len() > 1 {
             let others: Vec<_> = self.all.iter().map(|up| up.name.as_str()).filter(|other| other != name).collect();
             remarks
@@ -218,7 +230,7 @@ fn kind_of(link: &Link) -> &str {
 }
 
 fn is_tunnel(link: &Link) -> bool {
-    TUNNELS.contains(&kind_of(link))
+    CLOSED_TUNNELS.contains(&kind_of(link)) || OPEN_TUNNELS.contains(&kind_of(link))
 }
 
 /// Whether a bridge of that name is for containers or virtual machines. Its ports do not tell: a port of the kind `veth`
@@ -241,7 +253,7 @@ fn uplink(links: &[Link], link: &Link, sessions: &str) -> Uplink {
         "ppp" => Kind::Session,
         "vlan" => Kind::Vlan,
         "bridge" => Kind::Bridge,
-        kind if MASTERS.contains(&kind) || UPPER.contains(&kind) || TUNNELS.contains(&kind) => Kind::Stacked,
+        kind if MASTERS.contains(&kind) || UPPER.contains(&kind) || is_tunnel(link) => Kind::Stacked,
         _ if is_mobile(&link.name) => Kind::Mobile,
         _ => Kind::Card,
     };
@@ -343,6 +355,11 @@ mod tests {
         assert_eq!(enable, "systemctl enable --now tidegate@ppp0");
         assert_eq!(status, "tidegate status --interface ppp0");
         let remarks = uplinks.remarks(&ppp);
-        assert!(remarks.len() == 2 && remarks[1].starts_with("packets of wg0 leave by it as well"), "{remarks:?}");
+        assert!(
+            remarks.len() == 2 && remarks[1].starts_with("packets of wg0 leave by it as well, as one"),
+            "{remarks:?}"
+        );
+        let open = Uplinks { open_tunnels: vec!["sit1".into()], ..Uplinks::default() }.remarks(&ppp);
+        assert_eq!(open, ["packets of sit1 leave by it as well; each connection inside is a flow of its own"]);
     }
 }

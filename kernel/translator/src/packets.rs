@@ -5,6 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
+use tidegate_capture::dissect::MAX_TUNNELS;
 use tidegate_capture::link::{LinkType, frame};
 use tidegate_core::Dscp;
 use tidegate_core::classify::{
@@ -49,6 +50,8 @@ pub struct Counts {
     v6: u64,
     with_ports: u64,
     fragments: u64,
+    /// Those in which the packet of a tunnel was found.
+    tunnels: u64,
     matched: u64,
 }
 
@@ -56,19 +59,28 @@ impl Counts {
     /// Whether there is enough of everything for a comparison to mean something; of few packets it is not asked.
     pub fn are_mixed(&self) -> bool {
         self.packets < 100_000
-            || [self.v4, self.v6, self.with_ports, self.fragments * 3, self.matched, self.rule_sets * 1_000]
-                .iter()
-                .all(|count| count * 8 > self.packets)
+            || [
+                self.v4,
+                self.v6,
+                self.with_ports,
+                self.fragments * 3,
+                self.tunnels * 4,
+                self.matched,
+                self.rule_sets * 1_000,
+            ]
+            .iter()
+            .all(|count| count * 8 > self.packets)
     }
 }
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { packets, rule_sets, refused, v4, v6, with_ports, fragments, matched } = self;
+        let Self { packets, rule_sets, refused, v4, v6, with_ports, fragments, tunnels, matched } = self;
         write!(
             f,
             "{packets} packets under {rule_sets} sets of rules ({refused} more were too large): class, profile and flow are \
-             equal; {v4} of IPv4, {v6} of IPv6, {with_ports} with ports, {fragments} fragments, {matched} matched a rule"
+             equal; {v4} of IPv4, {v6} of IPv6, {with_ports} with ports, {fragments} fragments, {tunnels} in tunnels, {matched} \
+             matched a rule"
         )
     }
 }
@@ -179,23 +191,7 @@ impl Draw<'_> {
         } else {
             bytes.extend(if self.one_in(32) { 0x0806 } else { ethernet }.to_be_bytes());
         }
-        let start = bytes.len();
-        if is_v6 {
-            self.ip_v6(&mut bytes)
-        } else {
-            self.ip_v4(&mut bytes)
-        };
-        // Transport headers begin with the ports, or are cut.
-        bytes.extend(self.port().to_be_bytes());
-        bytes.extend(self.port().to_be_bytes());
-        bytes.extend((0..self.below(20)).map(|n| n as u8));
-        let stated = match self.below(8) {
-            0 => 0,
-            1 => self.below(100) as usize,
-            _ => bytes.len() - start - if is_v6 { 40 } else { 0 },
-        };
-        let at = if is_v6 { start + 4 } else { start + 2 };
-        bytes[at..at + 2].copy_from_slice(&(stated as u16).to_be_bytes());
+        self.packet(is_v6, 0, &mut bytes);
         if self.one_in(16) {
             let at = self.below(bytes.len() as u64) as usize;
             bytes[at] ^= 1 << self.below(8);
@@ -207,7 +203,51 @@ impl Draw<'_> {
         (bytes, length)
     }
 
-    fn ip_v4(&mut self, bytes: &mut Vec<u8>) {
+    /// A packet of IP. Some are those of tunnels, up to one more in each other than are looked into.
+    fn packet(&mut self, is_v6: bool, depth: u64, bytes: &mut Vec<u8>) {
+        let start = bytes.len();
+        let carrier =
+            if depth <= MAX_TUNNELS as u64 && self.one_in(3) { [4, 41, 47][self.below(3) as usize] } else { 0 };
+        if is_v6 {
+            self.ip_v6(carrier, bytes);
+        } else {
+            self.ip_v4(carrier, bytes);
+        }
+        if carrier == 0 {
+            // Transport headers begin with the ports, or are cut.
+            bytes.extend(self.port().to_be_bytes());
+            bytes.extend(self.port().to_be_bytes());
+            bytes.extend((0..self.below(20)).map(|n| n as u8));
+        } else {
+            let inside = self.one_in(2);
+            if carrier == 47 {
+                let flags = if self.one_in(8) {
+                    self.random.next_u64() as u8
+                } else {
+                    [0, 0x80, 0x20, 0xb0][self.below(4) as usize]
+                };
+                let kind: u16 = if self.one_in(16) { 0x6558 } else { [0x0800, 0x86dd][usize::from(inside)] };
+                bytes.extend([flags, u8::from(self.one_in(16))]);
+                bytes.extend(kind.to_be_bytes());
+                bytes.extend(vec![0; 4 * (flags & 0xb0).count_ones() as usize]);
+            }
+            self.packet(inside, depth + 1, bytes);
+        }
+        let stated = match self.below(8) {
+            0 => 0,
+            1 => self.below(100) as usize,
+            _ => bytes.len() - start - if is_v6 { 40 } else { 0 },
+        };
+        let at = if is_v6 { start + 4 } else { start + 2 };
+        bytes[at..at + 2].copy_from_slice(&(stated as u16).to_be_bytes());
+    }
+
+    /// The protocol of a packet that carries nothing in a tunnel, or in one of kind `carrier`.
+    fn transport(&mut self, carrier: u8) -> u8 {
+        if carrier == 0 { self.protocol() } else { carrier }
+    }
+
+    fn ip_v4(&mut self, carrier: u8, bytes: &mut Vec<u8>) {
         let options = if self.one_in(4) { self.below(12) as u8 } else { 0 };
         let service = self.dscp().value() << 2 | self.below(4) as u8;
         let place: u16 = match self.below(8) {
@@ -217,7 +257,7 @@ impl Draw<'_> {
             _ => 0x4000,
         };
         let has_ah = self.one_in(8);
-        let protocol = self.protocol();
+        let protocol = self.transport(carrier);
         bytes.extend([0x45 + options.min(10), service, 0, 0]);
         bytes.extend((self.random.next_u64() as u16).to_be_bytes());
         bytes.extend(place.to_be_bytes());
@@ -230,7 +270,7 @@ impl Draw<'_> {
         }
     }
 
-    fn ip_v6(&mut self, bytes: &mut Vec<u8>) {
+    fn ip_v6(&mut self, carrier: u8, bytes: &mut Vec<u8>) {
         let class = self.dscp().value() << 2 | self.below(4) as u8;
         let count = if self.one_in(2) {
             0
@@ -241,7 +281,7 @@ impl Draw<'_> {
         };
         let extensions: Vec<u8> =
             (0..count).map(|_| [0, 43, 44, 44, 51, 60, 135, 139, 140][self.below(9) as usize]).collect();
-        let protocol = if self.one_in(16) { 59 } else { self.protocol() };
+        let protocol = if self.one_in(16) { 59 } else { self.transport(carrier) };
         let mut next: Vec<u8> = extensions.clone();
         next.push(protocol);
         bytes.extend([0x60 | class >> 4, class << 4, 0, 0, 0, 0, next[0], 64]);
@@ -368,7 +408,8 @@ pub fn compare(program: &Path, packets: u64, seed: u64) -> io::Result<(Option<Di
             let mut all = Vec::new();
             for _ in 0..count {
                 let (captured, length, mark) = packet(&mut draw, &mut before);
-                let mut fields = frame(LinkType::Ethernet, &captured, length).fields;
+                let seen = frame(LinkType::Ethernet, &captured, length);
+                let mut fields = seen.fields;
                 fields.mark = mark;
                 fields.uid = (!draw.one_in(3)).then(|| draw.below(4_500) as u32 / 250 * 250);
                 let own = (!draw.one_in(3)).then(|| draw.cgroup());
@@ -377,6 +418,7 @@ pub fn compare(program: &Path, packets: u64, seed: u64) -> io::Result<(Option<Di
                 let (uid, cgroup) = (fields.uid.map_or(u64::MAX, u64::from), own.unwrap_or(u64::MAX));
                 put(&mut bytes, &[CLASSIFY, captured.len() as u64, length as u64, fields.mark.into(), uid, cgroup]);
                 bytes.extend(&captured);
+                counts.tunnels += u64::from(seen.tunnel.is_some());
                 all.push((captured, fields));
             }
             for ((captured, fields), theirs) in all.iter().zip(host.send(std::mem::take(&mut bytes), all.len())?) {

@@ -1,6 +1,6 @@
 //! Segments the superpackets of a capture, which an offload made of several packets on the wire, as the kernel would.
 
-use tidegate_capture::dissect::{TcpFlags, protocol};
+use tidegate_capture::dissect::{Dissection, TcpFlags, layers, protocol};
 use tidegate_capture::rewrite::header_checksum;
 use tidegate_core::classify::{Signal, Version};
 use tidegate_engine::{PacketMeta, Shape};
@@ -58,7 +58,7 @@ pub fn segment_bytes(whole: &[u8], meta: &PacketMeta, mtu: u32, number: u32) -> 
     if !can_be_cut(meta) {
         return whole.to_vec();
     }
-    let (headers, network) = (meta.headers as usize, meta.network_header as usize);
+    let headers = meta.headers as usize;
     let payload_limit = payload_limit(meta, mtu) as usize;
     let payload = (meta.length as usize).saturating_sub(headers);
     let from = (number.saturating_sub(1) as usize * payload_limit).min(payload);
@@ -70,19 +70,12 @@ pub fn segment_bytes(whole: &[u8], meta: &PacketMeta, mtu: u32, number: u32) -> 
     }
     let behind = &whole[headers..];
     bytes.extend_from_slice(&behind[from.min(behind.len())..(from + length).min(behind.len())]);
-    let total = u16::try_from(headers + length).unwrap_or(0);
-    match meta.fields.hosts.version() {
-        Some(Version::V4) => {
-            bytes[2..4].copy_from_slice(&total.to_be_bytes());
-            let id = u16::from_be_bytes([bytes[4], bytes[5]]).wrapping_add(number.saturating_sub(1) as u16);
-            bytes[4..6].copy_from_slice(&id.to_be_bytes());
-            let checksum = header_checksum(&bytes[..network]);
-            bytes[10..12].copy_from_slice(&checksum.to_be_bytes());
-        }
-        Some(Version::V6) => bytes[4..6].copy_from_slice(&total.saturating_sub(40).to_be_bytes()),
-        None => return bytes,
+    let layers: Vec<_> = layers(&bytes, headers + length).collect();
+    let Some(network) = layers.last().map(|(at, seen)| at + usize::from(seen.network_header)) else { return bytes };
+    for (at, seen) in &layers {
+        finish_network(&mut bytes[*at..], seen, headers + length - at, number);
     }
-    let transport = &mut bytes[network..headers];
+    let Some(transport) = bytes.get_mut(network..headers) else { return bytes };
     match (meta.fields.protocol, transport.len()) {
         (Some(protocol::TCP), 20..) => {
             let sequence = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
@@ -91,12 +84,30 @@ pub fn segment_bytes(whole: &[u8], meta: &PacketMeta, mtu: u32, number: u32) -> 
             transport[16..18].fill(0);
         }
         (Some(protocol::UDP), 8..) => {
-            transport[4..6].copy_from_slice(&total.saturating_sub(network as u16).to_be_bytes());
+            let total = u16::try_from(headers - network + length).unwrap_or(0);
+            transport[4..6].copy_from_slice(&total.to_be_bytes());
             transport[6..8].fill(0);
         }
         _ => {}
     }
     bytes
+}
+
+/// Writes length, identification and checksum of an IP header, which `packet` begins with, for segment `number` of `length` bytes.
+fn finish_network(packet: &mut [u8], seen: &Dissection, length: usize, number: u32) {
+    let total = u16::try_from(length).unwrap_or(0);
+    match seen.fields.hosts.version() {
+        Some(Version::V4) => {
+            packet[2..4].copy_from_slice(&total.to_be_bytes());
+            let id = u16::from_be_bytes([packet[4], packet[5]]).wrapping_add(number.saturating_sub(1) as u16);
+            packet[4..6].copy_from_slice(&id.to_be_bytes());
+            let header = usize::from(packet[0] & 0xf) * 4;
+            let checksum = header_checksum(&packet[..header]);
+            packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+        }
+        Some(Version::V6) => packet[4..6].copy_from_slice(&total.saturating_sub(40).to_be_bytes()),
+        None => {}
+    }
 }
 
 #[cfg(test)]
@@ -148,5 +159,33 @@ mod tests {
         assert_eq!(short.len(), 1_040);
         assert_eq!(segment_bytes(&whole[..1_040], &meta, 1500, 3).len(), 40);
         assert_eq!(segment_bytes(&whole[..10], &meta, 1500, 3).len(), 10);
+    }
+
+    /// A tunnel of IPv4 in GRE with a key, in IPv4: 20 + 8 bytes before those of the packet above, so that 1,432 bytes fit.
+    #[test]
+    fn a_superpacket_of_tcp_in_a_tunnel() {
+        let mut whole = vec![0x45, 0, 0x0f, 0xe4, 0, 3, 0, 0, 64, 47, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        whole.extend([0x20, 0, 0x08, 0, 0, 0, 0, 7]);
+        whole.extend([0x45, 0, 0x0f, 0xc8, 0, 9, 0, 0, 64, 6, 0, 0, 192, 0, 2, 1, 198, 51, 100, 1]);
+        whole.extend([0, 80, 1, 0, 0, 0, 0, 5, 0, 0, 0, 1, 0x50, 0x10, 1, 0, 7, 7, 0, 0]);
+        whole.extend((0..4_000_u32).map(|n| n as u8));
+        let seen = network(&whole, whole.len()).unwrap();
+        let meta = PacketMeta {
+            fields: seen.fields,
+            length: seen.total,
+            network_header: seen.network_header.into(),
+            headers: seen.headers(),
+            shape: Shape::Super,
+            ..PacketMeta::default()
+        };
+        assert_eq!((meta.headers, segments(&meta, 1_500).count()), (68, 3));
+        let second = segment_bytes(&whole, &meta, 1_500, 2);
+        assert_eq!((second.len(), &second[68..]), (1_500, &whole[68 + 1_432..68 + 2 * 1_432]));
+        assert_eq!(second[52..56], (5_u32 + 1_432).to_be_bytes(), "the sequence number");
+        for (at, length, id) in [(0, 1_500_u16, 4), (28, 1_472, 10)] {
+            let header = &second[at..at + 20];
+            assert_eq!((&header[2..4], header[5]), (&length.to_be_bytes()[..], id));
+            assert_eq!(header_checksum(header).to_be_bytes(), header[10..12]);
+        }
     }
 }

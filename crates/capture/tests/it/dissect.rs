@@ -2,9 +2,9 @@
 
 use etherparse::{LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use proptest::prelude::*;
-use tidegate_capture::dissect::{Dissection, Malformed, TcpFlags, network, protocol};
+use tidegate_capture::dissect::{Dissection, Malformed, TcpFlags, network, outer, protocol};
 use tidegate_capture::link::{LinkType, frame};
-use tidegate_core::classify::{Fragment, Hosts, IcmpType, Signal, Traits, Version};
+use tidegate_core::classify::{Fields, Fragment, Hosts, IcmpType, Signal, Traits, Version};
 use tidegate_core::random::Stream;
 
 /// Generates IP packets: version, extension headers, transport, payload.
@@ -201,7 +201,8 @@ fn compare(bytes: &[u8], ours: &Dissection, theirs: &LaxSlicedPacket<'_>, tally:
 }
 
 fn check_ip(bytes: &[u8], tally: &mut Tally) {
-    let ours = network(bytes, bytes.len());
+    // Etherparse does not look into tunnels.
+    let ours = outer(bytes, bytes.len());
     let theirs = LaxSlicedPacket::from_ip(bytes);
     match (&ours, &theirs) {
         (Ok(ours), Ok(theirs)) => compare(bytes, ours, theirs, tally),
@@ -246,6 +247,7 @@ fn agrees_behind_ethernet_and_tags() {
         let padding = draw.0.below(8) as usize;
         bytes.extend(draw.noise(padding));
         let ours = frame(LinkType::Ethernet, &bytes, bytes.len());
+        assert_eq!(ours.tunnel, None);
         assert_eq!(ours.total as usize, ip.len());
         let theirs = LaxSlicedPacket::from_ethernet(&bytes).unwrap();
         let tags = theirs.link_exts.iter().filter(|ext| matches!(ext, LaxLinkExtSlice::Vlan(_))).count();
@@ -289,6 +291,122 @@ fn every_link_type_leads_to_the_same_packet() {
     }
 }
 
+/// The header of a tunnel before `inside`: IP of either version, and GRE with or without its optional fields.
+fn tunnel(draw: &mut Draw, inside: &[u8]) -> (Vec<u8>, u8) {
+    let is_v6 = inside.first().is_some_and(|first| first >> 4 == 6);
+    let mut carrier = if is_v6 { protocol::IPV6 } else { protocol::IPV4 };
+    let mut bytes = vec![];
+    if draw.0.below(2) == 0 {
+        carrier = protocol::GRE;
+        let flags = draw.pick(&[0, 0x80, 0x20, 0x10, 0xb0]);
+        bytes.extend([flags, 0]);
+        bytes.extend(if is_v6 { [0x86, 0xdd] } else { [8, 0] });
+        bytes.extend(draw.noise(4 * flags.count_ones() as usize));
+    }
+    bytes.extend(inside);
+    let mut header;
+    if draw.0.below(2) == 0 {
+        header = draw.noise(20);
+        header[0] = 0x45;
+        header[2..4].copy_from_slice(&(20 + bytes.len() as u16).to_be_bytes());
+        header[6..8].fill(0);
+        header[9] = carrier;
+    } else {
+        header = draw.noise(40);
+        header[0] = 0x60 | header[0] & 0xf;
+        header[4..6].copy_from_slice(&(bytes.len() as u16).to_be_bytes());
+        header[6] = carrier;
+    }
+    (header.into_iter().chain(bytes).collect(), carrier)
+}
+
+/// The packet in a tunnel shows in everything but code point, ECN and length; a third tunnel is not looked into.
+#[test]
+fn the_packet_inside_a_tunnel_is_seen() {
+    let (mut fragments, mut with_ports) = (0, 0);
+    for seed in 0..20_000 {
+        let mut draw = Draw(Stream::named(seed, "tunnels"));
+        let mut bytes = draw.ip();
+        let inside = network(&bytes, bytes.len()).unwrap();
+        let whole = bytes.len();
+        fragments += u32::from(inside.fields.fragment.is_some());
+        with_ports += u32::from(inside.fields.source_port.is_some());
+        for depth in 1..=3 {
+            let (around, carrier) = tunnel(&mut draw, &bytes);
+            bytes = around;
+            let seen = network(&bytes, bytes.len()).unwrap();
+            let shell = outer(&bytes, bytes.len()).unwrap();
+            assert_eq!((shell.fields.protocol, shell.tunnel, shell.fields.source_port), (Some(carrier), None, None));
+            assert_eq!((seen.fields.dscp, seen.ecn, seen.total), (shell.fields.dscp, shell.ecn, bytes.len() as u32));
+            assert_eq!((seen.network_header, seen.tunnel), (shell.network_header, Some(carrier)));
+            if depth == 3 {
+                assert_eq!(
+                    seen.fields.protocol.map(|seen| [4, 41, 47].contains(&seen)),
+                    Some(true),
+                    "the third tunnel"
+                );
+                continue;
+            }
+            let mut expected = Fields { dscp: shell.fields.dscp, ..inside.fields };
+            if expected.fragment.is_none() {
+                expected.traits.length = bytes.len() as u16;
+            }
+            assert_eq!(seen.fields, expected, "{bytes:02x?}");
+            assert_eq!(seen.transport_offset(), bytes.len() - whole + usize::from(inside.network_header));
+            assert_eq!((seen.headers() - inside.headers()) as usize, bytes.len() - whole);
+            assert_eq!((seen.is_pure_ack(), seen.tcp_flags), (inside.is_pure_ack(), inside.tcp_flags));
+        }
+    }
+    assert!(fragments > 2_000 && with_ports > 5_000, "{fragments} {with_ports}");
+}
+
+/// Bytes of a tunnel that say nothing about a packet inside leave the tunnel as it is.
+#[test]
+fn a_tunnel_that_cannot_be_looked_into_is_a_packet_of_its_own() {
+    let mut draw = Draw(Stream::named(1, "closed"));
+    let inside =
+        [&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, protocol::UDP][..], &[0; 2], &[9; 8], &[0, 5, 0, 6, 0, 8, 0, 0]].concat();
+    let around = |carrier: u8, gre: &[u8], inside: &[u8]| {
+        let mut bytes = vec![0x45, 0, 0, 0, 0, 1, 0, 0, 64, carrier, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        bytes.extend(gre);
+        bytes.extend(inside);
+        bytes[3] = bytes.len() as u8;
+        bytes
+    };
+    let is_open = |bytes: &[u8]| {
+        let seen = network(bytes, bytes.len()).unwrap();
+        assert!(seen.tunnel.is_some() || Ok(seen) == outer(bytes, bytes.len()));
+        seen.tunnel.is_some()
+    };
+    let gre = |flags, version, kind: [u8; 2]| around(protocol::GRE, &[flags, version, kind[0], kind[1]], &inside);
+    assert!(is_open(&around(protocol::IPV4, &[], &inside)) && is_open(&gre(0, 0, [8, 0])));
+    assert!(is_open(&gre(0x03, 0xf8, [8, 0])), "bits that a receiver ignores");
+    assert!(!is_open(&gre(0x40, 0, [8, 0])), "routing of RFC 1701");
+    assert!(!is_open(&gre(0, 1, [8, 0])), "PPTP");
+    assert!(!is_open(&gre(0, 0, [0x65, 0x58])), "Ethernet");
+    assert!(!is_open(&around(50, &[], &inside)), "ESP");
+    let mut fragment = around(protocol::IPV4, &[], &inside);
+    fragment[6] = 0x20;
+    assert!(!is_open(&fragment));
+    let mut malformed = around(protocol::IPV4, &[], &inside);
+    malformed[20] = 0x44;
+    assert!(!is_open(&malformed));
+    for cut in 0..20 {
+        assert!(!is_open(&around(protocol::IPV4, &[], &inside[..cut])), "{cut} bytes of the header inside");
+        // The bytes are there, but do not belong to the packet.
+        let mut short = around(protocol::IPV4, &[], &inside);
+        short[3] = 20 + cut as u8;
+        assert!(!is_open(&short), "{cut} bytes by the length");
+    }
+    let noise = draw.noise(60);
+    for carrier in [protocol::IPV4, protocol::IPV6, protocol::GRE] {
+        let bytes = around(carrier, &noise, &[]);
+        for captured in 20..bytes.len() {
+            let _ = network(&bytes[..captured], bytes.len());
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
@@ -303,7 +421,7 @@ proptest! {
         for link in LinkType::ALL {
             let seen = frame(link, &bytes, bytes.len() + more);
             prop_assert!(seen.total as usize <= bytes.len() + more);
-            prop_assert!(seen.headers() <= seen.total.max(seen.network_header.into()));
+            prop_assert!(seen.headers() <= seen.total.max(u32::from(seen.network_header) + seen.tunnel_header));
             let _ = (seen.is_pure_ack(), seen.payload_offset());
         }
     }

@@ -88,9 +88,49 @@ fn a_flow_waits_for_its_segments_only_where_they_come_later() {
         let segment = Arrival { segmented: true, ..Arrival::new(4, &same) };
         assert_eq!(driver.offer(us(0), segment, &mut log), Offered::Consumed);
         driver.segmentation_done();
-        assert_eq!(driver.offer(us(0), Arrival::new(5, &same), &mut log), Offered::Consumed);
-        assert_eq!(driver.counters(), Counters { segmented: if deferred { 2 } else { 1 }, turns: 0 });
+        // The segment is still in its queue, and this one must not wait in another.
+        let expected = if deferred { Offered::Segment(5) } else { Offered::Consumed };
+        assert_eq!(driver.offer(us(0), Arrival::new(5, &same), &mut log), expected);
+        driver.run_until(us(1_000_000), &mut log);
+        // Now packet 5 may be on its way.
+        let expected = if deferred { Offered::Segment(6) } else { Offered::Consumed };
+        assert_eq!(driver.offer(us(1_000_000), Arrival::new(6, &same), &mut log), expected);
+        driver.segmentation_done();
+        assert_eq!(driver.offer(us(1_000_000), Arrival::new(7, &same), &mut log), Offered::Consumed);
+        assert_eq!(driver.counters(), Counters { segmented: if deferred { 4 } else { 1 }, turns: 0 });
     }
+}
+
+/// Other packets keep the engine busy, so that nothing but the count of its own ends a diversion.
+#[test]
+fn a_diversion_ends_when_the_last_segment_has_left() {
+    let mut driver = driver(Params { segmentation: Segmentation::Deferred, ..Params::default() });
+    let mut log = Log::default();
+    let long = PacketMeta { shape: Shape::Super, ..meta(1, 5_000) };
+    let segment = meta(1, 1_000);
+    assert_eq!(driver.offer(us(0), Arrival::new(0, &long), &mut log), Offered::Segment(0));
+    for handle in 1..6 {
+        let arrival = Arrival { segmented: true, ..Arrival::new(handle, &segment) };
+        assert_eq!(driver.offer(us(0), arrival, &mut log), Offered::Consumed);
+    }
+    offer(&mut driver, &mut log, us(0), 2, 100..150);
+    driver.segmentation_done();
+    let (mut now, mut took) = (0, 0);
+    loop {
+        let left = log.sent.iter().filter(|(handle, _)| (1..6).contains(handle)).count();
+        match driver.offer(us(now), Arrival::new(200, &segment), &mut log) {
+            Offered::Segment(_) => assert!(left < 5, "it waits for nothing"),
+            Offered::Consumed => {
+                assert_eq!(left, 5, "a segment is still in its queue");
+                break;
+            }
+        }
+        // Nothing was on its way that did not come back as another packet of that kind.
+        driver.segmentation_done();
+        (now, took) = (now + 1_000, took + 1);
+        driver.run_until(us(now), &mut log);
+    }
+    assert!(took > 2 && !tidegate_core::Qdisc::backlog(driver.engine().tree()).is_empty(), "{took}");
 }
 
 /// At 8 Mbit/s 1,400 bytes last longer than the millisecond that a flow may send in one piece.

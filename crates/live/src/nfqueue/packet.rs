@@ -195,7 +195,7 @@ impl Ring {
         self.truncated
     }
 
-    pub(super) fn fill(&mut self, pending: &mut VecDeque<Vec<u8>>) -> usize {
+    pub(crate) fn fill(&mut self, pending: &mut VecDeque<Vec<u8>>) -> usize {
         (self.count, self.truncated) = (0, 0);
         while self.count < BATCH {
             let Some(datagram) = pending.pop_front() else { break };

@@ -100,7 +100,7 @@ impl Verdicts {
         Some((&self.builder.bytes()[self.sent_bytes..end], count as u64))
     }
 
-    pub(super) fn sent_chunk(&mut self) {
+    pub(crate) fn sent_chunk(&mut self) {
         self.sent_bytes = self.chunk.0;
         self.sent_messages += self.chunk.1;
     }

@@ -14,6 +14,7 @@ const VERDICT_JUMP: i32 = libc::NFT_JUMP;
 const VERDICT_RETURN: i32 = libc::NFT_RETURN;
 const CSUM_INET: u32 = libc::NFT_PAYLOAD_CSUM_INET as u32;
 const SOCKET_CGROUPV2: u32 = 3;
+const ROUTE_XFRM: u32 = 4;
 const QUEUE_BYPASS: u16 = libc::NFT_QUEUE_FLAG_BYPASS as u16;
 const LIMIT_BYTES: u32 = libc::NFT_LIMIT_PKT_BYTES as u32;
 
@@ -36,6 +37,8 @@ pub enum MetaKey {
     Protocol,
     /// Its transport protocol, behind any extension headers.
     Transport,
+    /// Whether it was decrypted by IPsec on this host: one byte, 0 or 1.
+    Decrypted,
     /// Another one.
     Other(u32),
 }
@@ -51,6 +54,7 @@ impl MetaKey {
             Self::SocketUid => 10,
             Self::Protocol => 15,
             Self::Transport => 16,
+            Self::Decrypted => 25,
             Self::Other(n) => n,
         }
     }
@@ -64,6 +68,7 @@ impl MetaKey {
             Self::SocketUid,
             Self::Protocol,
             Self::Transport,
+            Self::Decrypted,
         ]
         .into_iter()
         .find(|k| k.number() == n)
@@ -122,6 +127,8 @@ pub enum Expression {
     Meta(MetaKey, u32),
     /// Sets metadata of the packet.
     SetMeta(MetaKey, u32),
+    /// Loads whether IPsec will encrypt the packet on this host: one byte, 0 or 1.
+    IsToEncrypt(u32),
     /// Continues if the register compares so.
     Compare(u32, Compare, Vec<u8>),
     /// register = register & mask ^ flip.
@@ -205,6 +212,7 @@ impl Expression {
     fn name(&self) -> &str {
         match self {
             Self::Meta(..) | Self::SetMeta(..) => "meta",
+            Self::IsToEncrypt(_) => "rt",
             Self::Compare(..) => "cmp",
             Self::Bitwise { .. } => "bitwise",
             Self::Load(..) | Self::Store(..) => "payload",
@@ -229,6 +237,7 @@ impl Expression {
         match self {
             Self::Meta(key, register) => d.be32(2, key.number()).be32(1, *register),
             Self::SetMeta(key, register) => d.be32(2, key.number()).be32(3, *register),
+            Self::IsToEncrypt(register) => d.be32(1, *register).be32(2, ROUTE_XFRM),
             Self::Compare(register, how, data) => d.be32(1, *register).be32(2, how.number()).nest(3, |v| {
                 v.attr(DATA_VALUE, data);
             }),
@@ -304,6 +313,7 @@ impl Expression {
                     _ => return None,
                 }
             }
+            "rt" if number(2)? == ROUTE_XFRM => Self::IsToEncrypt(number(1)?),
             "cmp" => {
                 let all = [Compare::Equal, Compare::NotEqual, Compare::AtMost, Compare::AtLeast];
                 let code = number(2)?;

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use super::{
-    Installed, Limits, PREFIX, PREFIX_IN, Rules, RulesError, Spec, attempts, is_missing_feature, plan, table_names,
+    Extras, Installed, PREFIX, PREFIX_IN, Rules, RulesError, Spec, attempts, is_missing_feature, plan, table_names,
     tables, verify,
 };
 use crate::netlink::{Error, Socket};
@@ -28,10 +28,10 @@ impl Rules {
         let (ownership, rules): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
         let locks: Vec<Table> = locks.into_iter().map(|(_, table)| table).collect();
         if let Some(names) = assign(spec, &rules)
-            && let Some((installed, limits)) = adapt(&mut socket, spec, &names, &ownership, &rules)?
+            && let Some((installed, extras)) = adapt(&mut socket, spec, &names, &ownership, &rules)?
         {
-            let tables = tables(spec, installed.attempt, limits, &names);
-            let mut adopted = Self { socket, names, tables, locks, log: None, installed, limits, removed: false };
+            let tables = tables(spec, installed.attempt, extras, &names);
+            let mut adopted = Self { socket, names, tables, locks, log: None, installed, extras, removed: false };
             adopted.inherit_copies()?;
             adopted.follow(spec)?;
             return Ok(adopted);
@@ -112,11 +112,11 @@ fn adapt(
     names: &[String],
     ownership: &[Ownership],
     found: &[Table],
-) -> Result<Option<(Installed, Limits)>, Error> {
+) -> Result<Option<(Installed, Extras)>, Error> {
     let ways = || {
         let of_these = attempts().filter(|attempt| ownership.iter().all(|of| *of == attempt.ownership));
-        let ways = of_these.flat_map(|attempt| [(attempt, Limits::Available), (attempt, Limits::Missing)]);
-        ways.map(|(attempt, limits)| (tables(spec, attempt, limits, names), attempt, limits))
+        let ways = of_these.flat_map(|attempt| Extras::ALL.map(|extras| (attempt, extras)));
+        ways.map(|(attempt, extras)| (tables(spec, attempt, extras, names), attempt, extras))
     };
     let matched = |planned: &[Table], is: fn(&Table, &Table) -> bool| {
         let one = |table: &Table| {
@@ -126,12 +126,12 @@ fn adapt(
     };
     let installed = |attempt| Installed { attempt, refused: Vec::new() };
     let mut in_place = ways().filter(|(planned, ..)| matched(planned, |a, b| verify::compare(a, Some(b)).is_empty()));
-    if let Some((_, attempt, limits)) = in_place.next() {
-        return Ok(Some((installed(attempt), limits)));
+    if let Some((_, attempt, extras)) = in_place.next() {
+        return Ok(Some((installed(attempt), extras)));
     }
-    for (planned, attempt, limits) in ways().filter(|(planned, ..)| matched(planned, has_chains_of)) {
+    for (planned, attempt, extras) in ways().filter(|(planned, ..)| matched(planned, has_chains_of)) {
         match nft::replace_rules(socket, &planned, |_| true) {
-            Ok(()) => return Ok(Some((installed(attempt), limits))),
+            Ok(()) => return Ok(Some((installed(attempt), extras))),
             Err(error) if is_missing_feature(&error) => {}
             Err(error) => return Err(error),
         }

@@ -3,7 +3,7 @@
 //! When a chain with a hook goes, the kernel drops what waits in any queue of the network namespace (`nf_queue_nf_hook_drop`). So
 //! the table stays after a hold, with a chain that does nothing, until shaping ends in order or begins anew.
 
-use super::{Attempt, Interface, Limits, PREFIX, RulesError, Spec, attempts, is_missing_feature, plan, table_name};
+use super::{Attempt, Extras, Interface, PREFIX, RulesError, Spec, attempts, is_missing_feature, plan, table_name};
 use crate::netlink::{Error, Protocol, Socket};
 use crate::nft::{self, Family, Ownership, Table};
 use tidegate_config::shaper::Direction;
@@ -32,8 +32,8 @@ impl HoldRules {
         // Every kernel with disciplines in BPF has queues for this family.
         for attempt in attempts().filter(|it| it.ownership == Ownership::Persistent && it.families == [Family::Inet]) {
             let Attempt { verb, ownership, .. } = attempt;
-            for limits in [Limits::Available, Limits::Missing] {
-                let held = plan::hold(&spec, interface, Family::Inet, verb, limits, &name);
+            for extras in Extras::ALL {
+                let held = plan::hold(&spec, interface, Family::Inet, verb, extras, &name);
                 let mut open = held.clone();
                 open.rules.clear();
                 match nft::create(&mut socket, std::slice::from_ref(&open), ownership) {

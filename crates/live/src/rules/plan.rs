@@ -64,13 +64,25 @@ pub(super) fn check(spec: &Spec) -> Result<(), RulesError> {
     Ok(())
 }
 
-/// Whether the kernel has the `limit` expression.
+/// Expressions that a kernel may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Limits {
-    /// It has: exempt traffic is bounded in rate.
-    Available,
-    /// It has not: copies for this host are shaped like departing packets.
-    Missing,
+pub(super) struct Extras {
+    /// `limit`: exempt traffic is bounded in rate. Without it copies for this host are shaped like departing packets.
+    limit: bool,
+    /// Those that tell what IPsec encrypts or has decrypted. A kernel without it does neither.
+    ipsec: bool,
+}
+
+impl Extras {
+    /// All combinations, the best first.
+    pub const ALL: [Self; 4] = [
+        Self { limit: true, ipsec: true },
+        Self { limit: true, ipsec: false },
+        Self { limit: false, ipsec: true },
+        Self { limit: false, ipsec: false },
+    ];
+    /// The last of all.
+    pub const FEWEST: Self = Self { limit: false, ipsec: false };
 }
 
 /// A table without a hook that holds the lock of a name as `table` holds that of its own: by its owner, or by the queue.
@@ -91,7 +103,7 @@ pub(super) fn table(
     interface: &Interface,
     family: Family,
     verb: Verb,
-    limits: Limits,
+    extras: Extras,
     name: &str,
 ) -> Table {
     let mut plan = Plan::new(spec, interface, family, name);
@@ -110,15 +122,18 @@ pub(super) fn table(
 
     let versions = versions(family);
     if spec.direction == Direction::Egress {
-        plan.copies_of(versions, limits);
+        plan.copies_of(versions, extras);
     }
     plan.chain("shape", Some(shape));
     plan.other_interfaces("shape");
+    if extras.ipsec {
+        plan.ipsec(family, versions);
+    }
     if spec.direction == Direction::Egress {
         plan.multicast(family, versions);
     }
     if family != Family::Ipv4 {
-        plan.neighbour_discovery(family, limits);
+        plan.neighbour_discovery(family, extras);
     }
     plan.queues(family, versions, verb);
     plan.apply(family, versions, apply);
@@ -131,14 +146,17 @@ pub(super) fn hold(
     interface: &Interface,
     family: Family,
     verb: Verb,
-    limits: Limits,
+    extras: Extras,
     name: &str,
 ) -> Table {
     let mut plan = Plan::new(spec, interface, family, name);
     let versions = versions(family);
-    plan.copies_of(versions, limits);
+    plan.copies_of(versions, extras);
     plan.chain("shape", Some((HOOK_POSTROUTING, PRIORITY_HOLD)));
     plan.other_interfaces("shape");
+    if extras.ipsec {
+        plan.ipsec(family, versions);
+    }
     plan.multicast(family, versions);
     plan.queues(family, versions, verb);
     plan.table
@@ -188,6 +206,30 @@ impl<'a> Plan<'a> {
                 E::Jump(format!("copies{version}")),
             ]);
             self.rule("shape", format!("multicast of IPv{version}"), expressions);
+        }
+    }
+
+    /// Exempts the packets inside IPsec, which come by twice: what leaves before it is encrypted, what arrives after it was decrypted.
+    /// On the line there is only the packet that is encrypted. A probe has one hop; it must come to the queue before a policy for
+    /// all traffic would encrypt it.
+    fn ipsec(&mut self, family: Family, versions: &[(u8, &str)]) {
+        if self.spec.direction == Direction::Ingress {
+            let decrypted = vec![E::Meta(MetaKey::Decrypted, 1), equal(1, [1]), E::Counter, E::Return];
+            self.rule("shape", "exempt after decryption".into(), decrypted);
+            return;
+        }
+        for (protocol, version) in versions {
+            let offset = if *protocol == 2 { IPV4_TTL } else { IPV6_HOP_LIMIT };
+            let mut expressions = of_version(family, *protocol);
+            expressions.extend([
+                E::IsToEncrypt(1),
+                equal(1, [1]),
+                E::Load(Field { base: Base::Network, offset, length: 1 }, 1),
+                E::Compare(1, Compare::AtLeast, vec![2]),
+                E::Counter,
+                E::Return,
+            ]);
+            self.rule("shape", format!("exempt before encryption, IPv{version}"), expressions);
         }
     }
 
@@ -317,7 +359,7 @@ impl<'a> Plan<'a> {
     /// For departing packets that is sufficient: a forwarded packet has a smaller one. An arriving packet may still be
     /// forwarded, unless its destination is on this link; packets with another destination pass at a bounded rate, and
     /// the rest is shaped.
-    fn neighbour_discovery(&mut self, family: Family, limits: Limits) {
+    fn neighbour_discovery(&mut self, family: Family, extras: Extras) {
         let mut discovery = of_version(family, 10);
         discovery.extend([
             E::Meta(MetaKey::Transport, 1),
@@ -345,7 +387,7 @@ impl<'a> Plan<'a> {
                 };
                 exempt(" to this link", to([0xff, 0xc0], [0xfe, 0x80]));
                 exempt(" to groups of this link", to([0xff, 0x0f], [0xff, 0x02]));
-                if limits == Limits::Available {
+                if extras.limit {
                     exempt(" to others", vec![BOUNDED]);
                 }
             }
@@ -353,9 +395,9 @@ impl<'a> Plan<'a> {
     }
 
     /// The chains that recognise copies of multicast packets; a chain exists before the rule that jumps to it.
-    fn copies_of(&mut self, versions: &[(u8, &str)], limits: Limits) {
+    fn copies_of(&mut self, versions: &[(u8, &str)], extras: Extras) {
         for (protocol, version) in versions {
-            self.copies(&format!("copies{version}"), *protocol == 2, limits);
+            self.copies(&format!("copies{version}"), *protocol == 2, extras);
         }
     }
 
@@ -365,7 +407,7 @@ impl<'a> Plan<'a> {
     /// the host itself first, then the packet; for IPv6 the other way round. With a connection tracker both share an entry
     /// that is not confirmed yet, and the kernel drops such a packet instead of queueing it. The copy has no socket.
     /// Nor have packets that some tunnels send to a group, so the rate is bounded.
-    fn copies(&mut self, chain: &str, ipv4: bool, limits: Limits) {
+    fn copies(&mut self, chain: &str, ipv4: bool, extras: Extras) {
         self.chain(chain, None);
         let (hops, destination, all_nodes) = if ipv4 {
             (IPV4_TTL, IPV4_DESTINATION, IPV4_ALL_NODES.to_vec())
@@ -381,14 +423,14 @@ impl<'a> Plan<'a> {
             E::Load(Field { base: Base::Network, offset: destination, length }, 1),
             E::Compare(1, Compare::Equal, all_nodes),
         ];
-        if !ipv4 && limits == Limits::Available {
+        if !ipv4 && extras.limit {
             expressions.push(BOUNDED);
         }
-        if ipv4 || limits == Limits::Available {
+        if ipv4 || extras.limit {
             expressions.extend([E::Counter, E::Accept]);
             self.rule(chain, "exempt what goes no hop".into(), expressions);
         }
-        if limits == Limits::Available {
+        if extras.limit {
             let forwarded = E::Compare(1, Compare::NotEqual, vec![0; 4]);
             self.rule(chain, "forwarded".into(), vec![E::Meta(MetaKey::InIndex, 1), forwarded, E::Return]);
             // Without a socket this does not match.

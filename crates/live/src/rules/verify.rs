@@ -159,14 +159,14 @@ fn extra(chain: &str, rules: &[Rule], from: usize, differences: &mut Vec<Differe
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Limits;
+    use super::super::plan::Extras;
     use super::super::{Spec, Verb, plan};
     use super::*;
     use crate::nft::Expression;
 
     fn table() -> Table {
         let spec = Spec::new("eth0", 5);
-        plan::table(&spec, &spec.interfaces[0], Family::Inet, Verb::Native, Limits::Available, "tidegate_eth0")
+        plan::table(&spec, &spec.interfaces[0], Family::Inet, Verb::Native, Extras::ALL[0], "tidegate_eth0")
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use tidegate_capture::dissect::network;
+use tidegate_capture::dissect::outer;
 use tidegate_capture::dns::{Message, PORT, Question, read};
 use tidegate_config::shaper::MOST_ANSWERED;
 use tidegate_config::values::DnsName;
@@ -70,7 +70,7 @@ impl Answers {
 
     /// Looks at a packet, which came in by the interface with index `incoming` or is of this host (0).
     pub fn see(&mut self, packet: &[u8], incoming: u32, now: Instant) {
-        let Ok(headers) = network(packet, packet.len()) else { return };
+        let Ok(headers) = outer(packet, packet.len()) else { return };
         let fields = headers.fields;
         let (Some(source), Some(destination)) = (fields.hosts.source(), fields.hosts.destination()) else { return };
         if fields.protocol != Some(UDP) || fields.fragment.is_some() {

@@ -154,9 +154,10 @@ pub(super) struct MonotonicClock {
 const GAP: Span = Span::from_secs(3);
 
 impl MonotonicClock {
-    pub fn new(state: Arc<WorkerState>) -> Self {
+    /// A clock that is read for the first time when the system's has the time `system`.
+    pub fn new(state: Arc<WorkerState>, system: Instant) -> Self {
         Self {
-            last: timing::now(),
+            last: system,
             ahead: Span::ZERO,
             #[cfg(debug_assertions)]
             step: super::injection::Step::default(),
@@ -164,8 +165,8 @@ impl MonotonicClock {
         }
     }
 
-    pub fn now(&mut self) -> Instant {
-        let system = timing::now();
+    /// The time when the system's clock has the time `system`.
+    pub fn now(&mut self, system: Instant) -> Instant {
         #[cfg(debug_assertions)]
         let system = self.step.add(system);
         let mut now = system + self.ahead;
@@ -223,20 +224,21 @@ mod tests {
     #[test]
     fn time_continues_when_the_clock_goes_back_and_this_is_reported() {
         let state = Arc::new(WorkerState::new(Arc::new(Page::create().unwrap())));
-        let mut steady = MonotonicClock::new(Arc::clone(&state));
-        let (began, before) = (timing::now(), steady.now());
+        let mut steady = MonotonicClock::new(Arc::clone(&state), timing::now());
+        let now = |steady: &mut MonotonicClock| steady.now(timing::now());
+        let (began, before) = (timing::now(), now(&mut steady));
         steady.inject(Step { forward: Span::ZERO, back: Span::from_secs(5) });
-        let after = steady.now();
+        let after = now(&mut steady);
         // The clock stops only until the step is detected.
         let took = timing::now().since(began);
         assert!(after >= before && after.since(before) <= took, "{before:?} {after:?}");
         thread::sleep(Duration::from_millis(20));
-        assert!(steady.now().since(after) >= Span::from_millis(20));
+        assert!(now(&mut steady).since(after) >= Span::from_millis(20));
         let notes = std::mem::take(&mut *lock(&state.notes));
         assert!(notes.len() == 1 && notes[0].contains("went back by"), "{notes:?}");
         // A deadline 1 s from now is 1 s from now by the system's clock, too, with any correction.
         let began = timing::now();
-        let deadline = steady.now() + Span::from_secs(1);
+        let deadline = now(&mut steady) + Span::from_secs(1);
         let deadline = steady.to_system_time(deadline);
         let (early, late) = (began + Span::from_secs(1), timing::now() + Span::from_secs(1));
         assert!((early..=late).contains(&deadline), "{deadline:?}");
@@ -245,9 +247,9 @@ mod tests {
     #[test]
     fn a_jump_forward_is_reported() {
         let state = Arc::new(WorkerState::new(Arc::new(Page::create().unwrap())));
-        let mut steady = MonotonicClock::new(Arc::clone(&state));
+        let mut steady = MonotonicClock::new(Arc::clone(&state), timing::now());
         steady.inject(Step { forward: Span::from_secs(10), back: Span::ZERO });
-        steady.now();
+        steady.now(timing::now());
         assert!(lock(&state.notes)[0].contains("the machine slept"));
     }
 }

@@ -3,4 +3,3 @@
 mod captures;
 mod conditions;
 mod recording;
-mod referee;

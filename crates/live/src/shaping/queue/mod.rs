@@ -13,7 +13,10 @@ mod advice;
 mod division;
 mod guard;
 mod held;
+mod kernel;
 mod probe;
+#[cfg(test)]
+mod referee;
 mod shape;
 mod start;
 mod worker;

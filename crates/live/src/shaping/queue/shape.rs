@@ -1,6 +1,6 @@
 //! Whether a packet that the kernel queues is a superpacket that may be cut.
 
-use tidegate_capture::dissect::Dissection;
+use tidegate_capture::dissect::{Dissection, protocol};
 use tidegate_engine::{PacketMeta, Shape};
 
 use crate::rules::Direction;
@@ -14,20 +14,18 @@ use crate::rules::Direction;
 /// it is for this host is not known before it is routed.
 ///
 /// It counts as the packets that it was on the wire, each with all its headers: as a datagram that leaves in fragments does.
-pub(super) fn of_superpacket(meta: &mut PacketMeta, headers: &Dissection, payload: &[u8], direction: Direction) {
+pub(super) fn of_superpacket(meta: &mut PacketMeta, headers: &Dissection, direction: Direction) {
     meta.shape = Shape::Super;
-    if direction == Direction::Ingress
-        && let Some(inner) = headers.carried(payload)
-    {
+    if direction == Direction::Ingress && matches!(headers.tunnel, Some(protocol::IPV4 | protocol::IPV6)) {
         meta.shape = Shape::Single;
-        meta.network_header += inner.headers();
+        meta.network_header = headers.headers();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_capture::dissect::{network, protocol};
+    use tidegate_capture::dissect::network;
     use tidegate_engine::wire::on_wire;
 
     /// The bytes of an IPv4 header for a packet of `length` bytes.
@@ -54,7 +52,7 @@ mod tests {
             headers: headers.headers(),
             ..PacketMeta::default()
         };
-        of_superpacket(&mut meta, &headers, &bytes, direction);
+        of_superpacket(&mut meta, &headers, direction);
         meta
     }
 

@@ -8,6 +8,7 @@ use tidegate_engine::guard::lock;
 
 use super::division::{Bound, Division, bind, engines};
 use super::guard::Inherited;
+use super::kernel::Nfqueue;
 use super::probe::Retry;
 use super::worker::{PathParts, Worker};
 use super::{Queue, Served};
@@ -26,7 +27,7 @@ use crate::shaping::running::{Beginning, Running};
 use crate::shaping::thread::PathThread;
 use crate::shaping::watchdog::WorkerState;
 use crate::shaping::{Beside, Shaping};
-use crate::timing::{self, Readiness};
+use crate::timing::{self, Readiness, Waiter};
 
 /// Starts a data path, from what an earlier one has left, or `beside` one of this process.
 ///
@@ -156,17 +157,14 @@ impl Queue {
         let inject = options.inject;
         let run = move |commands, waker, ready: &_| {
             let parts = PathParts {
-                socket,
                 copy_range,
                 whole: queues[0],
                 cut: queues[1],
                 marks,
                 groups,
                 commands,
-                waker,
                 quantum,
                 rest,
-                spin,
                 priority,
                 patient,
                 #[cfg(debug_assertions)]
@@ -175,7 +173,8 @@ impl Queue {
                 counters,
                 left,
             };
-            Worker { engine, parts }.run(ready)
+            let kernel = Nfqueue { socket, waker, waiter: Waiter::new(spin) };
+            Worker { engine, kernel, parts }.run(ready)
         };
         let (thread, readiness) = PathThread::start(state, run)?;
         self.reports.extend(reports);

@@ -1,13 +1,12 @@
-//! The worker thread between the kernel's queue and the engine: [`QueuePath`], a data path over NFQUEUE.
+//! The worker thread between the kernel's queue and the engine: [`QueuePath`], a data path over NFQUEUE. It is tested over a model
+//! of the kernel, too, in virtual time (`referee`).
 //!
 //! The loop is that of [`tidegate_engine::driver`]. A turn waits for packets, a deadline or a command, reads the clock
 //! once per batch, and sends all verdicts in one call. Everything else happens on other threads.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
@@ -19,26 +18,27 @@ use tidegate_engine::guard::lock;
 use tidegate_engine::{PacketMeta, Shape, guarded};
 use tidegate_units::{Instant, Span};
 
+use super::kernel::{Kernel, Nfqueue};
 use super::{advice, held, shape};
 use crate::guardian::{LONGEST_WAIT, Reason, Turn};
 use crate::marks::MarkLayout;
 use crate::netlink::Error;
-use crate::nfqueue::{self, Packet, QueueSocket, Ring};
+use crate::nfqueue::{self, Packet, Ring};
 use crate::probe::{self, Version};
 use crate::shaping::command::{Command, Handle, LiveEngine, ProbeWatch, VerdictSink, WorkerCounts};
 use crate::shaping::interfaces::InterfaceCounters;
 use crate::shaping::watchdog::{MonotonicClock, WorkerState};
-use crate::timing::{self, Priority, Readiness, Waiter, Woken};
+use crate::timing::{self, Priority, Readiness};
 
 /// A worker before it runs.
 pub(super) struct Worker {
     pub engine: LiveEngine,
+    pub kernel: Nfqueue,
     pub parts: PathParts,
 }
 
 /// The parts of a [`QueuePath`].
 pub(super) struct PathParts {
-    pub socket: QueueSocket,
     pub copy_range: u32,
     /// The queue whose superpackets arrive whole, and the one where the kernel segments them.
     pub whole: u16,
@@ -47,12 +47,10 @@ pub(super) struct PathParts {
     /// The control groups that the tags of the rules before the queue stand for, by tag.
     pub groups: Vec<u64>,
     pub commands: Receiver<Command>,
-    pub waker: UnixStream,
     /// The least time between two departures in groups, so that a fast link does not cost a wake-up a packet.
     pub quantum: Span,
     /// The longest time for which the busy thread rests between two turns.
     pub rest: Span,
-    pub spin: Span,
     pub priority: Priority,
     /// The lateness that is made up for without real-time scheduling.
     pub patient: Span,
@@ -70,10 +68,13 @@ impl Worker {
     /// Runs until [`Command::Stop`], or until the socket fails for good or the engine panics. Packets pass then.
     pub fn run(self, ready: &Sender<Readiness>) -> Result<WorkerCounts, Error> {
         let state = Arc::clone(&self.parts.state);
-        let rest = self.parts.rest_for(self.engine.config());
-        let params = Params { quantum: self.parts.quantum, rest, segmentation: Segmentation::Deferred, link: None };
-        let (mut path, readiness) = QueuePath::prepare(self.parts);
-        let mut driver = Driver::new(self.engine, params, path.started);
+        state.set_thread();
+        let readiness = timing::prepare_thread(self.parts.priority);
+        // Order within a flow requires this at any priority. With one other program that is always busy the scheduler
+        // could find a better processor for a normal thread (voice waits 2 ms instead of 1.4 at the 99th percentile);
+        // with more it makes no difference.
+        let _ = timing::stay_on_a_processor(usize::from(self.parts.whole) / 2);
+        let (mut path, mut driver) = QueuePath::new(self.kernel, self.parts, self.engine);
         if !readiness.real_time.in_force() {
             // A thread that others may keep from running is late for longer.
             driver.engine_mut().set_catch_up(path.parts.patient);
@@ -101,10 +102,10 @@ impl Worker {
 }
 
 /// The data path: packets that the kernel queues arrive, verdicts leave.
-struct QueuePath {
+pub(super) struct QueuePath<K> {
+    pub(super) kernel: K,
     parts: PathParts,
     clock: MonotonicClock,
-    waiter: Waiter,
     ring: Ring,
     sink: VerdictSink,
     started: Instant,
@@ -118,37 +119,19 @@ struct QueuePath {
     copies_all: bool,
 }
 
-impl QueuePath {
-    /// Prepares the calling thread and the state of the loop.
-    fn prepare(parts: PathParts) -> (Self, Readiness) {
-        let mut clock = MonotonicClock::new(Arc::clone(&parts.state));
-        let started = clock.now();
-        parts.state.set_thread();
-        let readiness = timing::prepare_thread(parts.priority);
-        // Order within a flow requires this at any priority. With one other program that is always busy the scheduler
-        // could find a better processor for a normal thread (voice waits 2 ms instead of 1.4 at the 99th percentile);
-        // with more it makes no difference.
-        let _ = timing::stay_on_a_processor(usize::from(parts.whole) / 2);
-        let counters = Arc::clone(&parts.counters);
-        let sink = VerdictSink::new(parts.marks, counters, started);
-        let (waiter, ring) = (Waiter::new(parts.spin), Ring::new(parts.copy_range));
-        let (probes, woken, copies_all) = (None, false, false);
-        (
-            Self {
-                parts,
-                clock,
-                waiter,
-                ring,
-                sink,
-                started,
-                unreadable: 0,
-                late_probes: 0,
-                probes,
-                woken,
-                copies_all,
-            },
-            readiness,
-        )
+impl<K: Kernel> QueuePath<K> {
+    /// The data path, and the driver with which it runs.
+    pub(super) fn new(mut kernel: K, parts: PathParts, engine: LiveEngine) -> (Self, Driver<Handle>) {
+        let started = kernel.time();
+        let clock = MonotonicClock::new(Arc::clone(&parts.state), started);
+        let rest = parts.rest_for(engine.config());
+        let params = Params { quantum: parts.quantum, rest, segmentation: Segmentation::Deferred, link: None };
+        let sink = VerdictSink::new(parts.marks, Arc::clone(&parts.counters), started);
+        let ring = Ring::new(parts.copy_range);
+        let (unreadable, late_probes, probes, woken, copies_all) = (0, 0, None, false, false);
+        let path =
+            Self { kernel, parts, clock, ring, sink, started, unreadable, late_probes, probes, woken, copies_all };
+        (path, Driver::new(engine, params, started))
     }
 
     fn offer_all(&mut self, now: Instant, driver: &mut Driver<Handle>) {
@@ -196,7 +179,7 @@ impl QueuePath {
     /// queueing: from then on the kernel lets packets pass.
     fn release(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<(), Error> {
         for _ in 0..LAST_BATCHES {
-            if self.parts.socket.receive(&mut self.ring)? == 0 {
+            if self.kernel.receive(&mut self.ring)? == 0 {
                 break;
             }
             self.offer_all(now, driver);
@@ -207,18 +190,18 @@ impl QueuePath {
         self.flush()?;
         // A sender whose packets were held may send a burst now. Two processors may exchange packets of the moment in which
         // queueing ends; so it ends where none arrive, if there is such a moment.
-        let began = timing::now();
-        while timing::now().since(began) < nfqueue::LONGEST_BURST && !self.is_quiet()? {
+        let began = self.kernel.time();
+        while self.kernel.time().since(began) < nfqueue::LONGEST_BURST && !self.is_quiet()? {
             self.parts.state.page.beat();
-            if self.parts.socket.receive(&mut self.ring)? > 0 {
+            if self.kernel.receive(&mut self.ring)? > 0 {
                 self.offer_all(now, driver);
                 driver.release_all(&mut self.sink);
                 self.flush()?;
             }
         }
-        self.parts.socket.close([self.parts.whole, self.parts.cut], self.parts.state.page.received())?;
+        self.kernel.close([self.parts.whole, self.parts.cut], self.parts.state.page.received())?;
         // Packets that arrived meanwhile have been accepted; they are counted.
-        while self.parts.socket.receive(&mut self.ring)? > 0 {
+        while self.kernel.receive(&mut self.ring)? > 0 {
             self.offer_all(now, driver);
             driver.release_all(&mut self.sink);
             self.sink.verdicts.discard();
@@ -234,20 +217,20 @@ impl QueuePath {
             // Longer copies may still arrive after the range was lowered: buffers only grow.
             self.ring = Ring::new(range);
         }
-        if let Err(error) = self.parts.socket.set_copy_range(self.parts.cut, range) {
+        if let Err(error) = self.kernel.set_copy_range(self.parts.cut, range) {
             self.parts.state.note(format!("no rate can be advised: {error}"));
         }
     }
 
     /// Whether no packet arrives for a while.
-    fn is_quiet(&self) -> Result<bool, Error> {
-        let until = timing::now() + PAUSE;
-        Ok(self.waiter.wait(&[&self.parts.socket.as_fd()], Some(until)).map_err(wait_failed)? == Woken::Deadline)
+    fn is_quiet(&mut self) -> Result<bool, Error> {
+        let until = self.kernel.time() + PAUSE;
+        self.kernel.wait_for_packets(until)
     }
 
     fn counts(&self, driver: &Driver<Handle>) -> WorkerCounts {
         WorkerCounts {
-            socket: self.parts.socket.counters(),
+            socket: self.kernel.counters(),
             passed: driver.engine().sent().packets,
             refused: driver.engine().dropped(),
             cut: driver.counters().segmented,
@@ -265,18 +248,18 @@ impl QueuePath {
         driver.release_all(&mut self.sink);
         self.sink.verdicts.discard();
         let page = &self.parts.state.page;
-        let asked = timing::now();
+        let asked = self.kernel.time();
         page.ask_back();
         while page.turn() != Turn::Shaper && !self.parts.state.is_abandoned() {
             page.beat();
-            if timing::now().since(asked) > ANSWER {
+            if self.kernel.time().since(asked) > ANSWER {
                 // It has ended or has stopped itself, and may have left packets in the queue.
                 page.take_held();
                 self.parts.state.accept_all()?;
                 page.give_back();
                 break;
             }
-            std::thread::sleep(std::time::Duration::from_micros(200));
+            self.kernel.pause(PAUSE);
         }
         let left = match page.turn() {
             Turn::Shaper => page.take_held(),
@@ -348,26 +331,24 @@ impl QueuePath {
     }
 }
 
-impl DataPath for QueuePath {
+impl<K: Kernel> DataPath for QueuePath<K> {
     type Handle = Handle;
     type Sink = VerdictSink;
     type Error = Error;
 
     fn now(&mut self) -> Instant {
-        self.clock.now()
+        self.clock.now(self.kernel.time())
     }
 
     fn wait(&mut self, wait: Wait) -> Result<ControlFlow<()>, Error> {
-        let (socket, waker) = (self.parts.socket.as_fd(), self.parts.waker.as_fd());
         if let Some(until) = wait.ignore_arrivals_until {
-            self.waiter.wait(&[&waker], Some(self.clock.to_system_time(until))).map_err(wait_failed)?;
+            self.kernel.wait_for_commands(self.clock.to_system_time(until))?;
         }
         // While the guardian has the turn there is something to do: to ask for it.
         let longest = if self.parts.state.page.turn() == Turn::Shaper { LONGEST_WAIT } else { Span::ZERO };
-        let latest = timing::now() + longest;
+        let latest = self.kernel.time() + longest;
         let until = wait.until.map_or(latest, |until| self.clock.to_system_time(until).min(latest));
-        let woken = self.waiter.wait(&[&socket, &waker], Some(until)).map_err(wait_failed)?;
-        self.woken = matches!(woken, Woken::Ready(ready) if ready & 2 != 0);
+        self.woken = self.kernel.wait(until)?;
         self.parts.state.page.beat();
         Ok(if self.parts.state.is_abandoned() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
@@ -379,7 +360,7 @@ impl DataPath for QueuePath {
         if driver.engine().advises() != self.copies_all {
             self.set_copies(driver.engine().advises());
         }
-        let received = self.parts.socket.receive(&mut self.ring)?;
+        let received = self.kernel.receive(&mut self.ring)?;
         let before = driver.counters().segmented;
         if let Some(observer) = &mut self.sink.observer {
             observer.turn(!driver.engine().tree().backlog().is_empty());
@@ -409,14 +390,14 @@ impl DataPath for QueuePath {
         if let Some(observer) = &mut self.sink.observer {
             observer.hand_over();
         }
-        self.parts.socket.send(&mut self.sink.verdicts)
+        self.kernel.send(&mut self.sink.verdicts)
     }
 
     fn control(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<ControlFlow<()>, Error> {
         // Before commands are received: the waker is written to after a command is sent. Not in each turn: most are for
         // packets, and it is a system call.
         if self.woken {
-            drain(&self.parts.waker);
+            self.kernel.forget_commands();
         }
         loop {
             match self.parts.commands.try_recv() {
@@ -478,7 +459,7 @@ impl PathParts {
             shape: Shape::Single,
         };
         if packet.gso && packet.queue == self.whole {
-            shape::of_superpacket(&mut meta, &headers, packet.payload, self.counters.direction());
+            shape::of_superpacket(&mut meta, &headers, self.counters.direction());
         }
         (meta, headers)
     }
@@ -490,13 +471,3 @@ const ANSWER: Span = Span::from_millis(100);
 const PAUSE: Span = Span::from_micros(200);
 /// The most batches that are received at an end before it is confirmed that nothing waits any more.
 const LAST_BATCHES: u32 = 1_000;
-
-fn wait_failed(source: io::Error) -> Error {
-    Error::System { operation: "wait for packets".into(), source }
-}
-
-/// Empties the waker: it does not matter how often it was written to.
-fn drain(waker: &UnixStream) {
-    let mut bytes = [0; 64];
-    while (&*waker).read(&mut bytes).is_ok_and(|n| n == bytes.len()) {}
-}

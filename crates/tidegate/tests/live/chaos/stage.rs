@@ -17,6 +17,13 @@ use tidegate_live::nft::{self, Family};
 use tidegate_testbed::Pair;
 use tidegate_testbed::files::Folder;
 
+/// How long a thread of this machine, at least one, has waited for a processor since the start; nothing where the kernel does not say.
+fn waiting_for_processors() -> Duration {
+    let pressure = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let total = pressure.lines().next().and_then(|some| some.rsplit_once("total=")?.1.parse().ok());
+    Duration::from_micros(total.unwrap_or(0))
+}
+
 /// The time within which the control socket answers.
 const ANSWER: Duration = Duration::from_secs(2);
 /// The shapers' page of metrics, in the namespace of the left host.
@@ -134,8 +141,20 @@ impl Stage {
             BufReader::new(stream).read_line(&mut line)?;
             Ok(line)
         };
-        let line = attempt().unwrap_or_else(|error| panic!("{call} is not answered: {error}"));
-        assert!(began.elapsed() < ANSWER, "{call} takes {:?}", began.elapsed());
+        let line = loop {
+            let (asked, waited) = (Instant::now(), waiting_for_processors());
+            let answer = attempt();
+            let took = asked.elapsed();
+            let is_in_time = answer.is_ok() && took < ANSWER;
+            let is_busy = waiting_for_processors().saturating_sub(waited) > took / 2;
+            match answer {
+                Ok(line) if is_in_time => break line,
+                // Nobody is late where the processors are given to others.
+                _ if is_busy && began.elapsed() < PATIENCE => {}
+                Ok(_) => panic!("{call} takes {took:?}"),
+                Err(error) => panic!("{call} is not answered: {error}"),
+            }
+        };
         let mut answer: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert!(answer["ok"].is_object() || answer["ok"].is_array(), "{answer}");
         answer["ok"].take()
