@@ -332,14 +332,13 @@ __noinline u32 twin_take(u64 now, u64 size, u64 key, u64 how)
 	u64 arrived = state.arrived++;
 	struct twin_options *options = options_of(q);
 	struct twin_discipline *discipline = discipline_of(q);
-	bool mark;
 
 	twin_now(&state.held, now);
-	slot = twin_accept(options, discipline, &state.held, tables_of(options), arrived, size, key, 0, how >> 1 & 1, how & 1, &mark);
+	discipline->arrives = (struct twin_arrival){ .number = arrived, .size = size, .key = key, .class = q, .capable = how >> 1 & 1, .always = how & 1 };
+	slot = twin_accept(options, discipline, &state.held, tables_of(options));
 	if (slot == TWIN_NONE)
 		return TWIN_NONE;
-	twin_packet_of(&state.held, slot)->class = q;
-	if (mark)
+	if (discipline->arrives.marked)
 		owe_mark(twin_owing_queue(options, discipline, key), state.held.latest);
 	return slot;
 }
@@ -378,32 +377,27 @@ __noinline u32 twin_excess(u32 q)
 	return twin_overflow(options_of(q), discipline_of(q), &state.held);
 }
 
-/*
- * The action of a step of a discipline in the upper half, the slot in the lower one. first: it is the first of a call. always: a packet
- * leaves if there is one.
- */
+/* A step of a discipline. first: it is the first of a call. always: a packet leaves if there is one. */
 __noinline u64 twin_decide(u32 q, u64 first, u64 always)
 {
 	struct twin_options *options = options_of(q);
 	struct twin_discipline *discipline = discipline_of(q);
-	struct twin_step step = { .action = TWIN_EMPTY };
+	u64 step = twin_step(TWIN_EMPTY, TWIN_NONE);
 
 	if (first)
 		twin_prepare(options, discipline, state.held.latest);
 	if (always && !twin_has_flows(options)) {
-		if (discipline->backlog.packets != 0) {
-			step.action = TWIN_SEND;
-			step.slot = twin_pop_of(discipline, &state.held, discipline->room.first);
-		}
+		if (discipline->backlog.packets != 0)
+			step = twin_step(TWIN_SEND, twin_pop_of(discipline, &state.held, discipline->room.first));
 	} else {
 		step = twin_next(options, discipline, &state.held, tables_of(options));
 	}
-	if (step.action == TWIN_MARK) {
-		owe_mark(twin_owing_queue(options, discipline, twin_packet_of(&state.held, step.slot)->key), state.held.latest);
-		step.action = TWIN_SEND;
+	if (twin_action(step) == TWIN_MARK) {
+		owe_mark(twin_owing_queue(options, discipline, twin_packet_of(&state.held, (u32)step)->key), state.held.latest);
+		step = twin_step(TWIN_SEND, step);
 		RECORD(call.drops++;)
 	}
-	return (u64)step.action << 32 | step.slot;
+	return step;
 }
 
 /* The slot of a packet of a class that leaves, or TWIN_NONE. */
@@ -526,7 +520,10 @@ static __always_inline void drop(struct Qdisc *sch, u32 number, qdisc_drop_reaso
 		bpf_kfree_skb(skb);
 }
 
-/* Puts a packet that the discipline of its class has released into the flow of the class. Returns whether there was room. */
+/*
+ * Puts a packet that the discipline of its class has released into the flow of the class. Returns whether there was room. Then
+ * twin_finish_classified is to be called, and not by it: the calls would be too deep.
+ */
 __noinline u32 twin_put_inside(u32 slot)
 {
 	u32 number;
@@ -534,10 +531,10 @@ __noinline u32 twin_put_inside(u32 slot)
 	if (twin_fbq_stage(&classes, &fbq, &state.held, slot))
 		return true;
 	number = twin_fbq_arrive(&classes, &fbq, &state.held, classes.flows);
-	if (number != TWIN_NONE)
-		twin_fbq_requeue(&classes, &fbq, &state.held, number, slot);
-	twin_finish_classified();
-	return number != TWIN_NONE;
+	if (number == TWIN_NONE)
+		return false;
+	twin_fbq_requeue(&classes, &fbq, &state.held, number, slot);
+	return true;
 }
 
 /*
@@ -546,11 +543,11 @@ __noinline u32 twin_put_inside(u32 slot)
  */
 static __always_inline u32 release(struct Qdisc *sch, u32 q, bool always, bool is_inside)
 {
-	bool first = true;
+	bool first = true, is_there;
 
 	TWIN_FOR(u32, i, 0, TWIN_MOST_STEPS) {
 		u64 step = twin_decide(q, first, always);
-		u32 action = step >> 32;
+		u32 action = twin_action(step);
 
 		first = false;
 		if (action == TWIN_AGAIN)
@@ -558,7 +555,11 @@ static __always_inline u32 release(struct Qdisc *sch, u32 q, bool always, bool i
 		if (action != TWIN_SEND && action != TWIN_DROP)
 			break;
 		if (action == TWIN_SEND) {
-			if (!is_inside || twin_put_inside(step))
+			if (!is_inside)
+				return step;
+			is_there = twin_put_inside(step);
+			twin_finish_classified();
+			if (is_there)
 				return step;
 			first = true;
 		}

@@ -13,7 +13,16 @@
 /* Disciplines at most, a power of two: of an interface the first, of classes as many as there may be classes. */
 #define TWIN_DISCIPLINES 64
 
+/* The packet that arrives, of the flow `key`, between the hosts `pair`, and how many arrived before it. */
+struct twin_arrival {
+	u64 number, size, key, pair;
+	u32 class;
+	/* Whether it can be marked, and whether as far as there are slots it is not dropped; in the end, whether it is to be marked. */
+	bool capable, always, marked;
+};
+
 struct twin_discipline {
+	struct twin_arrival arrives;
 	/* Of the packets that wait in it. */
 	qdisc_backlog backlog;
 	struct twin_room room;
@@ -201,51 +210,72 @@ TWIN_INLINE void twin_forget_all(struct twin_state *state)
 
 #include "mered.h"
 
-/* Whether an arriving packet is queued; *mark: with a mark. */
-TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held, u64 size,
-			     bool capable, bool *mark)
+/*
+ * Whether the packet that arrives is queued. In several functions, since the kernel's verifier follows the ways through a function with
+ * those through all that are a part of it.
+ */
+TWIN_GLOBAL u32 twin_admits_early(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN, u64 now)
 {
 	fifo_limit limit = { .packets = options->limit_packets, .bytes = options->limit_bytes };
-	qdisc_backlog backlog = discipline->backlog;
-	u64 now = held->latest;
+	struct twin_arrival *arrives = &discipline->arrives;
+	red_red *red = &discipline->ared.red;
+	red_zone zone = options->kind == TWIN_RED ? red_red_observe(red, now, discipline->backlog)
+						  : ared_ared_observe(&discipline->ared, now, discipline->backlog);
+	aqm_verdict verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, arrives->size, arrives->capable);
+
+	if (verdict.kind == AQM_VERDICT_DROP)
+		discipline->refusal = verdict.drop;
+	if (verdict.kind == AQM_VERDICT_DROP || !fifo_limit_admits(&limit, discipline->backlog, arrives->size))
+		return false;
+	arrives->marked = verdict.kind == AQM_VERDICT_MARK;
+	red_red_on_busy(red);
+	return true;
+}
+
+TWIN_GLOBAL u32 twin_catch_up_pie(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN, u64 now)
+{
+	pie_params params = twin_pie(options);
+
+	pie_state_catch_up(&discipline->pie, &params, &discipline->pie_stats, now);
+	return 0;
+}
+
+TWIN_GLOBAL u32 twin_admits_pie(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN, u64 now)
+{
+	fifo_limit limit = { .packets = options->limit_packets, .bytes = options->limit_bytes };
+	struct twin_arrival *arrives = &discipline->arrives;
+	pie_params params = twin_pie(options);
+
+	twin_catch_up_pie(options, discipline, now);
+	if (!fifo_limit_admits(&limit, discipline->backlog, arrives->size))
+		return false;
+	if (!pie_state_unlucky(&discipline->pie, &params, &discipline->random, arrives->size, discipline->backlog))
+		return true;
+	arrives->marked = arrives->capable && pie_state_signal(&discipline->pie, &params) == RED_SIGNAL_MARK;
+	discipline->refusal = QDISC_DROP_REASON_EARLY;
+	return arrives->marked;
+}
+
+TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held)
+{
+	fifo_limit limit = { .packets = options->limit_packets, .bytes = options->limit_bytes };
+	u64 size = discipline->arrives.size, now = held->latest;
 
 	if (twin_is_fair(options))
 		return size <= limit.bytes && limit.packets > 0;
 	if (options->kind == TWIN_MERED)
-		return twin_admits_measured(options, discipline, held, size, capable, mark);
+		return twin_admits_measured(options, discipline, held);
 	if (twin_is_own(options))
-		return twin_admits_own(options, discipline, now, size, capable, mark);
+		return twin_admits_own(options, discipline, now);
+	if (options->kind == TWIN_RED || options->kind == TWIN_ARED)
+		return twin_admits_early(options, discipline, now);
+	if (options->kind == TWIN_PIE)
+		return twin_admits_pie(options, discipline, now);
 	if (options->kind == TWIN_TBF && size > bucket_token_bucket_depth(&discipline->bucket)) {
 		discipline->refusal = QDISC_DROP_REASON_LARGER_THAN_BURST;
 		return false;
 	}
-	if (options->kind == TWIN_RED || options->kind == TWIN_ARED) {
-		red_red *red = &discipline->ared.red;
-		red_zone zone = options->kind == TWIN_RED ? red_red_observe(red, now, backlog)
-							  : ared_ared_observe(&discipline->ared, now, backlog);
-		aqm_verdict verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, size, capable);
-
-		if (verdict.kind == AQM_VERDICT_DROP)
-			discipline->refusal = verdict.drop;
-		if (verdict.kind == AQM_VERDICT_DROP || !fifo_limit_admits(&limit, backlog, size))
-			return false;
-		*mark = verdict.kind == AQM_VERDICT_MARK;
-		red_red_on_busy(red);
-		return true;
-	}
-	if (options->kind == TWIN_PIE) {
-		pie_params params = twin_pie(options);
-
-		pie_state_catch_up(&discipline->pie, &params, &discipline->pie_stats, now);
-		if (!fifo_limit_admits(&limit, backlog, size))
-			return false;
-		if (!pie_state_unlucky(&discipline->pie, &params, &discipline->random, size, backlog))
-			return true;
-		*mark = capable && pie_state_signal(&discipline->pie, &params) == RED_SIGNAL_MARK;
-		discipline->refusal = QDISC_DROP_REASON_EARLY;
-		return *mark;
-	}
-	return fifo_limit_admits(&limit, backlog, size);
+	return fifo_limit_admits(&limit, discipline->backlog, size);
 }
 
 /* The queue of a packet that is queued now, among those of the discipline. Flows beyond the queues of drr share its first. */
@@ -276,7 +306,8 @@ TWIN_INLINE u32 twin_queue_for(const struct twin_options *options, struct twin_d
 }
 
 /* Puts the packet of a slot into its queue. */
-TWIN_INLINE void twin_put(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held, u32 slot)
+TWIN_GLOBAL u32 twin_put(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+			 struct twin_held *held TWIN_GIVEN, u32 slot)
 {
 	struct twin_packet *packet = twin_packet_of(held, slot);
 	u32 number = twin_queue_for(options, discipline, held, packet->key);
@@ -291,7 +322,7 @@ TWIN_INLINE void twin_put(const struct twin_options *options, struct twin_discip
 	twin_push(held, number, slot);
 	qdisc_backlog_add(&discipline->backlog, packet->size);
 	if (!twin_is_fair(options))
-		return;
+		return 0;
 	twin_classify(held, &discipline->lengths, number);
 	if (options->kind == TWIN_FQ_CODEL) {
 		if (control->place == FLOW_QUEUES_PLACE_OFF || control->since != discipline->busy_period) {
@@ -303,36 +334,37 @@ TWIN_INLINE void twin_put(const struct twin_options *options, struct twin_discip
 	} else if (round_turns_queued(&discipline->turns, &control->allowance, packet->size)) {
 		twin_list_append(held, &discipline->active, number);
 	}
+	return 0;
 }
 
 /*
- * A packet arrives at a time that is the latest of any call, as number `arrived`, of the flow `key`, between the hosts `pair`. Returns
- * its slot, or TWIN_NONE where it is dropped. always: as far as there are slots it is not. *mark: it is to be marked. tables: NULL
- * for all kinds but mered, here and below.
+ * A packet arrives, which is discipline->arrives, at the latest time of any call. Returns its slot, or TWIN_NONE where it is dropped.
+ * tables: NULL for all kinds but mered, here and below.
  */
 TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
-			    struct twin_tables *tables, u64 arrived, u64 size, u64 key, u64 pair, bool capable, bool always,
-			    bool *mark)
+			    struct twin_tables *tables)
 {
+	struct twin_arrival *arrives = &discipline->arrives;
 	struct twin_packet *packet;
 	u32 slot;
 
-	*mark = false;
+	arrives->marked = false;
 	discipline->refusal = QDISC_DROP_REASON_QUEUE_LIMIT;
-	if (tables && !twin_measure(options, discipline, held, tables, size, key, pair, always ? TWIN_RECORDS : options->records))
+	if (tables && !twin_measure(options, discipline, held, tables))
 		return TWIN_NONE;
-	if (!twin_admits(options, discipline, held, size, capable, mark) && !always)
+	if (!twin_admits(options, discipline, held) && !arrives->always)
 		return TWIN_NONE;
 	slot = twin_take_slot(held);
 	if (slot == TWIN_NONE)
 		return TWIN_NONE;
 	packet = twin_packet_of(held, slot);
-	packet->size = size;
+	packet->size = arrives->size;
 	packet->came = packet->at = held->latest;
-	packet->number = arrived;
-	packet->capable = capable;
-	packet->key = key;
-	packet->class = packet->profile = 0;
+	packet->number = arrives->number;
+	packet->capable = arrives->capable;
+	packet->key = arrives->key;
+	packet->class = arrives->class;
+	packet->profile = 0;
 	twin_put(options, discipline, held, slot);
 	if (tables)
 		twin_measured(discipline, tables, packet);
@@ -350,8 +382,9 @@ TWIN_INLINE void twin_put_again(const struct twin_options *options, struct twin_
 	struct twin_packet *packet = twin_packet_of(held, slot);
 
 	/* More packets may wait than there are records for by the options. */
+	discipline->arrives = (struct twin_arrival){ .size = packet->size, .key = packet->key, .always = true };
 	if (tables)
-		twin_measure(options, discipline, held, tables, packet->size, packet->key, 0, TWIN_RECORDS);
+		twin_measure(options, discipline, held, tables);
 	twin_put(options, discipline, held, slot);
 	if (tables)
 		twin_measured(discipline, tables, packet);

@@ -606,21 +606,25 @@ TWIN_INLINE void twin_fbq_follow_promises(const struct twin_fbq_options *options
 		twin_fbq_end_promises_of_flows(options, next, fbq, held);
 }
 
-/* Whether the twin has room for the disciplines in classes. Without one a class has options of zeros. */
+/* The queues that the discipline of a class needs; more than there are where the twin has it not. */
+TWIN_GLOBAL u32 twin_fbq_queues_inside(const struct twin_fbq_options *options TWIN_GIVEN, u32 q)
+{
+	const struct twin_options *inside = &options->inside[twin_index(q, TWIN_FBQ_CLASSES)];
+
+	if (!twin_fbq_has_inside(options, q))
+		return 0;
+	return twin_supports(inside) && inside->kind != TWIN_TBF ? twin_queues(inside) : TWIN_SPACE + 1;
+}
+
+/* Whether the twin has room for the disciplines in classes. */
 TWIN_GLOBAL u32 twin_fbq_supports_insides(const struct twin_fbq_options *options TWIN_GIVEN)
 {
 	u64 queues = 0;
 
 	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
-		const struct twin_options *inside = &options->inside[twin_index(q, TWIN_FBQ_CLASSES)];
-
-		if (!twin_fbq_has_inside(options, q))
-			continue;
-		queues += twin_queues(inside);
-		if (!twin_supports(inside) || inside->kind == TWIN_TBF || queues > TWIN_SPACE)
-			return false;
+		queues += twin_fbq_queues_inside(options, q);
 	}
-	return true;
+	return queues <= TWIN_SPACE;
 }
 
 /* Whether the twin has room for them. */

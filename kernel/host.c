@@ -174,18 +174,19 @@ static u32 release(u32 q, struct decision *decision)
 
 	twin_prepare(of, discipline, state.held.latest);
 	for (u32 i = 0; i < TWIN_MOST_STEPS; i++) {
-		struct twin_step step = twin_next(of, discipline, &state.held, tables(of));
+		u64 step = twin_next(of, discipline, &state.held, tables(of));
 
-		switch (step.action) {
+		switch (twin_action(step)) {
 		case TWIN_AGAIN:
 			continue;
 		case TWIN_DROP:
-			drop(decision, step.slot);
+			drop(decision, step);
 			continue;
-		case TWIN_SEND:
 		case TWIN_MARK:
-			decision->drops += step.action == TWIN_MARK;
-			return step.slot;
+			decision->drops++;
+			return step;
+		case TWIN_SEND:
+			return step;
 		}
 		return TWIN_NONE;
 	}
@@ -212,23 +213,21 @@ static void stage(u32 q, struct decision *decision)
 }
 
 /* A packet arrives for a discipline. */
-static void enqueue_in(u32 q, u64 now, u64 size, bool capable, u64 key, u64 pair, struct decision *decision)
+static void enqueue_in(struct twin_arrival arrives, struct decision *decision)
 {
+	u32 q = arrives.class, slot;
 	const struct twin_options *of = options_of(q);
 	struct twin_discipline *discipline = &state.disciplines[q];
-	u64 arrived = state.arrived++;
-	bool mark;
-	u32 slot;
 
-	twin_now(&state.held, now);
-	slot = twin_accept(of, discipline, &state.held, tables(of), arrived, size, key, pair, capable, false, &mark);
+	arrives.number = state.arrived++;
+	discipline->arrives = arrives;
+	slot = twin_accept(of, discipline, &state.held, tables(of));
 	if (slot == TWIN_NONE) {
-		refuse(decision, arrived);
+		refuse(decision, arrives.number);
 		return;
 	}
-	twin_packet_of(&state.held, slot)->class = q;
 	decision->result = 1;
-	decision->drops += mark;
+	decision->drops += discipline->arrives.marked;
 	while ((slot = twin_overflow(of, discipline, &state.held)) != TWIN_NONE)
 		drop(decision, slot);
 }
@@ -239,13 +238,13 @@ static void enqueue(const u64 *record, struct decision *decision)
 	u32 q = record[3], slot;
 
 	if (options.kind != TWIN_FBQ) {
-		enqueue_in(0, now, record[2], record[3] & 1, record[4], record[5], decision);
+		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = record[5], .capable = record[3] & 1 }, decision);
 		return;
 	}
 	if (twin_fbq_has_inside(&fbq_options, q)) {
 		twin_fbq_begin_call(&fbq_options, &fbq, &state.held, now);
 		/* All packets are those that can be marked. */
-		enqueue_in(q, now, record[2], true, record[4], 0, decision);
+		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .class = q, .capable = true }, decision);
 		stage(q, decision);
 		return;
 	}

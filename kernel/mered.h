@@ -15,13 +15,15 @@ TWIN_INLINE elephants_border twin_border(const struct twin_options *options)
 }
 
 /*
- * Finds out whether an arriving packet is one of a mouse. Returns false when there is no record for its flow, of up to `most`; of
- * TWIN_RECORDS there is one.
+ * Finds out whether the packet that arrives is one of a mouse. Returns false when there is no record for its flow. For a packet that is
+ * not dropped there is one.
  */
-TWIN_INLINE bool twin_measure(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
-			      struct twin_tables *tables, u64 size, u64 key, u64 pair, u64 most)
+TWIN_GLOBAL u32 twin_measure(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+			     struct twin_held *held TWIN_GIVEN, struct twin_tables *tables TWIN_GIVEN)
 {
 	elephants_border border = twin_border(options);
+	u64 size = discipline->arrives.size, key = discipline->arrives.key, pair = discipline->arrives.pair;
+	u64 most = discipline->arrives.always ? TWIN_RECORDS : options->records;
 	u32 number = twin_touch(&tables->flows, held->latest, options->by_pair == 1 ? pair : key, most, options->idle);
 	elephants_flow *flow = &twin_record_of(&tables->flows, number)->flow;
 
@@ -56,28 +58,29 @@ TWIN_INLINE void twin_measured(struct twin_discipline *discipline, struct twin_t
 		ared_ared_on_busy(&discipline->ared);
 }
 
-/* Whether an arriving packet of a measured flow is queued; *mark: with a mark. */
-TWIN_INLINE bool twin_admits_measured(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
-				      u64 size, bool capable, bool *mark)
+/* Whether the packet that arrives, of a measured flow, is queued. */
+TWIN_GLOBAL u32 twin_admits_measured(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+				     struct twin_held *held TWIN_GIVEN)
 {
 	fifo_limit limit = { .packets = options->limit_packets, .bytes = options->limit_bytes };
 	qdisc_backlog elephants = twin_queue_of(held, discipline->room.first + TWIN_ELEPHANTS)->backlog;
+	struct twin_arrival *arrives = &discipline->arrives;
 	red_red *red = &discipline->ared.red;
 	aqm_verdict verdict;
 	red_zone zone;
 
 	if (discipline->is_mouse)
-		return fifo_limit_admits(&limit, discipline->backlog, size);
+		return fifo_limit_admits(&limit, discipline->backlog, arrives->size);
 	zone = ared_ared_observe(&discipline->ared, held->latest, elephants);
-	verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, size, capable);
+	verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, arrives->size, arrives->capable);
 	if (verdict.kind == AQM_VERDICT_DROP)
 		discipline->refusal = verdict.drop;
-	else if (elephants.bytes + size > options->elephant_limit)
+	else if (elephants.bytes + arrives->size > options->elephant_limit)
 		discipline->refusal = QDISC_DROP_REASON_CLASS_LIMIT;
-	if (verdict.kind == AQM_VERDICT_DROP || elephants.bytes + size > options->elephant_limit ||
-	    !fifo_limit_admits(&limit, discipline->backlog, size))
+	if (verdict.kind == AQM_VERDICT_DROP || elephants.bytes + arrives->size > options->elephant_limit ||
+	    !fifo_limit_admits(&limit, discipline->backlog, arrives->size))
 		return false;
-	*mark = verdict.kind == AQM_VERDICT_MARK;
+	arrives->marked = verdict.kind == AQM_VERDICT_MARK;
 	return true;
 }
 
@@ -95,7 +98,8 @@ TWIN_INLINE bool twin_elephant_next(struct twin_discipline *discipline, struct t
 }
 
 /* Takes the packet that leaves next. */
-TWIN_INLINE u32 twin_pop_measured(struct twin_discipline *discipline, struct twin_held *held, struct twin_tables *tables)
+TWIN_GLOBAL u32 twin_pop_measured(struct twin_discipline *discipline TWIN_GIVEN, struct twin_held *held TWIN_GIVEN,
+				  struct twin_tables *tables TWIN_GIVEN)
 {
 	bool is_elephant = twin_elephant_next(discipline, held, tables);
 	u32 number = discipline->room.first, slot = twin_pop(held, number + (is_elephant ? TWIN_ELEPHANTS : TWIN_MICE));

@@ -20,19 +20,19 @@ TWIN_INLINE void twin_begin_own(const struct twin_options *options, struct twin_
 		discipline->own = own_decider_new(own_params_of(options->own), discipline->random);
 }
 
-/* Whether an arriving packet is queued; *mark: with a mark. */
-TWIN_INLINE bool twin_admits_own(const struct twin_options *options, struct twin_discipline *discipline, u64 now, u64 size,
-				 bool capable, bool *mark)
+/* Whether the packet that arrives is queued. */
+TWIN_INLINE bool twin_admits_own(const struct twin_options *options, struct twin_discipline *discipline, u64 now)
 {
 	qdisc_backlog backlog = discipline->backlog;
-	aqm_verdict verdict = own_decider_arrive(&discipline->own, now, backlog, size, capable);
-	bool fits = options->rate == 0 || size <= bucket_token_bucket_depth(&discipline->bucket);
+	struct twin_arrival *arrives = &discipline->arrives;
+	aqm_verdict verdict = own_decider_arrive(&discipline->own, now, backlog, arrives->size, arrives->capable);
+	bool fits = options->rate == 0 || arrives->size <= bucket_token_bucket_depth(&discipline->bucket);
 
 	if (verdict.kind == AQM_VERDICT_DROP)
 		discipline->refusal = verdict.drop;
 	else if (!fits)
 		discipline->refusal = QDISC_DROP_REASON_LARGER_THAN_BURST;
-	*mark = verdict.kind == AQM_VERDICT_MARK && capable;
+	arrives->marked = verdict.kind == AQM_VERDICT_MARK && arrives->capable;
 	return verdict.kind != AQM_VERDICT_DROP && fits && backlog.packets < options->limit_packets;
 }
 
@@ -50,15 +50,11 @@ TWIN_INLINE void twin_begin_own(const struct twin_options *options, struct twin_
 	(void)options;
 }
 
-TWIN_INLINE bool twin_admits_own(const struct twin_options *options, struct twin_discipline *discipline, u64 now, u64 size,
-				 bool capable, bool *mark)
+TWIN_INLINE bool twin_admits_own(const struct twin_options *options, struct twin_discipline *discipline, u64 now)
 {
 	(void)options;
 	(void)discipline;
 	(void)now;
-	(void)size;
-	(void)capable;
-	(void)mark;
 	return false;
 }
 
