@@ -140,7 +140,7 @@ static __noinline u32 signal_of(const struct twin_class_of *of, bool is_v6)
 	told = advice->classes[account];
 	if (told == 0)
 		return 0;
-	number = twin_find(&state.held, of->flow);
+	number = twin_find(&state.held, &state.held.flows, of->flow);
 	if (number != TWIN_NONE) {
 		u64 flow = advice->flows[twin_index(number, TWIN_QUEUES)];
 

@@ -32,61 +32,33 @@ static __always_inline bool take_options(struct twin_options *written)
 		copy_classes(&fresh_classes, from);
 		return __sync_fetch_and_add(&written->changes, 0) == changes && twin_fbq_supports(&fresh_classes);
 	}
-	/* All is one class. */
+	/* All is one class with a discipline. */
 	fresh_classes.classes = 1;
 	fresh_classes.default_class = 0;
 	fresh_classes.class[0].account = fresh.account;
+	fresh_classes.inside[0] = fresh;
 	/* Pairs of hosts are not told apart here. */
 	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) &&
 	       fresh.by_pair == 0 && fresh.pair_threshold == 0 &&
 	       (fresh.kind != TWIN_MERED || has_twin_tables);
 }
 
-/* Takes all packets of a class with one queue that are behind the first. Returns the slot of the first; the others are next to it. */
-__noinline u32 twin_take_all_behind(u32 q)
+/* Queues a packet again in the discipline of its class. */
+__noinline int twin_requeue_in(u32 slot)
 {
-	struct twin_fbq_class *class = twin_fbq_class_of(&fbq, q);
-	u32 first = class->behind_head;
+	u32 q = twin_packet_of(&state.held, slot)->class;
 
-	state.held.backlog.packets -= class->behind.packets;
-	state.held.backlog.bytes -= class->behind.bytes;
-	class->behind = (qdisc_backlog){0};
-	class->behind_head = class->behind_tail = TWIN_NONE;
-	return first;
+	twin_put_again(options_of(q), discipline_of(q), &state.held, tables_of(options_of(q)), slot);
+	return 0;
 }
 
-/* All packets that wait. Those of a class with one queue in their order: its flow has the first of them. */
-__noinline u32 twin_gather(void)
-{
-	u32 first = twin_take_all(&state.held), last = first;
-
-	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
-		if (last == TWIN_NONE || twin_packet_of(&state.held, last)->next == TWIN_NONE)
-			break;
-		last = twin_packet_of(&state.held, last)->next;
-	}
-	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
-		u32 tail = twin_fbq_class_of(&fbq, q)->behind_tail, head;
-
-		if (twin_fbq_class_of(&fbq, q)->behind.packets == 0)
-			continue;
-		head = twin_take_all_behind(q);
-		if (last == TWIN_NONE)
-			first = head;
-		else
-			twin_packet_of(&state.held, last)->next = head;
-		last = tail;
-	}
-	return first;
-}
-
-/* Queues a packet anew, which has a class. */
+/* Queues a packet anew, which has a class. The first of a class with a discipline goes into the flow of the class. */
 static __always_inline void queue_again(u32 slot)
 {
 	u32 q = twin_packet_of(&state.held, slot)->class;
 
-	if (twin_fbq_has_one_queue(&classes, q) && twin_fbq_class_of(&fbq, q)->staged) {
-		twin_fbq_put_behind(&fbq, &state.held, slot);
+	if (twin_fbq_has_inside(&classes, q) && twin_fbq_class_of(&fbq, q)->staged) {
+		twin_requeue_in(slot);
 		return;
 	}
 	twin_fbq_note_again(&classes, &fbq, &state.held, slot);
@@ -147,43 +119,51 @@ __noinline int twin_move(u32 slot)
 	return 0;
 }
 
-__noinline int twin_requeue(u32 slot)
+__noinline int twin_restart_aqm(u32 q)
 {
-	twin_put_again(&in_force, &state, tables_of(&in_force), slot);
+	twin_begin_aqm(options_of(q), discipline_of(q), tables_of(options_of(q)));
 	return 0;
 }
 
-__noinline int twin_restart_aqm(void)
+__noinline int twin_restart_adapting(u32 q)
 {
-	twin_begin_aqm(&state, tables_of(&in_force), &in_force);
+	twin_begin_adapting(options_of(q), discipline_of(q));
 	return 0;
 }
 
-__noinline int twin_restart_adapting(void)
+/* The queues of a discipline, of which the first is given. Returns the first of the next. */
+__noinline u32 twin_restart_queues(u32 q, u32 first)
 {
-	twin_begin_adapting(&state, &in_force);
-	return 0;
+	twin_begin_queues(options_of(q), discipline_of(q), state.held.latest, first);
+	return first + twin_queues(options_of(q));
 }
 
-__noinline int twin_restart_queues(void)
+__noinline int twin_restart_held(void)
 {
-	twin_begin_queues(&state, &in_force);
+	twin_empty_queues(&state.held);
 	return 0;
 }
 
 __noinline int twin_restart_classes(void)
 {
 	twin_fbq_begin(&classes, &fbq);
-	fbq.now = state.latest;
+	fbq.now = state.held.latest;
 	twin_fbq_hold_promises(&classes, &fbq);
 	return 0;
 }
 
 static __always_inline void restart(void)
 {
-	twin_restart_aqm();
-	twin_restart_adapting();
-	twin_restart_queues();
+	u32 first = TWIN_FIRST;
+
+	twin_restart_held();
+	TWIN_FOR(u32, of, 0, TWIN_DISCIPLINES) {
+		if (in_force.kind == TWIN_FBQ ? !twin_fbq_has_inside(&classes, of) : of != 0)
+			continue;
+		twin_restart_aqm(of);
+		twin_restart_adapting(of);
+		first = twin_restart_queues(of, first);
+	}
 	if (in_force.kind == TWIN_FBQ)
 		twin_restart_classes();
 	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
@@ -219,7 +199,7 @@ __noinline int twin_follow_rate(u64 now, u32 q)
 
 	twin_fbq_set_rate(&classes, &fbq, &state.held, now, q, rate);
 	RECORD(call = (struct twin_call){ .first = rate, .capable = q == TWIN_NONE ? 0 : q + 1 };
-	       twin_record(&in_force, SET_RATE, now);)
+	       twin_record(SET_RATE, now);)
 	return 0;
 }
 
@@ -255,7 +235,7 @@ __noinline u32 twin_take_queue(u32 number)
 	queue->head = queue->tail = TWIN_NONE;
 	flow->idle_since = fbq.now;
 	twin_list_append(&state.held, &fbq.idle, number);
-	if (twin_fbq_has_one_queue(&classes, flow->home))
+	if (twin_fbq_has_inside(&classes, flow->home))
 		twin_fbq_class_of(&fbq, flow->home)->staged = false;
 	twin_fbq_join(&classes, &fbq, &state.held, number, flow->class);
 	return first;
@@ -314,6 +294,43 @@ __noinline int twin_queue_by_rules(u32 slot)
 	return 0;
 }
 
+/* Whether a packet in a discipline is of another flow by the rules in force, or none is in the flow of its class. */
+__noinline u32 twin_is_to_go(u32 q)
+{
+	u32 first = discipline_of(q)->room.first, count = discipline_of(q)->room.count;
+
+	if (!twin_fbq_class_of(&fbq, q)->staged)
+		return true;
+	TWIN_FOR(u32, i, 0, TWIN_SPACE) {
+		if (i >= count)
+			break;
+		if (twin_is_of_another(twin_queue_of(&state.held, first + i)->head))
+			return true;
+	}
+	return false;
+}
+
+/* Takes all packets out of a discipline, which begins anew. Returns the slot of the first; the others are next to it. */
+__noinline u32 twin_take_inside(u32 q)
+{
+	struct twin_discipline *discipline = discipline_of(q);
+	u32 first = discipline->room.first, count = discipline->room.count;
+	struct twin_train train = { TWIN_NONE, TWIN_NONE };
+
+	state.held.backlog.packets -= discipline->backlog.packets;
+	state.held.backlog.bytes -= discipline->backlog.bytes;
+	TWIN_FOR(u32, i, 0, TWIN_SPACE) {
+		if (i >= count)
+			break;
+		if (options_of(q)->kind == TWIN_DRR && twin_queue_of(&state.held, first + i)->head != TWIN_NONE)
+			twin_forget(&state.held, &discipline->room, first + i);
+		twin_couple(&state.held, &train, first + i);
+		twin_empty_queue(&state.held, first + i);
+		twin_reset_control(&state.held, first + i);
+	}
+	return train.first;
+}
+
 /*
  * What waits is of the classes and flows that it has by the rules in force, of each queue in its order: packets that arrive are
  * behind it.
@@ -321,24 +338,34 @@ __noinline int twin_queue_by_rules(u32 slot)
 __noinline int twin_follow_rules(void)
 {
 	rules_are_other = false;
-	fbq.now = state.latest;
+	fbq.now = state.held.latest;
 	TWIN_FOR(u32, number, 0, TWIN_QUEUES) {
-		if (number >= state.held.used_queues)
+		if (number >= state.held.flows.used)
 			break;
 		if (twin_queue_of(&state.held, number)->backlog.packets != 0 &&
 		    twin_is_of_another(twin_queue_of(&state.held, number)->head))
 			twin_queue_by_rules(twin_take_queue(number));
 	}
 	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
-		struct twin_fbq_class *class = twin_fbq_class_of(&fbq, q);
+		u32 first;
 
-		if (class->behind.packets != 0 && (!class->staged || twin_is_of_another(class->behind_head)))
-			twin_queue_by_rules(twin_take_all_behind(q));
+		if (!twin_fbq_has_inside(&classes, q) || discipline_of(q)->backlog.packets == 0 || !twin_is_to_go(q))
+			continue;
+		first = twin_take_inside(q);
+		twin_restart_aqm(q);
+		twin_restart_adapting(q);
+		twin_restart_queues(q, discipline_of(q)->room.first);
+		twin_queue_by_rules(first);
 	}
 	return 0;
 }
 
-/* Begins anew, and queues what waits. */
+__noinline u32 twin_gather(void)
+{
+	return twin_take_all(&state.held);
+}
+
+/* Begins anew, and queues what waits: of a class with a discipline first what is in the flow of the class. */
 __noinline int twin_follow_structure(void)
 {
 	u32 first = twin_gather(), next;
@@ -357,7 +384,7 @@ __noinline int twin_follow_structure(void)
 		if (in_force.kind == TWIN_FBQ)
 			queue_again(first);
 		else
-			twin_requeue(first);
+			twin_requeue_in(first);
 		first = next;
 	}
 	return 0;
@@ -367,12 +394,13 @@ __noinline int twin_follow_structure(void)
 __noinline int twin_follow(u64 now)
 {
 	struct twin_options *written = written_options();
+	bucket_token_bucket *bucket;
 	bool continues;
 
 	if (!written || !take_options(written))
 		return 0;
 	rules_are_other = fresh.kind == TWIN_FBQ && fresh.rules >> 1 != in_force.rules >> 1;
-	twin_now(&state, now);
+	twin_now(&state.held, now);
 	continues = fresh.kind == TWIN_FBQ
 			    ? in_force.kind == TWIN_FBQ && fresh_classes.structure == classes.structure
 			    : twin_continues(&fresh, &in_force);
@@ -390,11 +418,12 @@ __noinline int twin_follow(u64 now)
 		return 0;
 	if (!twin_has_bucket(&in_force))
 		return 0;
-	if (in_force.burst != bucket_token_bucket_depth(&state.bucket))
-		bucket_token_bucket_set_depth(&state.bucket, state.latest, in_force.burst);
-	if (in_force.rate != state.bucket.rate) {
-		twin_set_rate(&in_force, &state, now, in_force.rate);
-		RECORD(call = (struct twin_call){ .first = in_force.rate }; twin_record(&in_force, SET_RATE, now);)
+	bucket = &discipline_of(0)->bucket;
+	if (in_force.burst != bucket_token_bucket_depth(bucket))
+		bucket_token_bucket_set_depth(bucket, state.held.latest, in_force.burst);
+	if (in_force.rate != bucket->rate) {
+		twin_set_rate(&in_force, discipline_of(0), state.held.latest, in_force.rate);
+		RECORD(call = (struct twin_call){ .first = in_force.rate }; twin_record(SET_RATE, now);)
 	}
 	return 0;
 }

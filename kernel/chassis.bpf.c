@@ -24,7 +24,6 @@
 		     i##_next ? (i = *i##_next, true) : false;                                                              \
 	     });)
 
-#include "disciplines.h"
 #include "fbc.h"
 #include "skb.h"
 
@@ -169,7 +168,7 @@ struct twin_state state;
 static u64 in_use;
 /* The options in force: the user may be writing others. And those read of the user last. */
 struct twin_options in_force, fresh;
-/* Of TWIN_FBQ: its state, and the same of its options. Of other kinds there is one class, with an account and nothing else. */
+/* Of TWIN_FBQ: its state, and the same of its options. Of other kinds there is one class, with an account and its discipline. */
 struct twin_fbq fbq;
 struct twin_fbq_options classes, fresh_classes;
 /* The class that the packets of a class have after a change of structure; TWIN_NONE for another account. */
@@ -235,6 +234,17 @@ static __always_inline struct twin_counters *counters_at(u32 account)
 static __always_inline struct twin_counters *counters_of(u32 class)
 {
 	return counters_at(twin_index(twin_fbq_params(&classes, class)->account, TWIN_FBQ_CLASSES));
+}
+
+/* The options of the discipline of a class, or without classes of the only one; and its state. */
+static __always_inline struct twin_options *options_of(u32 q)
+{
+	return &classes.inside[twin_index(q, TWIN_FBQ_CLASSES)];
+}
+
+static __always_inline struct twin_discipline *discipline_of(u32 q)
+{
+	return &state.disciplines[twin_index(q, TWIN_DISCIPLINES)];
 }
 
 /* The records of mered; NULL for other kinds. */
@@ -312,26 +322,33 @@ static __always_inline void count_queued(struct twin_counters *counters, u64 siz
 
 /* These are verified once each, and not at every place that calls them; each call costs about 20 instructions. */
 
-/* The slot of a packet that arrives, or TWIN_NONE. The lower bit of `how`: always, the one above it: it can be marked. */
-__noinline u32 twin_take(struct twin_options *options, u64 now, u64 size, u64 key, u64 how)
+/*
+ * The slot of a packet that arrives for a discipline, or TWIN_NONE. The lower bit of `how`: always, the one above it: it can be marked;
+ * the upper half: its class.
+ */
+__noinline u32 twin_take(u64 now, u64 size, u64 key, u64 how)
 {
-	bool mark;
-	u32 slot;
+	u32 q = how >> 32, slot;
+	u64 arrived = state.arrived++;
+	struct twin_options *options = options_of(q);
+	struct twin_discipline *discipline = discipline_of(q);
 
-	if (!options)
+	twin_now(&state.held, now);
+	discipline->arrives = (struct twin_arrival){ .number = arrived, .size = size, .key = key, .class = q, .capable = how >> 1 & 1, .always = how & 1 };
+	slot = twin_accept(options, discipline, &state.held, tables_of(options));
+	if (slot == TWIN_NONE)
 		return TWIN_NONE;
-	slot = twin_accept(options, &state, tables_of(options), now, size, key, 0, how >> 1 & 1, how & 1, &mark);
-	if (mark && slot != TWIN_NONE)
-		owe_mark(twin_owing_queue(options, key), state.latest);
+	if (discipline->arrives.marked)
+		owe_mark(twin_owing_queue(options, discipline, key), state.held.latest);
 	return slot;
 }
 
-/* The same of a packet that has a class, in the lower half, and a profile in the upper one. */
+/* The same of a packet of a class without a discipline; it has a class, in the lower half, and a profile in the upper one. */
 __noinline u32 twin_take_classified(u64 now, u64 size, u64 key, u64 class, u64 always)
 {
 	u64 arrived = state.arrived++;
 
-	return twin_fbq_receive(&classes, &fbq, &state.held, twin_now(&state, now), arrived, size, key, class, class >> 32,
+	return twin_fbq_receive(&classes, &fbq, &state.held, twin_now(&state.held, now), arrived, size, key, class, class >> 32,
 				always != 0);
 }
 
@@ -341,60 +358,62 @@ __noinline u32 twin_queue_classified(u32 number, u64 size)
 	return twin_fbq_enqueue(&classes, &fbq, &state.held, number, state.arrived - 1, size);
 }
 
-/* The end of a call about packets that have classes. */
+/* The beginning of a call about a packet of a class with a discipline, and the end of any call about packets that have classes. */
+__noinline int twin_begin_classified(u64 now)
+{
+	twin_fbq_begin_call(&classes, &fbq, &state.held, twin_now(&state.held, now));
+	return 0;
+}
+
 __noinline int twin_finish_classified(void)
 {
 	twin_fbq_finish(&classes, &fbq, &state.held);
 	return 0;
 }
 
-/* The slot of a packet that exceeds the limit, or TWIN_NONE. */
-__noinline u32 twin_excess(struct twin_options *options)
+/* The slot of a packet that exceeds the limit of a discipline, or TWIN_NONE. */
+__noinline u32 twin_excess(u32 q)
 {
-	return options ? twin_overflow(options, &state) : TWIN_NONE;
+	return twin_overflow(options_of(q), discipline_of(q), &state.held);
 }
 
-/*
- * The action of a step in the upper half, the slot in the lower one. The first step of a call has its time, the others 0.
- * always: a packet leaves if there is one.
- */
-__noinline u64 twin_decide(struct twin_options *options, u64 now, u64 always)
+/* A step of a discipline. first: it is the first of a call. always: a packet leaves if there is one. */
+__noinline u64 twin_decide(u32 q, u64 first, u64 always)
 {
-	struct twin_step step = { .action = TWIN_EMPTY };
+	struct twin_options *options = options_of(q);
+	struct twin_discipline *discipline = discipline_of(q);
+	u64 step = twin_step(TWIN_EMPTY, TWIN_NONE);
 
-	if (!options)
-		return (u64)TWIN_EMPTY << 32;
-	if (now)
-		twin_prepare(options, &state, now);
+	if (first)
+		twin_prepare(options, discipline, state.held.latest);
 	if (always && !twin_has_flows(options)) {
-		if (state.held.backlog.packets != 0) {
-			step.action = TWIN_SEND;
-			step.slot = twin_pop(&state.held, 0);
-		}
+		if (discipline->backlog.packets != 0)
+			step = twin_step(TWIN_SEND, twin_pop_of(discipline, &state.held, discipline->room.first));
 	} else {
-		step = twin_next(options, &state, tables_of(options));
+		step = twin_next(options, discipline, &state.held, tables_of(options));
 	}
-	return (u64)step.action << 32 | step.slot;
+	if (twin_action(step) == TWIN_MARK) {
+		owe_mark(twin_owing_queue(options, discipline, twin_packet_of(&state.held, (u32)step)->key), state.held.latest);
+		step = twin_step(TWIN_SEND, step);
+		RECORD(call.drops++;)
+	}
+	return step;
 }
 
-/* The same of packets that have classes. */
-__noinline u64 twin_decide_classified(u64 now, u64 always)
+/* The slot of a packet of a class that leaves, or TWIN_NONE. */
+__noinline u32 twin_decide_classified(u64 now, u64 always)
 {
-	u32 slot = twin_fbq_dequeue(&classes, &fbq, &state.held, twin_now(&state, now), always != 0);
-
-	return (u64)(slot == TWIN_NONE ? TWIN_WAIT : TWIN_SEND) << 32 | slot;
+	return twin_fbq_dequeue(&classes, &fbq, &state.held, twin_now(&state.held, now), always != 0);
 }
 
-__noinline u64 twin_due(struct twin_options *options, u64 now)
+__noinline u64 twin_due(u64 now)
 {
 	u64 at;
 
-	if (!options)
-		return TWIN_IDLE;
-	if (options->kind != TWIN_FBQ)
-		return twin_deadline(options, &state, now);
+	if (in_force.kind != TWIN_FBQ)
+		return twin_deadline(&in_force, discipline_of(0), &state.held, now);
 	at = twin_fbq_deadline(&fbq, &state.held);
-	return at != TWIN_IDLE && at <= max_u64(state.latest, now) ? TWIN_NOW : at;
+	return at != TWIN_IDLE && at <= max_u64(state.held.latest, now) ? TWIN_NOW : at;
 }
 
 /* A ring of events for the owners of flows, about their queues; the user reads those that are new. */
@@ -431,12 +450,12 @@ __noinline int twin_record_arrival(u64 size)
 }
 
 /* Ends the record of a call. */
-__noinline int twin_record(struct twin_options *options, u64 what, u64 now)
+__noinline int twin_record(u64 what, u64 now)
 {
 	u32 key = recorded, after = key + 1;
 	struct twin_call *record, *next;
 
-	if (!recording || !options)
+	if (!recording)
 		return 0;
 	record = bpf_map_lookup_elem(&twin_calls, &key);
 	/* The record ends before the first call that is none. */
@@ -447,7 +466,7 @@ __noinline int twin_record(struct twin_options *options, u64 what, u64 now)
 	recorded = after;
 	call.what = what;
 	call.now = now;
-	call.deadline = twin_due(options, now);
+	call.deadline = twin_due(now);
 	call.packets = state.held.backlog.packets;
 	call.bytes = state.held.backlog.bytes;
 	*record = call;
@@ -474,6 +493,89 @@ static __always_inline void count_left(struct Qdisc *sch, struct twin_counters *
 	sch->qstats.backlog -= size;
 }
 
+/* Takes a packet that has left its queue out of its slot, which is free then. */
+static __always_inline struct sk_buff *take_out(struct Qdisc *sch, u32 number)
+{
+	struct twin_packet *packet = twin_packet_of(&state.held, number);
+	struct twin_counters *counters = counters_of(packet->class);
+	struct twin_slot *slot = slot_of(number);
+
+	if (counters)
+		count_left(sch, counters, packet->size);
+	twin_free_slot(&state.held, number);
+	return slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
+}
+
+/* Drops a packet that has left its queue. */
+static __always_inline void drop(struct Qdisc *sch, u32 number, qdisc_drop_reason why)
+{
+	struct twin_packet *packet = twin_packet_of(&state.held, number);
+	struct twin_counters *counters = counters_of(packet->class);
+	struct sk_buff *skb = take_out(sch, number);
+
+	if (counters)
+		count_drop(counters, packet->number, packet->size, why);
+	sch->qstats.drops++;
+	if (skb)
+		bpf_kfree_skb(skb);
+}
+
+/*
+ * Puts a packet that the discipline of its class has released into the flow of the class. Returns whether there was room. Then
+ * twin_finish_classified is to be called, and not by it: the calls would be too deep.
+ */
+__noinline u32 twin_put_inside(u32 slot)
+{
+	u32 number;
+
+	if (twin_fbq_stage(&classes, &fbq, &state.held, slot))
+		return true;
+	number = twin_fbq_arrive(&classes, &fbq, &state.held, classes.flows);
+	if (number == TWIN_NONE)
+		return false;
+	twin_fbq_requeue(&classes, &fbq, &state.held, number, slot);
+	return true;
+}
+
+/*
+ * The slot of the packet that a discipline releases; TWIN_NONE for none. is_inside: the packet goes into the flow of the class of the
+ * discipline; where there is no room for it, another does.
+ */
+static __always_inline u32 release(struct Qdisc *sch, u32 q, bool always, bool is_inside)
+{
+	bool first = true, is_there;
+
+	TWIN_FOR(u32, i, 0, TWIN_MOST_STEPS) {
+		u64 step = twin_decide(q, first, always);
+		u32 action = twin_action(step);
+
+		first = false;
+		if (action == TWIN_AGAIN)
+			continue;
+		if (action != TWIN_SEND && action != TWIN_DROP)
+			break;
+		if (action == TWIN_SEND) {
+			if (!is_inside)
+				return step;
+			is_there = twin_put_inside(step);
+			twin_finish_classified();
+			if (is_there)
+				return step;
+			first = true;
+		}
+		drop(sch, step, action == TWIN_DROP ? QDISC_DROP_REASON_EARLY : QDISC_DROP_REASON_FLOW_LIMIT);
+	}
+	return TWIN_NONE;
+}
+
+/* Puts what the discipline of a class releases into the flow of the class, if no packet is there. */
+static __always_inline void stage(struct Qdisc *sch, u32 q, bool always)
+{
+	if (!twin_fbq_class_of(&fbq, q)->staged && fbq.alone == 0)
+		release(sch, q, always, true);
+	twin_fbq_settle(&classes, &fbq);
+}
+
 #include "change.h"
 
 SEC("struct_ops/twin_enqueue")
@@ -484,8 +586,8 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	struct twin_counters *counters;
 	struct twin_link *link = link_of();
 	struct twin_slot *slot;
-	bool capable;
-	u32 number;
+	bool capable, inside;
+	u32 number, q;
 
 	follow(now);
 	is_classified = false;
@@ -496,7 +598,8 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	}
 	/* The lab has no rules: the class in the lower 8 bits of the mark, the profile in the next 8. */
 	RECORD(class_of.class = options->kind == TWIN_FBQ ? skb->mark & 0xff : 0; class_of.profile = skb->mark >> 8 & 0xff;)
-	counters = counters_of(class_of.class);
+	q = class_of.class;
+	counters = counters_of(q);
 	if (!counters || !link) {
 		bpf_qdisc_skb_drop(skb, to_free);
 		return NET_XMIT_DROP;
@@ -509,21 +612,25 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
 		counters->v6_packets++;
 	RECORD(twin_record_arrival(size);)
-	if (options->kind == TWIN_FBQ) {
-		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | class_of.class, is_over(link, now));
+	inside = options->kind != TWIN_FBQ || twin_fbq_has_inside(&classes, q);
+	if (inside) {
+		if (options->kind == TWIN_FBQ)
+			twin_begin_classified(now);
+		number = twin_take(now, size, class_of.flow, (u64)q << 32 | capable << 1 | is_over(link, now));
+	} else {
+		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | q, is_over(link, now));
 		if (number == TWIN_FBQ_NOTHING) {
 			number = twin_fbq_arrive(&classes, &fbq, &state.held, is_over(link, now) ? TWIN_QUEUES : classes.flows);
 			number = twin_queue_classified(number, size);
 			twin_finish_classified();
 		}
-	} else
-		number = twin_take(options, now, size, class_of.flow, capable << 1 | is_over(link, now));
+	}
 	slot = number == TWIN_NONE ? NULL : slot_of(number);
 	if (!slot) {
-		count_drop(counters, arrived, size, options->kind == TWIN_FBQ ? fbq.refusal : state.refusal);
+		count_drop(counters, arrived, size, inside ? discipline_of(q)->refusal : fbq.refusal);
 		sch->qstats.drops++;
 		bpf_qdisc_skb_drop(skb, to_free);
-		RECORD(twin_record(options, ENQUEUE, now);)
+		RECORD(twin_record(ENQUEUE, now);)
 		return NET_XMIT_DROP;
 	}
 	skb = bpf_kptr_xchg(&slot->skb, skb);
@@ -535,89 +642,34 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	RECORD(call.result = 1;)
 	if (fbq.crossed != 0)
 		twin_tell();
-	if (twin_exceeds(options, &state)) {
+	if (inside && twin_exceeds(options_of(q), discipline_of(q))) {
 		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
-			struct twin_packet *packet;
-
-			number = twin_excess(options);
-			slot = number == TWIN_NONE ? NULL : slot_of(number);
-			if (!slot)
+			number = twin_excess(q);
+			if (number == TWIN_NONE)
 				break;
-			packet = twin_packet_of(&state.held, number);
-			count_drop(counters, packet->number, packet->size, QDISC_DROP_REASON_FLOW_LIMIT);
-			sch->qstats.drops++;
-			count_left(sch, counters, packet->size);
-			skb = bpf_kptr_xchg(&slot->skb, NULL);
-			if (skb)
-				bpf_qdisc_skb_drop(skb, to_free);
+			drop(sch, number, QDISC_DROP_REASON_FLOW_LIMIT);
 		}
 	}
-	RECORD(twin_record(options, ENQUEUE, now);)
+	if (inside && options->kind == TWIN_FBQ)
+		stage(sch, q, is_over(link, now));
+	RECORD(twin_record(ENQUEUE, now);)
 	return NET_XMIT_SUCCESS;
-}
-
-/* Does a step of a call of dequeue. Returns whether there is another; *sent is the packet that leaves, if one does. */
-static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *options, const struct twin_link *link, u64 now,
-				    bool over, struct sk_buff **sent)
-{
-	u64 step = options->kind == TWIN_FBQ ? twin_decide_classified(now, over) : twin_decide(options, now, over);
-	u32 action = step >> 32, number = step;
-	struct twin_counters *counters;
-	struct twin_packet *packet;
-	struct twin_slot *slot;
-	struct sk_buff *skb;
-
-	if (options->kind == TWIN_FBQ && fbq.touched != TWIN_FBQ_NOTHING)
-		twin_finish_classified();
-	if (action == TWIN_AGAIN)
-		return true;
-	if (action == TWIN_EMPTY || action == TWIN_WAIT)
-		return false;
-	packet = twin_packet_of(&state.held, number);
-	slot = slot_of(number);
-	counters = counters_of(packet->class);
-	if (!slot || !counters)
-		return false;
-	count_left(sch, counters, packet->size);
-	skb = bpf_kptr_xchg(&slot->skb, NULL);
-	if (!skb)
-		return false;
-	if (action == TWIN_DROP) {
-		count_drop(counters, packet->number, packet->size, QDISC_DROP_REASON_EARLY);
-		sch->qstats.drops++;
-		bpf_kfree_skb(skb);
-		return true;
-	}
-	RECORD(call.result = packet->number + 1; call.drops += options->kind == TWIN_FBQ && fbq.stepped != 0;)
-	if (action == TWIN_MARK)
-		owe_mark(twin_owing_queue(options, packet->key), state.latest);
-	count_sent(counters, packet->size, saturating_sub_u64(state.latest, packet->came));
-	if (link->from_network)
-		counters->overhead_bytes += segments_of(skb) * min_u64(link->overhead, U32_MAX);
-	*sent = skb;
-	return false;
-}
-
-/* The next packet of a class with one queue follows the one that has left. */
-static __always_inline void stage(void)
-{
-	u32 slot = twin_fbq_take_behind(&classes, &fbq, &state.held), number = twin_fbq_arrive(&classes, &fbq, &state.held, classes.flows);
-
-	twin_fbq_requeue(&classes, &fbq, &state.held, number, slot);
-	twin_finish_classified();
 }
 
 SEC("struct_ops/twin_dequeue")
 struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 {
 	struct twin_options *options = &in_force;
+	struct twin_counters *counters;
 	struct twin_link *link;
 	struct sk_buff *skb = NULL;
+	struct twin_packet *packet;
+	u32 number;
 	u64 now;
 	bool over;
 
 	/* Every second call finds nothing. The clock does not run back, so that the time need not be kept. */
-	if (twin_rests(options, &state))
+	if (state.held.backlog.packets == 0 && twin_rests(options))
 		return NULL;
 	link = link_of();
 	if (!link)
@@ -626,24 +678,37 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 	over = is_over(link, now);
 	follow(now);
 	RECORD(call = (struct twin_call){0};)
-	if (do_step(sch, options, link, now, over, &skb)) {
-		TWIN_FOR(u32, i, 1, TWIN_MOST_STEPS) {
-			if (!do_step(sch, options, link, 0, over, &skb))
-				break;
+	if (options->kind == TWIN_FBQ) {
+		number = twin_decide_classified(now, over);
+		if (fbq.touched != TWIN_FBQ_NOTHING)
+			twin_finish_classified();
+	} else {
+		twin_now(&state.held, now);
+		number = release(sch, 0, over, false);
+	}
+	if (number != TWIN_NONE) {
+		packet = twin_packet_of(&state.held, number);
+		counters = counters_of(packet->class);
+		RECORD(call.result = packet->number + 1; call.drops += options->kind == TWIN_FBQ && fbq.stepped != 0;)
+		skb = take_out(sch, number);
+		if (counters && skb) {
+			count_sent(counters, packet->size, saturating_sub_u64(state.held.latest, packet->came));
+			if (link->from_network)
+				counters->overhead_bytes += segments_of(skb) * min_u64(link->overhead, U32_MAX);
 		}
 	}
 	if (fbq.crossed != 0)
 		twin_tell();
 	if (fbq.departed != 0)
-		stage();
-	RECORD(twin_record(options, DEQUEUE, now);)
+		stage(sch, fbq.departed - 1, over);
+	RECORD(twin_record(DEQUEUE, now);)
 	if (skb) {
 		bpf_qdisc_bstats_update(sch, skb);
 		return skb;
 	}
 	/* By then at the latest, what the user has changed is in force. */
 	if (state.held.backlog.packets != 0)
-		bpf_qdisc_watchdog_schedule(sch, min_u64(twin_due(options, now), now + LONGEST_SLEEP), 0);
+		bpf_qdisc_watchdog_schedule(sch, min_u64(twin_due(now), now + LONGEST_SLEEP), 0);
 	return NULL;
 }
 

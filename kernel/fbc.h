@@ -6,12 +6,13 @@
  * its arrival and its departure change in queues, orders and candidates is then as before. It is put there only when something else
  * happens first.
  *
- * A class with one queue (crates/core/src/qdisc/nested.rs): its packets are of one flow, which has the first of them. The others
- * wait behind it, and once it has left the next is put into the flow, by the same call.
+ * A class with a discipline (crates/core/src/qdisc/nested.rs): its packets are of one flow, which has the one that the discipline has
+ * released last. The others wait in the discipline, and once that one has left it releases the next into the flow, in the same call.
  */
 #ifndef TWIN_FBC_H
 #define TWIN_FBC_H
 
+#include "departures.h"
 #include "openings.h"
 #include "promises.h"
 
@@ -111,7 +112,7 @@ TWIN_INLINE void twin_fbq_put(const struct twin_fbq_options *options, struct twi
 	bool first = twin_queue_of(held, number)->backlog.packets == 0;
 	u32 q = twin_packet_of(held, slot)->class;
 
-	if (twin_fbq_has_one_queue(options, q))
+	if (twin_fbq_has_inside(options, q))
 		twin_fbq_class_of(fbq, q)->staged = true;
 	if (class->backlog.packets == 0)
 		class->borrowed_until = max_u128(class->borrowed_until, fbq->borrow_now);
@@ -157,7 +158,7 @@ TWIN_INLINE void twin_fbq_note(const struct twin_fbq *fbq, struct twin_packet *p
 /* Finds the flow of the packet that arrives, and the profile of this flow. */
 TWIN_INLINE void twin_fbq_find_flow(const struct twin_fbq_options *options, struct twin_fbq *fbq)
 {
-	bool one = twin_fbq_has_one_queue(options, fbq->packet.class);
+	bool one = twin_fbq_has_inside(options, fbq->packet.class);
 
 	fbq->packet.flow = one ? U64_MAX - fbq->packet.class : fbq->packet.key;
 	fbq->packet.flow_profile = one ? TWIN_FBQ_NO_PROFILE : fbq->packet.profile;
@@ -174,72 +175,11 @@ TWIN_INLINE void twin_fbq_note_again(const struct twin_fbq_options *options, str
 	twin_fbq_find_flow(options, fbq);
 }
 
-/* Puts a packet behind those of a class with one queue. */
-TWIN_INLINE void twin_fbq_put_behind(struct twin_fbq *fbq, struct twin_held *held, u32 slot)
-{
-	struct twin_packet *packet = twin_packet_of(held, slot);
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, packet->class);
-
-	packet->next = TWIN_NONE;
-	if (class->behind_tail == TWIN_NONE)
-		class->behind_head = slot;
-	else
-		twin_packet_of(held, class->behind_tail)->next = slot;
-	class->behind_tail = slot;
-	qdisc_backlog_add(&class->behind, packet->size);
-	qdisc_backlog_add(&held->backlog, packet->size);
-}
-
-/*
- * The slot of the packet that arrives where its class has one queue, and it waits behind others; TWIN_NONE where it is dropped, and
- * TWIN_FBQ_NOTHING where it is the first.
- */
-TWIN_GLOBAL u32 twin_fbq_arrive_behind(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-				       struct twin_held *held TWIN_GIVEN, u64 arrived, u64 size)
-{
-	u32 q = fbq->packet.class, slot;
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
-	const struct twin_fbq_class_options *params = twin_fbq_params(options, q);
-
-	fbq->refusal = QDISC_DROP_REASON_QUEUE_LIMIT;
-	if (!fbq->always && (class->behind.packets >= params->fifo_packets ||
-			     saturating_add_u64(class->behind.bytes, size) > params->fifo_bytes))
-		return TWIN_NONE;
-	if (!class->staged)
-		return TWIN_FBQ_NOTHING;
-	slot = twin_take_slot(held);
-	if (slot == TWIN_NONE)
-		return TWIN_NONE;
-	twin_fbq_note(fbq, twin_packet_of(held, slot), arrived, size);
-	twin_fbq_put_behind(fbq, held, slot);
-	return slot;
-}
-
-/* Takes the first of those behind out of class fbq->departed - 1, for twin_fbq_arrive. Returns its slot. */
-TWIN_GLOBAL u32 twin_fbq_take_behind(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
-				     struct twin_held *held TWIN_GIVEN)
-{
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, fbq->departed - 1);
-	u32 slot = class->behind_head;
-	struct twin_packet *packet = twin_packet_of(held, slot);
-
-	fbq->departed = 0;
-	class->behind_head = packet->next;
-	if (class->behind_head == TWIN_NONE)
-		class->behind_tail = TWIN_NONE;
-	qdisc_backlog_remove(&class->behind, packet->size);
-	qdisc_backlog_remove(&held->backlog, packet->size);
-	packet->at = fbq->now;
-	twin_fbq_note_again(options, fbq, held, slot);
-	return slot;
-}
-
-/* The slot of a packet that arrives, if it is alone and its arrival changes nothing else; otherwise TWIN_NONE. */
-TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
-				       u64 arrived, u64 size)
+/* The flow of the packet that arrives, if it is alone and its arrival changes nothing else; otherwise TWIN_NONE. */
+TWIN_INLINE u32 twin_fbq_flow_alone(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u64 size)
 {
 	u64 now = fbq->now, key = fbq->packet.flow;
-	u32 number = held->chains[twin_chain_of(key)], next = twin_fbq_next_visited(options, fbq), slot, q = fbq->packet.class;
+	u32 number = held->chains[twin_chain_of(&held->flows, key)], next = twin_fbq_next_visited(options, fbq), q = fbq->packet.class;
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
 	u64 limit = twin_fbq_params(options, q)->limit;
@@ -248,7 +188,7 @@ TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, s
 	if (twin_fbq_params(options, q)->strict == 1 || fbq->lends)
 		return TWIN_NONE;
 	/* Of a flow that is known, and as it is. */
-	if (number == TWIN_NONE || flow->host != TWIN_NONE || twin_queue_of(held, number)->key != key || flow->conditions != options->conditions ||
+	if (!twin_is_of(held, &held->flows, number, key) || flow->host != TWIN_NONE || flow->conditions != options->conditions ||
 	    flow->class != q || flow->home != q || flow->profile != fbq->packet.flow_profile || flow->granted)
 		return TWIN_NONE;
 	if (twin_fbq_is_restless(class) || twin_fbq_is_restless(twin_fbq_class_of(fbq, next)) || twin_fbq_is_over(options, fbq))
@@ -265,34 +205,40 @@ TWIN_INLINE u32 twin_fbq_enqueue_alone(const struct twin_fbq_options *options, s
 	all = bucket_token_bucket_time_for(&fbq->root, now, size);
 	if (!all.some || all.value != now)
 		return TWIN_NONE;
-	if (twin_fbq_pays_at(options, fbq, q, size) > now)
-		return TWIN_NONE;
-	slot = twin_take_slot(held);
-	if (slot == TWIN_NONE)
-		return TWIN_NONE;
-	twin_fbq_note(fbq, twin_packet_of(held, slot), arrived, size);
-	fbq->cursor = next;
+	return twin_fbq_pays_at(options, fbq, q, size) > now ? TWIN_NONE : number;
+}
+
+/* The packet of a slot is alone, of a flow. */
+TWIN_INLINE void twin_fbq_leave_alone(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u32 number,
+				      u32 slot)
+{
+	fbq->cursor = twin_fbq_next_visited(options, fbq);
 	fbq->alone = number + 1;
 	fbq->alone_slot = slot;
-	held->backlog = (qdisc_backlog){ .packets = 1, .bytes = size };
-	return slot;
+	held->backlog = (qdisc_backlog){ .packets = 1, .bytes = twin_packet_of(held, slot)->size };
+}
+
+/* A call begins, at a time that is the latest of any call. */
+TWIN_INLINE void twin_fbq_begin_call(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u64 now)
+{
+	if (fbq->alone != 0)
+		twin_fbq_queue_alone(options, fbq, held);
+	fbq->now = now;
+	fbq->crossed = fbq->departed = 0;
+	fbq->touched = TWIN_FBQ_NOTHING;
 }
 
 /*
- * A packet arrives. First: what it is, is noted, and it is queued if it is alone. Returns its slot; TWIN_NONE where it is dropped;
- * TWIN_FBQ_NOTHING where twin_fbq_arrive and twin_fbq_enqueue go on. always: as far as there are slots and queues it is not dropped,
- * if it has a class. In the end twin_fbq_finish is to be called.
+ * A packet arrives in a class without a discipline. First: what it is, is noted, and it is queued if it is alone. Returns its slot;
+ * TWIN_NONE where it is dropped; TWIN_FBQ_NOTHING where twin_fbq_arrive and twin_fbq_enqueue go on. always: as far as there are slots
+ * and queues it is not dropped, if it has a class. In the end twin_fbq_finish is to be called.
  */
 TWIN_INLINE u32 twin_fbq_receive(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				 u64 now, u64 arrived, u64 size, u64 key, u32 q, u32 profile, bool always)
 {
-	u32 slot;
+	u32 number, slot;
 
-	if (fbq->alone != 0)
-		twin_fbq_queue_alone(options, fbq, held);
-	fbq->now = now;
-	fbq->crossed = 0;
-	fbq->touched = TWIN_FBQ_NOTHING;
+	twin_fbq_begin_call(options, fbq, held, now);
 	fbq->refusal = QDISC_DROP_REASON_NO_CLASS;
 	if (q >= options->classes)
 		return TWIN_NONE;
@@ -301,18 +247,36 @@ TWIN_INLINE u32 twin_fbq_receive(const struct twin_fbq_options *options, struct 
 	fbq->packet.profile = profile;
 	fbq->always = always;
 	twin_fbq_find_flow(options, fbq);
-	if (twin_fbq_has_one_queue(options, q)) {
-		slot = twin_fbq_arrive_behind(options, fbq, held, arrived, size);
-		if (slot != TWIN_FBQ_NOTHING)
-			return slot;
-		fbq->always = true;
-	}
-	if (!always && held->backlog.packets == 0) {
-		slot = twin_fbq_enqueue_alone(options, fbq, held, arrived, size);
-		if (slot != TWIN_NONE)
-			return slot;
-	}
-	return TWIN_FBQ_NOTHING;
+	if (always || held->backlog.packets != 0)
+		return TWIN_FBQ_NOTHING;
+	number = twin_fbq_flow_alone(options, fbq, held, size);
+	slot = number == TWIN_NONE ? TWIN_NONE : twin_take_slot(held);
+	if (slot == TWIN_NONE)
+		return TWIN_FBQ_NOTHING;
+	twin_fbq_note(fbq, twin_packet_of(held, slot), arrived, size);
+	twin_fbq_leave_alone(options, fbq, held, number, slot);
+	return slot;
+}
+
+/*
+ * Takes over a packet that the discipline of a class has released, if it is alone. Otherwise twin_fbq_arrive, twin_fbq_requeue and
+ * twin_fbq_finish are to follow. In both cases twin_fbq_settle is.
+ */
+TWIN_GLOBAL u32 twin_fbq_stage(const struct twin_fbq_options *options TWIN_GIVEN, struct twin_fbq *fbq TWIN_GIVEN,
+			       struct twin_held *held TWIN_GIVEN, u32 slot)
+{
+	struct twin_packet *packet = twin_packet_of(held, slot);
+	u32 number = TWIN_NONE;
+
+	packet->at = fbq->now;
+	fbq->touched = TWIN_FBQ_NOTHING;
+	twin_fbq_note_again(options, fbq, held, slot);
+	if (held->backlog.packets == 0)
+		number = twin_fbq_flow_alone(options, fbq, held, packet->size);
+	if (number == TWIN_NONE)
+		return false;
+	twin_fbq_leave_alone(options, fbq, held, number, slot);
+	return true;
 }
 
 /* Before a packet of a flow is queued: the class of the flow may begin to use its rate. */
@@ -368,16 +332,13 @@ TWIN_INLINE u64 twin_fbq_charged_at(const struct twin_fbq_options *options, u64 
 	return max_u64(time, saturating_sub_u64(now, options->catch_up));
 }
 
-/* A packet of a class has left the flow of the class, if that has one queue. */
+/* A packet of a class has left the flow of the class, if that has a discipline, which releases the next. */
 TWIN_INLINE void twin_fbq_leaves(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 q)
 {
-	struct twin_fbq_class *class = twin_fbq_class_of(fbq, q);
-
-	if (!twin_fbq_has_one_queue(options, q))
+	if (!twin_fbq_has_inside(options, q))
 		return;
-	class->staged = false;
-	if (class->behind.packets != 0)
-		fbq->departed = q + 1;
+	twin_fbq_class_of(fbq, q)->staged = false;
+	fbq->departed = q + 1;
 }
 
 TWIN_INLINE void twin_fbq_charge_ceiling(const struct twin_fbq_options *options, struct twin_fbq_class *class, u32 q, u64 then,
@@ -409,13 +370,13 @@ TWIN_INLINE u32 twin_fbq_dequeue_alone(const struct twin_fbq_options *options, s
 	qdisc_backlog_add(&flow->sent, size);
 	flow->waited += now - packet->at;
 	held->backlog = (qdisc_backlog){0};
-	twin_free_slot(held, slot);
 	flow->idle_since = now;
 	flow->stepped = false;
 	if (fbq->idle.tail != number) {
 		twin_list_remove(held, &fbq->idle, number);
 		twin_list_append(held, &fbq->idle, number);
 	}
+	twin_fbq_leaves(options, fbq, packet->class);
 	return slot;
 }
 
@@ -443,7 +404,7 @@ TWIN_INLINE void twin_fbq_charge(const struct twin_fbq_options *options, struct 
 
 /*
  * The slot of the packet that leaves now, or TWIN_NONE. always: there is one if any is queued. In the end twin_fbq_finish is to be
- * called, and where fbq->departed is not 0 then twin_fbq_take_behind, twin_fbq_arrive, twin_fbq_requeue and twin_fbq_finish.
+ * called. Where fbq->departed is not 0 the discipline of that class may release a packet then, for twin_fbq_stage.
  */
 TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				 u64 now, bool always)
@@ -456,7 +417,7 @@ TWIN_INLINE u32 twin_fbq_dequeue(const struct twin_fbq_options *options, struct 
 	bool borrowed;
 	u64 then, base, own;
 
-	fbq->crossed = fbq->stepped = 0;
+	fbq->crossed = fbq->stepped = fbq->departed = 0;
 	if (fbq->alone != 0)
 		return twin_fbq_dequeue_alone(options, fbq, held, now);
 	fbq->touched = TWIN_FBQ_NOTHING;
@@ -645,10 +606,31 @@ TWIN_INLINE void twin_fbq_follow_promises(const struct twin_fbq_options *options
 		twin_fbq_end_promises_of_flows(options, next, fbq, held);
 }
 
+/* The queues that the discipline of a class needs; more than there are where the twin has it not. */
+TWIN_GLOBAL u32 twin_fbq_queues_inside(const struct twin_fbq_options *options TWIN_GIVEN, u32 q)
+{
+	const struct twin_options *inside = &options->inside[twin_index(q, TWIN_FBQ_CLASSES)];
+
+	if (!twin_fbq_has_inside(options, q))
+		return 0;
+	return twin_supports(inside) && inside->kind != TWIN_TBF ? twin_queues(inside) : TWIN_SPACE + 1;
+}
+
+/* Whether the twin has room for the disciplines in classes. */
+TWIN_GLOBAL u32 twin_fbq_supports_insides(const struct twin_fbq_options *options TWIN_GIVEN)
+{
+	u64 queues = 0;
+
+	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
+		queues += twin_fbq_queues_inside(options, q);
+	}
+	return queues <= TWIN_SPACE;
+}
+
 /* Whether the twin has room for them. */
 TWIN_INLINE bool twin_fbq_supports(const struct twin_fbq_options *options)
 {
-	return options->classes > 0 && options->classes <= TWIN_FBQ_CLASSES && options->profiles <= TWIN_FBQ_PROFILES &&
+	return twin_fbq_supports_insides(options) && options->classes > 0 && options->classes <= TWIN_FBQ_CLASSES && options->profiles <= TWIN_FBQ_PROFILES &&
 	       options->flows <= TWIN_QUEUES && options->fair_by <= 2;
 }
 

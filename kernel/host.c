@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define TWIN_PAIRS
-#include "disciplines.h"
 #include "fbc.h"
 
 /* The bytes of a packet. */
@@ -134,12 +133,26 @@ static bool classify_frame(const u64 *record, struct decision *decision)
 	return true;
 }
 
-static struct twin_tables *tables(void)
+/* The options of the discipline of a class, or without classes those of the only one. */
+static struct twin_options *options_of(u32 q)
 {
-	return options.kind == TWIN_MERED ? &tables_of_mered : NULL;
+	return options.kind == TWIN_FBQ ? &fbq_options.inside[q] : &options;
 }
 
-static void dropped(struct decision *decision, u64 number)
+static struct twin_tables *tables(const struct twin_options *of)
+{
+	return of->kind == TWIN_MERED ? &tables_of_mered : NULL;
+}
+
+/* Drops the packet of a slot that has left its queue. */
+static void drop(struct decision *decision, u32 slot)
+{
+	decision->drops += 2;
+	decision->which += twin_packet_of(&state.held, slot)->number + 1;
+	twin_free_slot(&state.held, slot);
+}
+
+static void refuse(struct decision *decision, u64 number)
 {
 	decision->drops += 2;
 	decision->which += number + 1;
@@ -153,78 +166,144 @@ static u64 crossed(void)
 	return twin_fbq_flow_of(&fbq, fbq.crossed - 1)->above ? 1ull << 63 : 1ull << 62;
 }
 
-static void enqueue(const u64 *record, struct decision *decision)
+/* The slot of the packet that a discipline releases; TWIN_NONE for none. */
+static u32 release(u32 q, struct decision *decision)
 {
-	u64 arrived = state.arrived;
-	bool mark;
-	u32 slot;
+	const struct twin_options *of = options_of(q);
+	struct twin_discipline *discipline = &state.disciplines[q];
 
-	if (options.kind == TWIN_FBQ) {
-		state.arrived++;
-		mark = false;
-		promise = record[5] >> 32;
-		host = record[3] >> 32;
-		slot = twin_fbq_receive(&fbq_options, &fbq, &state.held, twin_now(&state, record[1]), arrived, record[2],
-					record[4], (u32)record[3], (u32)record[5], false);
-		if (slot == TWIN_FBQ_NOTHING)
-			slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held,
-						twin_fbq_arrive(&fbq_options, &fbq, &state.held, fbq_options.flows), arrived, record[2]);
-		twin_fbq_finish(&fbq_options, &fbq, &state.held);
-	} else {
-		slot = twin_accept(&options, &state, tables(), record[1], record[2], record[4], record[5], record[3] & 1, false, &mark);
+	twin_prepare(of, discipline, state.held.latest);
+	for (u32 i = 0; i < TWIN_MOST_STEPS; i++) {
+		u64 step = twin_next(of, discipline, &state.held, tables(of));
+
+		switch (twin_action(step)) {
+		case TWIN_AGAIN:
+			continue;
+		case TWIN_DROP:
+			drop(decision, step);
+			continue;
+		case TWIN_MARK:
+			decision->drops++;
+			return step;
+		case TWIN_SEND:
+			return step;
+		}
+		return TWIN_NONE;
 	}
+	fprintf(stderr, "a call does not end\n");
+	exit(1);
+}
 
+/* Puts what the discipline of a class releases into the flow of the class, if no packet is there. */
+static void stage(u32 q, struct decision *decision)
+{
+	u32 slot, number;
+
+	while (!fbq.classes[q].staged && fbq.alone == 0 && (slot = release(q, decision)) != TWIN_NONE) {
+		if (twin_fbq_stage(&fbq_options, &fbq, &state.held, slot))
+			break;
+		number = twin_fbq_arrive(&fbq_options, &fbq, &state.held, fbq_options.flows);
+		if (number == TWIN_NONE)
+			drop(decision, slot);
+		else
+			twin_fbq_requeue(&fbq_options, &fbq, &state.held, number, slot);
+		twin_fbq_finish(&fbq_options, &fbq, &state.held);
+	}
+	twin_fbq_settle(&fbq_options, &fbq);
+}
+
+/* A packet arrives for a discipline. */
+static void enqueue_in(struct twin_arrival arrives, struct decision *decision)
+{
+	u32 q = arrives.class, slot;
+	const struct twin_options *of = options_of(q);
+	struct twin_discipline *discipline = &state.disciplines[q];
+
+	arrives.number = state.arrived++;
+	discipline->arrives = arrives;
+	slot = twin_accept(of, discipline, &state.held, tables(of));
 	if (slot == TWIN_NONE) {
-		dropped(decision, arrived);
+		refuse(decision, arrives.number);
 		return;
 	}
-	decision->result = 1 | crossed();
-	decision->drops = mark;
-	while ((slot = twin_overflow(&options, &state)) != TWIN_NONE)
-		dropped(decision, twin_packet_of(&state.held, slot)->number);
+	decision->result = 1;
+	decision->drops += discipline->arrives.marked;
+	while ((slot = twin_overflow(of, discipline, &state.held)) != TWIN_NONE)
+		drop(decision, slot);
+}
+
+static void enqueue(const u64 *record, struct decision *decision)
+{
+	u64 now = twin_now(&state.held, record[1]), arrived = state.arrived;
+	u32 q = record[3], slot;
+
+	if (options.kind != TWIN_FBQ) {
+		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = record[5], .capable = record[3] & 1 }, decision);
+		return;
+	}
+	if (twin_fbq_has_inside(&fbq_options, q)) {
+		twin_fbq_begin_call(&fbq_options, &fbq, &state.held, now);
+		/* All packets are those that can be marked. */
+		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .class = q, .capable = true }, decision);
+		stage(q, decision);
+		return;
+	}
+	state.arrived++;
+	promise = record[5] >> 32;
+	host = record[3] >> 32;
+	slot = twin_fbq_receive(&fbq_options, &fbq, &state.held, now, arrived, record[2], record[4], q, (u32)record[5], false);
+	if (slot == TWIN_FBQ_NOTHING)
+		slot = twin_fbq_enqueue(&fbq_options, &fbq, &state.held,
+					twin_fbq_arrive(&fbq_options, &fbq, &state.held, fbq_options.flows), arrived, record[2]);
+	twin_fbq_finish(&fbq_options, &fbq, &state.held);
+	if (slot == TWIN_NONE)
+		refuse(decision, arrived);
+	else
+		decision->result = 1 | crossed();
 }
 
 static void dequeue(u64 now, struct decision *decision)
 {
-	if (options.kind == TWIN_FBQ) {
-		u32 slot = twin_fbq_dequeue(&fbq_options, &fbq, &state.held, twin_now(&state, now), false);
+	u32 slot;
 
+	now = twin_now(&state.held, now);
+	if (options.kind == TWIN_FBQ) {
+		slot = twin_fbq_dequeue(&fbq_options, &fbq, &state.held, now, false);
+		decision->drops = fbq.stepped != 0;
 		if (slot != TWIN_NONE)
 			decision->result = (twin_packet_of(&state.held, slot)->number + 1) | crossed();
-		decision->drops = fbq.stepped != 0;
 		twin_fbq_finish(&fbq_options, &fbq, &state.held);
-		if (fbq.departed != 0) {
-			slot = twin_fbq_take_behind(&fbq_options, &fbq, &state.held);
-			twin_fbq_requeue(&fbq_options, &fbq, &state.held,
-					 twin_fbq_arrive(&fbq_options, &fbq, &state.held, fbq_options.flows), slot);
-			twin_fbq_finish(&fbq_options, &fbq, &state.held);
-		}
-		return;
+		if (fbq.departed != 0)
+			stage(fbq.departed - 1, decision);
+	} else {
+		if (twin_rests(&options) && state.held.backlog.packets == 0)
+			return;
+		slot = release(0, decision);
+		if (slot != TWIN_NONE)
+			decision->result = twin_packet_of(&state.held, slot)->number + 1;
 	}
-	if (twin_rests(&options, &state)) {
-		twin_now(&state, now);
-		return;
-	}
-	twin_prepare(&options, &state, now);
-	for (u32 i = 0; i < TWIN_MOST_STEPS; i++) {
-		struct twin_step step = twin_next(&options, &state, tables());
-		u64 number = twin_packet_of(&state.held, step.slot)->number;
+	if (slot != TWIN_NONE)
+		twin_free_slot(&state.held, slot);
+}
 
-		switch (step.action) {
-		case TWIN_AGAIN:
+/* Begins anew, without packets. */
+static void begin(void)
+{
+	u32 first = TWIN_FIRST;
+
+	twin_forget_all(&state);
+	twin_empty_queues(&state.held);
+	for (u32 q = 0; q < TWIN_DISCIPLINES; q++) {
+		const struct twin_options *of = options_of(q);
+		struct twin_discipline *discipline = &state.disciplines[q];
+
+		if (options.kind == TWIN_FBQ ? !twin_fbq_has_inside(&fbq_options, q) : q != 0)
 			continue;
-		case TWIN_DROP:
-			dropped(decision, number);
-			continue;
-		case TWIN_SEND:
-		case TWIN_MARK:
-			decision->result = number + 1;
-			decision->drops += step.action == TWIN_MARK;
-		}
-		return;
+		twin_begin_aqm(of, discipline, tables(of));
+		twin_begin_adapting(of, discipline);
+		twin_begin_queues(of, discipline, 0, first);
+		first += twin_queues(of);
 	}
-	fprintf(stderr, "a call does not end\n");
-	exit(1);
 }
 
 /* Another promise in the place of one: place and class, minimum, flows, number; with the terms of the record before. Packets may be of other promises from then on. */
@@ -237,7 +316,7 @@ static void set_promise(const u64 *record)
 	next.conditions++;
 	next.promise[record[2] % TWIN_FBQ_PROMISES] =
 		(struct twin_fbq_promise){ record[5], record[2] >> 32, record[3], record[4], terms[0], terms[1], terms[2] };
-	twin_fbq_follow_promises(&fbq_options, &next, &fbq, &state.held, max_u64(state.latest, record[1]));
+	twin_fbq_follow_promises(&fbq_options, &next, &fbq, &state.held, max_u64(state.held.latest, record[1]));
 	fbq_options = next;
 	twin_fbq_hold_promises(&fbq_options, &fbq);
 }
@@ -247,9 +326,9 @@ static u64 deadline(u64 now)
 	u64 at;
 
 	if (options.kind != TWIN_FBQ)
-		return twin_deadline(&options, &state, now);
+		return twin_deadline(&options, &state.disciplines[0], &state.held, now);
 	at = twin_fbq_deadline(&fbq, &state.held);
-	return at != TWIN_IDLE && at <= max_u64(state.latest, now) ? TWIN_NOW : at;
+	return at != TWIN_IDLE && at <= max_u64(state.held.latest, now) ? TWIN_NOW : at;
 }
 
 int main(void)
@@ -273,10 +352,7 @@ int main(void)
 			} else if (!twin_supports(&options)) {
 				return 1;
 			}
-			twin_forget_all(&state);
-			twin_begin_aqm(&state, tables(), &options);
-			twin_begin_adapting(&state, &options);
-			twin_begin_queues(&state, &options);
+			begin();
 			continue;
 		case RULES:
 			if (!take_rules(record))
@@ -296,10 +372,10 @@ int main(void)
 		case SET_RATE:
 			if (options.kind == TWIN_FBQ) {
 				twin_fbq_queue_alone(&fbq_options, &fbq, &state.held);
-				twin_fbq_set_rate(&fbq_options, &fbq, &state.held, max_u64(state.latest, record[1]),
+				twin_fbq_set_rate(&fbq_options, &fbq, &state.held, max_u64(state.held.latest, record[1]),
 						  record[3] == 0 ? TWIN_NONE : record[3] - 1, record[2]);
 			} else
-				twin_set_rate(&options, &state, record[1], record[2]);
+				twin_set_rate(&options, &state.disciplines[0], twin_now(&state.held, record[1]), record[2]);
 			break;
 		case TERMS:
 			memcpy(terms, record + 2, sizeof(terms));

@@ -44,7 +44,7 @@ struct twin_owed {
 	u64 marks, at;
 };
 
-struct twin_owed owed[TWIN_QUEUES];
+struct twin_owed owed[TWIN_SPACE];
 
 /* Whether a packet is classified. */
 static __always_inline bool twin_needs_class(const struct twin_options *options)
@@ -52,10 +52,10 @@ static __always_inline bool twin_needs_class(const struct twin_options *options)
 	return options->kind == TWIN_FBQ || twin_has_flows(options);
 }
 
-/* The queue that owes the marks of a flow: that of the flow where each has a control law, else the only one. */
-static __always_inline u32 twin_owing_queue(const struct twin_options *options, u64 key)
+/* The queue of a discipline that owes the marks of a flow: that of the flow where each has a control law, else the first. */
+static __always_inline u32 twin_owing_queue(const struct twin_options *options, const struct twin_discipline *discipline, u64 key)
 {
-	return options->kind == TWIN_FQ_CODEL ? round_spread(key, options->queues) : 0;
+	return discipline->room.first + (options->kind == TWIN_FQ_CODEL ? round_spread(key, options->queues) : 0);
 }
 
 #define TWIN_ECT1 1
@@ -69,7 +69,7 @@ static __always_inline u32 twin_owing_queue(const struct twin_options *options, 
  */
 static __noinline u32 marks_in_class(u64 key, u32 ecn)
 {
-	u32 number = twin_find(&state.held, key);
+	u32 number = twin_find(&state.held, &state.held.flows, key);
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(&fbq, number);
 	const struct twin_fbq_class_options *params = twin_fbq_params(&classes, flow->class);
 
@@ -80,7 +80,7 @@ static __noinline u32 marks_in_class(u64 key, u32 ecn)
 
 static __always_inline struct twin_owed *owed_by(u32 queue)
 {
-	return &owed[twin_index(queue, TWIN_QUEUES)];
+	return &owed[twin_index(queue, TWIN_SPACE)];
 }
 
 static __always_inline void owe_mark(u32 queue, u64 now)
@@ -134,14 +134,15 @@ static __noinline int mark_packet(struct __sk_buff *context, struct sk_buff *skb
 	u32 account = twin_index(twin_fbq_params(&classes, of->class)->account, MARKED_ACCOUNTS), at = header_at(skb), key = 0;
 	struct twin_counters *counters = bpf_map_lookup_elem(&twin_counters, &account);
 	struct twin_marks *marks = bpf_map_lookup_elem(&twin_marks, &key);
-	u32 first, service, after;
-	u64 dscp;
+	u32 first, service, after, q = of->class;
+	bool inside = in_force.kind != TWIN_FBQ || twin_fbq_has_inside(&classes, q);
+	u64 dscp, gives = inside ? options_of(q)->marks : in_force.marks;
 	u8 bytes[2];
 
 	if (!marks || !counters || (!is_v6 && skb->protocol != bpf_htons(ETH_P_IP)))
 		return false;
 	dscp = marks->dscp[twin_index(account, MARKED_ACCOUNTS)];
-	if ((dscp == 0 && in_force.marks == 0) || bpf_skb_load_bytes(context, at, bytes, 2))
+	if ((dscp == 0 && gives == 0) || bpf_skb_load_bytes(context, at, bytes, 2))
 		return false;
 	first = (u32)bytes[0] << 8 | bytes[1];
 	if (first >> 12 != (is_v6 ? 6 : 4))
@@ -152,8 +153,8 @@ static __noinline int mark_packet(struct __sk_buff *context, struct sk_buff *skb
 		after = (dscp - 1) << 2 | (service & 3);
 	if (after != service)
 		__sync_fetch_and_add(&counters->remarked_packets, 1);
-	if (capable && in_force.marks &&
-	    (in_force.kind == TWIN_FBQ ? marks_in_class(of->flow, service & 3) : take_owed(twin_owing_queue(&in_force, of->flow)))) {
+	if (capable && gives &&
+	    (inside ? take_owed(twin_owing_queue(options_of(q), discipline_of(q), of->flow)) : marks_in_class(of->flow, service & 3))) {
 		if ((service & 3) != TWIN_CONGESTED)
 			__sync_fetch_and_add(&counters->marked_packets, 1);
 		after |= TWIN_CONGESTED;
@@ -161,7 +162,7 @@ static __noinline int mark_packet(struct __sk_buff *context, struct sk_buff *skb
 	if (after != service)
 		set_service(context, at, is_v6, first, after & 0xff);
 	/* Where no mark is given, a decider that would have it owed must drop. */
-	return capable && in_force.marks;
+	return capable && gives;
 }
 
 /* Classifies a packet and marks it. */

@@ -174,7 +174,7 @@ TWIN_GLOBAL u32 twin_fbq_returner(struct twin_fbq *fbq TWIN_GIVEN, struct twin_h
 	struct twin_fbq_flow *flow;
 	u64 below = 0, moved = 0;
 
-	number = twin_find(held, fbq->away[twin_index(first, TWIN_FBQ_AWAY)].key);
+	number = twin_find(held, &held->flows, fbq->away[twin_index(first, TWIN_FBQ_AWAY)].key);
 	flow = twin_fbq_flow_of(fbq, number);
 	if (number == TWIN_NONE || flow->home != q || flow->class == q) {
 		/* It ended, or has another class now. */

@@ -2,7 +2,7 @@
 /*
  * A discipline of a user's own: one queue in the order of arrival, and a decider that is asked at each arrival and each departure.
  * Where TWIN_WITH_OWN is defined, deciders.h has the decider, translated from the user's crate; otherwise there is none. A part of
- * disciplines.h, which has the state.
+ * disciplines.h and departures.h.
  */
 #ifndef TWIN_OWN_H
 #define TWIN_OWN_H
@@ -14,54 +14,26 @@ TWIN_INLINE bool twin_is_own(const struct twin_options *options)
 	return options->kind == TWIN_OWN;
 }
 
-TWIN_INLINE void twin_begin_own(struct twin_state *state, const struct twin_options *options)
+TWIN_INLINE void twin_begin_own(const struct twin_options *options, struct twin_discipline *discipline)
 {
 	if (twin_is_own(options))
-		state->own = own_decider_new(own_params_of(options->own), state->random);
+		discipline->own = own_decider_new(own_params_of(options->own), discipline->random);
 }
 
-/* Whether an arriving packet is queued; *mark: with a mark. */
-TWIN_INLINE bool twin_admits_own(const struct twin_options *options, struct twin_state *state, u64 size, bool capable,
-				 bool *mark)
+/* Whether the packet that arrives is queued. */
+TWIN_INLINE bool twin_admits_own(const struct twin_options *options, struct twin_discipline *discipline, u64 now)
 {
-	qdisc_backlog backlog = state->held.backlog;
-	aqm_verdict verdict = own_decider_arrive(&state->own, state->latest, backlog, size, capable);
-	bool fits = options->rate == 0 || size <= bucket_token_bucket_depth(&state->bucket);
+	qdisc_backlog backlog = discipline->backlog;
+	struct twin_arrival *arrives = &discipline->arrives;
+	aqm_verdict verdict = own_decider_arrive(&discipline->own, now, backlog, arrives->size, arrives->capable);
+	bool fits = options->rate == 0 || arrives->size <= bucket_token_bucket_depth(&discipline->bucket);
 
 	if (verdict.kind == AQM_VERDICT_DROP)
-		state->refusal = verdict.drop;
+		discipline->refusal = verdict.drop;
 	else if (!fits)
-		state->refusal = QDISC_DROP_REASON_LARGER_THAN_BURST;
-	*mark = verdict.kind == AQM_VERDICT_MARK && capable;
+		discipline->refusal = QDISC_DROP_REASON_LARGER_THAN_BURST;
+	arrives->marked = verdict.kind == AQM_VERDICT_MARK && arrives->capable;
 	return verdict.kind != AQM_VERDICT_DROP && fits && backlog.packets < options->limit_packets;
-}
-
-/* A step of dequeue. With a rate, the decider is asked once the packet may leave; a packet that it drops costs no tokens. */
-TWIN_INLINE struct twin_step twin_step_own(const struct twin_options *options, struct twin_state *state)
-{
-	struct twin_step step = { .action = TWIN_EMPTY, .slot = TWIN_NONE };
-	struct twin_packet *packet = twin_packet_of(&state->held, state->held.queues[0].head);
-	aqm_verdict verdict;
-
-	if (state->held.backlog.packets == 0)
-		return step;
-	if (options->rate != 0) {
-		option_units_instant at = bucket_token_bucket_time_of(&state->bucket, state->latest, packet->size);
-
-		step.action = TWIN_WAIT;
-		if (!at.some || at.value > state->latest)
-			return step;
-	}
-	step.slot = twin_pop(&state->held, 0);
-	verdict = own_decider_depart(&state->own, state->latest, state->held.backlog, packet->size,
-				     saturating_sub_u64(state->latest, packet->at), packet->capable != 0);
-	step.action = TWIN_DROP;
-	if (verdict.kind == AQM_VERDICT_DROP)
-		return step;
-	if (options->rate != 0)
-		bucket_token_bucket_take(&state->bucket, state->latest, packet->size);
-	step.action = verdict.kind == AQM_VERDICT_MARK && packet->capable ? TWIN_MARK : TWIN_SEND;
-	return step;
 }
 
 #else
@@ -72,28 +44,18 @@ TWIN_INLINE bool twin_is_own(const struct twin_options *options)
 	return false;
 }
 
-TWIN_INLINE void twin_begin_own(struct twin_state *state, const struct twin_options *options)
+TWIN_INLINE void twin_begin_own(const struct twin_options *options, struct twin_discipline *discipline)
 {
-	(void)state;
+	(void)discipline;
 	(void)options;
 }
 
-TWIN_INLINE bool twin_admits_own(const struct twin_options *options, struct twin_state *state, u64 size, bool capable,
-				 bool *mark)
+TWIN_INLINE bool twin_admits_own(const struct twin_options *options, struct twin_discipline *discipline, u64 now)
 {
 	(void)options;
-	(void)state;
-	(void)size;
-	(void)capable;
-	(void)mark;
+	(void)discipline;
+	(void)now;
 	return false;
-}
-
-TWIN_INLINE struct twin_step twin_step_own(const struct twin_options *options, struct twin_state *state)
-{
-	(void)options;
-	(void)state;
-	return (struct twin_step){ .action = TWIN_EMPTY, .slot = TWIN_NONE };
 }
 
 #endif

@@ -178,7 +178,7 @@ TWIN_GLOBAL u32 twin_fbq_ask_again(const struct twin_fbq_options *options TWIN_G
 TWIN_INLINE void twin_fbq_look_again(const struct twin_fbq_options *options, struct twin_fbq *fbq, u32 number)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
-	u32 promise = twin_fbq_has_one_queue(options, fbq->packet.class) ? 0 : twin_know_flow(number);
+	u32 promise = twin_fbq_has_inside(options, fbq->packet.class) ? 0 : twin_know_flow(number);
 
 	flow->conditions = options->conditions;
 	if (promise != 0 && twin_fbq_promise_of(options, promise - 1)->number == 0)
@@ -286,13 +286,13 @@ TWIN_GLOBAL u32 twin_fbq_make_flow(const struct twin_fbq_options *options TWIN_G
 	u32 number, q = fbq->packet.class;
 	struct twin_fbq_flow *flow;
 
-	number = twin_flow(held, fbq->packet.flow);
+	number = twin_flow(held, &held->flows, fbq->packet.flow);
 	if (number == TWIN_NONE)
 		return TWIN_NONE;
 	flow = twin_fbq_flow_of(fbq, number);
 	*flow = (struct twin_fbq_flow){ .idle_since = fbq->now, .present = true, .class = q, .home = q, .host = TWIN_NONE };
 	flow->host_key = fbq->packet.flow;
-	if (options->fair_by != 0 && !twin_fbq_has_one_queue(options, q))
+	if (options->fair_by != 0 && !twin_fbq_has_inside(options, q))
 		flow->host_key = twin_know_host(options->fair_by);
 	fbq->flow_count++;
 	twin_list_append(held, &fbq->idle, number);
@@ -305,7 +305,7 @@ TWIN_GLOBAL u32 twin_fbq_make_flow(const struct twin_fbq_options *options TWIN_G
 TWIN_INLINE u32 twin_fbq_flow(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held, u64 most,
 			      bool reviews)
 {
-	u32 number = twin_find(held, fbq->packet.flow);
+	u32 number = twin_find(held, &held->flows, fbq->packet.flow);
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
 
 	if (number == TWIN_NONE) {

@@ -3,14 +3,14 @@
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Class, Config, Shaper};
 use tidegate_core::fbq::{Borrow, Ceiling, Ceilings, Displace, FairBy, Marking, Spare};
-use tidegate_core::fifo::Limit;
 use tidegate_core::{Bytes, Span};
 
+use super::discipline::{PACKETS, Place, options_of};
 use super::options::fbq_class_options::{ACCOUNT, RATE, WORDS as CLASS};
 use super::options::fbq_options::{CONDITIONS, FLOWS, STRUCTURE, WORDS as HEAD};
 use super::options::fbq_profile::WORDS as PROFILE;
 use super::options::fbq_promise::WORDS as PROMISE;
-use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
+use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, MERED, Options, SPACE};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
@@ -18,29 +18,33 @@ const PROFILES: usize = FBQ_PROFILES as usize;
 const CATCH_UP: Span = Span::from_millis(5);
 /// The first word of promises.
 pub(super) const PROMISES: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE;
+/// The first word of the disciplines in classes.
+const INSIDES: usize = PROMISES + FBQ_PROMISES as usize * PROMISE;
 
 /// `struct twin_fbq_options`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Classes {
     numbers: Vec<u64>,
+    /// Whether a discipline in a class marks packets.
+    marks: bool,
 }
 
 impl Classes {
-    /// The classes of `shaper`, whose packets have up to `largest` bytes. Settings that the program does not support are reported to
-    /// `lack`, differences in its behaviour to `note`.
+    /// The classes of `shaper`, whose packets have up to `largest` bytes. Random streams are derived from `seed`. Settings that the
+    /// program does not support are reported to `lack`, differences in its behaviour to `note`.
     pub fn new(
         config: &Config,
         shaper: &Shaper,
         largest: u64,
+        seed: u64,
         lack: &mut dyn FnMut(String),
         note: &mut dyn FnMut(String),
     ) -> Self {
         if shaper.classes.len() > CLASSES {
             lack(format!("{} classes (up to {CLASSES} are possible)", shaper.classes.len()));
         }
-        for class in &shaper.classes {
-            examine(class, lack);
-        }
+        let insides: Vec<_> = shaper.classes.iter().map(|class| inside(class, largest, seed, lack)).collect();
+        examine(&insides, lack);
         let profiles = config.profiles();
         if profiles.len() > PROFILES {
             lack(format!("{} rules (up to {} are possible)", config.rules.len(), PROFILES - 1));
@@ -71,9 +75,8 @@ impl Classes {
                 FairBy::Destination => 2,
             },
         ];
-        for class in shaper.classes.iter().take(CLASSES) {
+        for (class, inside) in shaper.classes.iter().zip(&insides).take(CLASSES) {
             let params = class.params();
-            let fifo = fifo(class);
             let Ceilings { class, host, flow } = params.at_most;
             numbers.extend([
                 0,
@@ -88,10 +91,7 @@ impl Classes {
                 params.increment,
             ]);
             numbers.extend([class, host, flow].into_iter().flat_map(ceiling));
-            numbers.extend([
-                fifo.map_or(0, |limit| limit.packets),
-                fifo.map_or(0, |limit| limit.bytes.as_u64().max(largest)),
-            ]);
+            numbers.push(u64::from(inside.is_some()));
             numbers.extend(params.feedback.map_or([0; 3], |feedback| {
                 let marks = u64::from(feedback.mark == Marking::EcnCapable);
                 [feedback.above.as_u64().max(1), feedback.below.as_u64(), marks]
@@ -104,8 +104,16 @@ impl Classes {
             let [most, burst] = ceiling(profile.at_most);
             [profile.weight, profile.minimum.as_bps(), below, to, most, burst]
         }));
-        numbers.resize(PROMISES + FBQ_PROMISES as usize * PROMISE, 0);
-        Self { numbers }
+        numbers.resize(INSIDES, 0);
+        let options = insides.iter().take(CLASSES).map(|inside| inside.unwrap_or_default());
+        numbers.extend(options.flat_map(|options| options.numbers()));
+        numbers.resize(INSIDES + CLASSES * Options::NUMBERS, 0);
+        Self { numbers, marks: insides.iter().flatten().any(|options| options.marks != 0) }
+    }
+
+    /// Whether a discipline in a class marks packets.
+    pub fn mark_inside(&self) -> bool {
+        self.marks
     }
 
     /// Fits the classes to a program that tells up to `queues` flows apart; fewer than are asked for are reported to `note`.
@@ -128,7 +136,8 @@ impl Classes {
             [0, STRUCTURE, CONDITIONS].contains(&at)
                 || (HEAD..HEAD + CLASSES * CLASS).contains(&at) && (at - HEAD) % CLASS == RATE
         };
-        let continues = (0..PROMISES).all(|at| changes_in_place(at) || numbers[at] == before(at));
+        let mut kept = (0..PROMISES).chain(INSIDES..numbers.len());
+        let continues = kept.all(|at| changes_in_place(at) || numbers[at] == before(at));
         numbers[STRUCTURE] = before(STRUCTURE) + u64::from(!continues);
         numbers
     }
@@ -144,26 +153,37 @@ fn ceiling(of: Option<Ceiling>) -> [u64; 2] {
     of.map_or([0; 2], |of| [of.rate.as_bps(), of.burst.as_u64()])
 }
 
-/// The limit of the one queue of a class that has one.
-fn fifo(class: &Class) -> Option<Limit> {
-    match class.queue.as_ref()? {
-        Discipline::Fifo(fifo) => Some(fifo.limit()),
-        _ => None,
+/// The discipline of a class that has one, with room for a superpacket at least.
+fn inside(class: &Class, largest: u64, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
+    let (name, discipline) = (&class.name, class.queue.as_ref()?);
+    if matches!(discipline, Discipline::Outside(_)) {
+        lack(format!("kind = \"{}\" in class `{name}`, beside others (in a file of one class it is possible)", discipline.kind()));
+        return None;
     }
+    let options = options_of(discipline, &Place::class(name, seed), lack)?;
+    Some(Options {
+        limit_packets: options.limit_packets.min(PACKETS),
+        limit_bytes: options.limit_bytes.max(largest),
+        ..options
+    })
 }
 
-/// Reports settings of a class that the program does not support to `lack`.
-fn examine(class: &Class, lack: &mut dyn FnMut(String)) {
-    let name = &class.name;
-    if let Some(queue) = class.queue.as_ref().filter(|_| fifo(class).is_none()) {
-        lack(format!("kind = \"{}\" in class `{name}` (`fifo`, or a queue for each flow, is possible)", queue.kind()));
+/// Reports disciplines that the program has no room for to `lack`.
+fn examine(insides: &[Option<Options>], lack: &mut dyn FnMut(String)) {
+    let queues: u64 = insides.iter().flatten().map(Options::queues_needed).sum();
+    if queues > SPACE {
+        lack(format!("{queues} queues of the disciplines in classes (up to {SPACE} are possible)"));
+    }
+    if insides.iter().flatten().filter(|options| options.kind == MERED).count() > 1 {
+        lack("kind = \"mered\" in more than one class".into());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::fbq_class_options::{BORROWS, FIFO_PACKETS, INCREMENT, MOST, STRICT};
+    use super::super::options::fbq_class_options::{BORROWS, FEEDBACK_ABOVE, INCREMENT, INSIDE, MOST, STRICT};
     use super::super::options::fbq_options::FAIR_BY;
+    use super::super::options::{FIFO, PIE};
     use super::super::plan::Plan;
     use super::super::plan::tests::plan;
     use super::*;
@@ -192,7 +212,7 @@ mod tests {
         let profiles = HEAD + CLASSES * CLASS;
         assert_eq!(
             (&numbers[profiles..profiles + PROFILE], numbers.len()),
-            (&[65_536, 0, 0, 0, 0, 0][..], PROMISES + FBQ_PROMISES as usize * PROMISE)
+            (&[65_536, 0, 0, 0, 0, 0][..], INSIDES + CLASSES * Options::NUMBERS)
         );
     }
 
@@ -240,21 +260,49 @@ mod tests {
         assert_eq!(numbers[HEAD + CLASS + MOST..HEAD + CLASS + MOST + 6], [0; 6]);
     }
 
-    /// The one queue of a class, which has room for a superpacket at least, feedback and the step are numbers of the program; who marks
+    /// The discipline of a class, which has room for a superpacket at least, feedback and the step are numbers of the program; who marks
     /// needs the program at tc.
     #[test]
-    fn one_queue_and_feedback_are_those_of_the_file() {
+    fn disciplines_and_feedback_are_those_of_the_file() {
         let text = "[interface]\ndata-path = \"kernel\"\n\
              [[class]]\nname = \"a\"\nrate = \"2mbit\"\nqueue = { kind = \"fifo\", limit = \"50kB\", packets = 9 }\n\
              [[class]]\nname = \"b\"\nrate = \"1mbit\"\ndefault = true\nflow-limit = \"100kB\"\n\
              l4s-step = \"1ms\"\nfeedback = { above = \"50%\", below = \"10%\", ecn = true }\n";
         let found = plan(text).unwrap();
         assert!(found.marks());
-        let numbers = numbers(&found, &[]);
-        let of = |class: usize| &numbers[HEAD + class * CLASS + FIFO_PACKETS..HEAD + (class + 1) * CLASS];
-        assert_eq!((of(0), of(1)), (&[9, 81_920, 0, 0, 0, 0][..], &[0, 0, 50_000, 10_000, 1, 1_000_000][..]));
+        let all = numbers(&found, &[]);
+        let of = |class: usize| &all[HEAD + class * CLASS + INSIDE..HEAD + (class + 1) * CLASS];
+        assert_eq!((of(0), of(1)), (&[1, 0, 0, 0, 0][..], &[0, 50_000, 10_000, 1, 1_000_000][..]));
+        assert_eq!(FEEDBACK_ABOVE, INSIDE + 1);
+        assert_eq!(all[INSIDES..INSIDES + 3], [FIFO, 9, 81_920]);
         let text = text.replace("ecn = true", "ecn = false");
-        assert!(plan(&text).unwrap().marks() && !plan(&text.replace("l4s-step = \"1ms\"\n", "")).unwrap().marks());
+        let steps = |text: &str| plan(text).unwrap().marks();
+        let without = text.replace("l4s-step = \"1ms\"\n", "");
+        assert!(steps(&text) && !steps(&without));
+        let early = without.replace("kind = \"fifo\", limit = \"50kB\", packets = 9", "kind = \"pie\"");
+        assert!(steps(&early) && !steps(&early.replace("\"pie\"", "\"pie\", signal = \"drop\"")));
+        let next = self::numbers(&plan(&early).unwrap(), &all);
+        assert_eq!((next[INSIDES], next[STRUCTURE]), (PIE, all[STRUCTURE] + 1));
+        // Its stream is that of the class in the engine.
+        let pie = Options::of_numbers(std::array::from_fn(|at| next[INSIDES + at]));
+        assert_eq!(pie.random, tidegate_core::random::Stream::named(7, "a").parts());
+    }
+
+    /// Each is refused, and the error names it.
+    #[test]
+    fn disciplines_beyond_the_room_are_named() {
+        let class = |name: usize, queue: &str| {
+            format!("[[class]]\nname = \"c{name}\"\nrate = \"1mbit\"\nqueue = {{ kind = \"{queue}\" }}\n")
+        };
+        let of = |count, queue: &str| {
+            let classes: String = (0..count).map(|name| class(name, queue)).collect();
+            plan(&format!("[interface]\ndata-path = \"kernel\"\n[shaper]\nrate = \"100mbit\"\n{classes}[[class]]\nname = \"d\"\nrate = \"1mbit\"\ndefault = true\n"))
+        };
+        assert!(of(8, "fq-codel").is_ok());
+        assert!(of(9, "fq-codel").unwrap_err().contains("9216 queues"));
+        let mered = "mered\", link = \"1mbit\", memory = { pair-rule = \"off\" }, signal = \"drop";
+        assert!(of(1, mered).is_ok());
+        assert!(of(2, mered).unwrap_err().contains("in more than one class"));
     }
 
     /// Rates change in place; anything else is another structure.

@@ -45,7 +45,7 @@ places! {
     kind: "in_force.kind",
     changes: "in_force.changes",
     rules: "in_force.rules",
-    used: "state.held.used_queues",
+    used: "state.held.flows.used",
     key: "state.held.queues.key",
     packets: "state.held.queues.backlog.packets",
     bytes: "state.held.queues.backlog.bytes",
@@ -63,7 +63,7 @@ places! {
     has_candidate: "fbq.classes.has_candidate",
     since: "fbq.classes.since",
     ready: "fbq.classes.ready",
-    latest: "state.latest",
+    latest: "state.held.latest",
     profile: "fbq.flows.profile",
     promise: "fbq.flows.promise",
     minimum: "fbq.flows.minimum",
@@ -131,7 +131,7 @@ impl Flows {
         // Meanwhile the place may have been given to another flow.
         let is_there = |place, flow: &OffloadedFlow| flow.key == self.read(&at.key, place);
         let flow = |place| Some((place, self.flow(place))).filter(|(place, flow)| is_there(*place, flow));
-        // The flows of classes with one queue have the last keys, and tell nothing of its packets.
+        // The flows of classes with a discipline have the last keys, and tell nothing of its packets.
         let is_one = |place: &usize| self.read(&at.key, *place) > u64::MAX - FBQ_CLASSES;
         let present = (0..used).filter(|place| self.read(&at.present, *place) != 0 && !is_one(place));
         (present.filter_map(flow).collect(), held)

@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | [`bpf`] | the loader: objects, types, maps |
 //! | `programs` | our program, as it is loaded and written to |
-//! | `plan`, `classes`, `promises` | the program's options for a configuration |
+//! | `plan`, `classes`, `discipline`, `promises` | the program's options for a configuration |
 //! | `path` | the discipline at the root of an interface: a [`Backend`](tidegate_live::shaping::backend::Backend) |
 //! | `counters`, `flows` | the counters: an [`Offload`](tidegate_engine::Offload) |
 //! | [`options`] | the program's numbers as Rust, generated from the headers |
@@ -21,6 +21,7 @@
 pub mod bpf;
 mod classes;
 mod counters;
+mod discipline;
 mod doctor;
 mod flows;
 #[allow(missing_docs, reason = "the headers describe them")]

@@ -7,22 +7,24 @@ pub const SLOTS: u64 = 65536;
 pub const QUEUES: u64 = 4096;
 /// `TWIN_MANY_QUEUES` of kernel/queues.h.
 pub const MANY_QUEUES: u64 = 65536;
-/// `TWIN_OWN_NUMBERS` of kernel/disciplines.h.
+/// `TWIN_SPACE` of kernel/queues.h.
+pub const SPACE: u64 = 8192;
+/// `TWIN_OWN_NUMBERS` of kernel/options.h.
 pub const OWN_NUMBERS: u64 = 16;
 /// `TWIN_RECORDS` of kernel/records.h.
 pub const RECORDS: u64 = 65536;
-/// `TWIN_FBQ_CLASSES` of kernel/fbq.h.
+/// `TWIN_FBQ_CLASSES` of kernel/classes.h.
 pub const FBQ_CLASSES: u64 = 64;
-/// `TWIN_FBQ_PROFILES` of kernel/fbq.h.
+/// `TWIN_FBQ_PROFILES` of kernel/classes.h.
 pub const FBQ_PROFILES: u64 = 256;
-/// `TWIN_FBQ_PROMISES` of kernel/fbq.h.
+/// `TWIN_FBQ_PROMISES` of kernel/classes.h.
 pub const FBQ_PROMISES: u64 = 256;
 /// `TWIN_RULES` of kernel/classify.h.
 pub const RULES: u64 = 65536;
 /// `TWIN_RULE_STEPS` of kernel/classify.h.
 pub const RULE_STEPS: u64 = 256;
 
-// `enum twin_kind` of kernel/disciplines.h.
+// `enum twin_kind` of kernel/options.h.
 pub const FIFO: u64 = 0;
 pub const TBF: u64 = 1;
 pub const CODEL: u64 = 2;
@@ -37,7 +39,7 @@ pub const KINDS: u64 = 10;
 pub const FBQ: u64 = 10;
 pub const OWN: u64 = 11;
 
-/// `struct twin_options` of kernel/disciplines.h, which describes it.
+/// `struct twin_options` of kernel/options.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     pub kind: u64,
@@ -200,7 +202,7 @@ pub mod counters {
     pub const WORDS: usize = 148;
 }
 
-/// Words of `struct twin_fbq_options` of kernel/fbq.h.
+/// Words of `struct twin_fbq_options` of kernel/classes.h.
 pub mod fbq_options {
     pub const RATE: usize = 0;
     pub const BURST: usize = 1;
@@ -217,7 +219,7 @@ pub mod fbq_options {
     pub const WORDS: usize = 11;
 }
 
-/// Words of `struct twin_fbq_class_options` of kernel/fbq.h.
+/// Words of `struct twin_fbq_class_options` of kernel/classes.h.
 pub mod fbq_class_options {
     pub const ACCOUNT: usize = 0;
     pub const RATE: usize = 1;
@@ -235,17 +237,16 @@ pub mod fbq_class_options {
     pub const HOST_MOST_BURST: usize = 13;
     pub const FLOW_MOST: usize = 14;
     pub const FLOW_MOST_BURST: usize = 15;
-    pub const FIFO_PACKETS: usize = 16;
-    pub const FIFO_BYTES: usize = 17;
-    pub const FEEDBACK_ABOVE: usize = 18;
-    pub const FEEDBACK_BELOW: usize = 19;
-    pub const FEEDBACK_MARKS: usize = 20;
-    pub const STEP: usize = 21;
+    pub const INSIDE: usize = 16;
+    pub const FEEDBACK_ABOVE: usize = 17;
+    pub const FEEDBACK_BELOW: usize = 18;
+    pub const FEEDBACK_MARKS: usize = 19;
+    pub const STEP: usize = 20;
     /// The words of the struct.
-    pub const WORDS: usize = 22;
+    pub const WORDS: usize = 21;
 }
 
-/// Words of `struct twin_fbq_profile` of kernel/fbq.h.
+/// Words of `struct twin_fbq_profile` of kernel/classes.h.
 pub mod fbq_profile {
     pub const WEIGHT: usize = 0;
     pub const MINIMUM: usize = 1;
@@ -257,7 +258,7 @@ pub mod fbq_profile {
     pub const WORDS: usize = 6;
 }
 
-/// Words of `struct twin_fbq_promise` of kernel/fbq.h.
+/// Words of `struct twin_fbq_promise` of kernel/classes.h.
 pub mod fbq_promise {
     pub const NUMBER: usize = 0;
     pub const CLASS: usize = 1;

@@ -1,30 +1,20 @@
 //! [`Plan`]: the options of the program for a configuration.
 
-use tidegate_config::discipline::outside::Outside;
-use tidegate_config::discipline::{Discipline, InKernel};
+use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Advice, Borrow, Class, Config, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper};
 use tidegate_config::suggest;
-use tidegate_core::elephants::{self, Measure};
 use tidegate_core::fbq::Ceilings;
-use tidegate_core::fifo::Limit;
-use tidegate_core::random::Stream;
-use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
-use tidegate_core::{Bytes, Span, codel, mered, pie, red};
+use tidegate_core::{Bytes, Span};
 
 use super::classes::Classes;
-use super::options::{
-    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, OWN, OWN_NUMBERS, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
-};
+use super::discipline::{PACKETS, Place, options_of};
+use super::options::{FBQ, OWN, Options, TBF};
 use tidegate_live::shaping::StartError;
 
-/// The most packets that are queued: the arriving packet needs a slot too, before another is dropped for it.
-const PACKETS: u64 = SLOTS - 1;
 /// Bytes of a superpacket where the link does not report a limit: the kernel's default.
 const SUPERPACKET: u64 = 65_536;
 /// The time of a superpacket at the rate of a shaper up to which the kernel is chosen without being asked for.
 const LONGEST_SUPERPACKET: Span = Span::from_millis(10);
-/// The name of the random stream, as that of the engine.
-const STREAM: &str = "root";
 
 /// The options of the program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,11 +58,11 @@ impl Plan {
         let mut notes = Vec::new();
         let (options, classes) = match &config.root {
             Root::Shaper(shaper) if !is_token_bucket(config, shaper) => {
-                let classes = Classes::new(config, shaper, burst, &mut lack, &mut |text| notes.push(text));
+                let classes = Classes::new(config, shaper, burst, seed, &mut lack, &mut |text| notes.push(text));
                 let feeds_back =
                     |class: &Class| class.feedback.is_some_and(|feedback| feedback.ecn == EcnFeedback::Mark);
                 let marks = |class: &Class| feeds_back(class) || class.l4s_step.is_some();
-                let marks = u64::from(shaper.classes.iter().any(marks));
+                let marks = u64::from(shaper.classes.iter().any(marks) || classes.mark_inside());
                 let all =
                     Options { kind: FBQ, limit_packets: PACKETS, limit_bytes: u64::MAX, marks, ..Options::default() };
                 (Some(all), Some(classes))
@@ -190,38 +180,31 @@ fn by_receivers(config: &Config) -> bool {
         })
 }
 
-/// Whether it is a token bucket before one queue: one class with a discipline, and for `fifo` neither ceilings nor rules, which a class
-/// with one queue can have.
+/// Whether it is a token bucket before one queue: one class with a discipline of another crate, or with `fifo` and neither ceilings nor
+/// rules.
 fn is_token_bucket(config: &Config, shaper: &Shaper) -> bool {
     let [class] = &shaper.classes[..] else { return false };
     match &class.queue {
-        None => false,
         Some(Discipline::Fifo(_)) => class.at_most == Ceilings::default() && config.rules.is_empty(),
-        Some(_) => true,
+        Some(Discipline::Outside(_)) => true,
+        _ => false,
     }
 }
 
 /// The options for the queue of a configuration. `None` if the program has no such queue, which is reported to `lack`.
 fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
     let shaper = match &config.root {
-        Root::Discipline(discipline) => return queue(discipline, "[discipline]", seed, lack),
+        Root::Discipline(discipline) => return options_of(discipline, &Place::interface(seed), lack),
         Root::Shaper(shaper) => shaper,
     };
     let class = shaper.classes.first()?;
     let (name, discipline) = (&class.name, class.queue.as_ref()?);
-    let queue = queue(discipline, &format!("class `{name}`"), seed, lack)?;
+    let queue = options_of(discipline, &Place { stream: "root", ..Place::class(name, seed) }, lack)?;
     // One with `fifo` is no token bucket.
     if class.at_most != Ceilings::default() {
         lack(format!("a ceiling of class `{name}`, which has kind = \"{}\"", discipline.kind()));
     }
-    let kind = match queue.kind {
-        FIFO => TBF,
-        OWN => OWN,
-        _ => {
-            lack(format!("kind = \"{}\" behind the rate of class `{name}` (`fifo` is possible)", discipline.kind()));
-            return None;
-        }
-    };
+    let kind = if queue.kind == OWN { OWN } else { TBF };
     let (rate, burst) = match class.borrow {
         Borrow::Allowed if class.rate < shaper.rate => (shaper.rate, shaper.burst),
         _ => (class.rate.min(shaper.rate), class.burst.min(shaper.burst)),
@@ -232,14 +215,18 @@ fn options(config: &Config, seed: u64, lack: &mut dyn FnMut(String)) -> Option<O
 /// The flows that a configuration tells apart; 0 where it has no classes.
 pub(super) fn flows(config: &Config) -> u64 {
     match &config.root {
-        Root::Shaper(shaper) if !is_token_bucket(config, shaper) => shaper.flows.into(),
+        Root::Shaper(shaper) if shaper.classes.iter().any(|class| class.queue.is_none()) => shaper.flows.into(),
         _ => 0,
     }
 }
 
 /// Whether a configuration needs what only MERED does.
 pub(super) fn is_mered(config: &Config) -> bool {
-    matches!(&config.root, Root::Discipline(discipline) if matches!(**discipline, Discipline::Mered(_)))
+    let is_mered = |discipline: &Discipline| matches!(discipline, Discipline::Mered(_));
+    match &config.root {
+        Root::Discipline(discipline) => is_mered(discipline),
+        Root::Shaper(shaper) => shaper.classes.iter().filter_map(|class| class.queue.as_ref()).any(is_mered),
+    }
 }
 
 /// The program in BPF that alone has the discipline of a configuration: that of another crate.
@@ -252,185 +239,16 @@ pub(super) fn own_program(config: &Config) -> Option<&'static [u8]> {
     own.kernel().map(|own| own.program)
 }
 
-/// The options of a discipline of another crate, if it has a decider for the kernel.
-fn own(section: &Outside, kind: &str, place: &str, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
-    let mut own = [0; OWN_NUMBERS as usize];
-    let lacks = match section.kernel() {
-        None => "which has no decider for the kernel (tidegate new-qdisc --kernel writes a crate that has one)".into(),
-        Some(InKernel { program: [], .. }) => {
-            "which was built without clang (install clang and libbpf-dev, and build it again)".into()
-        }
-        Some(InKernel { numbers, .. }) => match own.get_mut(..numbers.len()) {
-            Some(taken) => {
-                taken.copy_from_slice(&numbers);
-                let random = Stream::named(seed, STREAM).parts();
-                return Some(Options { kind: OWN, own, random, ..Options::default() }.within(Limit::packets(PACKETS)));
-            }
-            None => format!("whose decider has more than {} parameters", own.len()),
-        },
-    };
-    lack(format!("kind = \"{kind}\" in {place}, {lacks}"));
-    None
-}
-
-fn queue(discipline: &Discipline, place: &str, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
-    let none = Options::default();
-    let (options, signal) = match discipline {
-        Discipline::Fifo(fifo) => (Options { kind: FIFO, ..none }.within(fifo.limit()), Signal::Drop),
-        Discipline::CoDel(section) => controlled(CODEL, &section.params()),
-        Discipline::Red(section) => {
-            let options = Options { random: Stream::named(seed, STREAM).parts(), ..early(&section.params()) };
-            (Options { kind: RED, ..options.within(Limit::bytes(section.limit)) }, section.params().early.signal)
-        }
-        Discipline::Ared(section) => {
-            let params = section.params();
-            let options = Options { random: Stream::named(seed, STREAM).parts(), ..early(&params.red().ok()?) };
-            let options = Options { kind: ARED, interval: params.interval.as_nanos(), ..options };
-            (options.within(Limit::bytes(section.limit)), params.signal)
-        }
-        Discipline::Mered(section) => {
-            let params = section.params();
-            (mered(&params, place, seed, lack)?, params.ared.signal)
-        }
-        Discipline::Pie(section) => {
-            let params = section.params();
-            (pie(&params, seed), params.signal)
-        }
-        Discipline::Drr(section) => {
-            let params = section.params();
-            if params.step.is_some() {
-                lack(format!("`l4s-step` in {place}"));
-            }
-            (Options { kind: DRR, quantum: params.quantum.as_u64(), ..none }.within(params.limit), Signal::Drop)
-        }
-        Discipline::Sfq(section) => {
-            let params = section.params(seed);
-            let options = Options {
-                kind: SFQ,
-                quantum: params.quantum.as_u64(),
-                queues: params.queues.into(),
-                perturb: params.perturb.map_or(0, Span::as_nanos),
-                seed: params.seed,
-                ..none
-            };
-            (options.within(params.limit), Signal::Drop)
-        }
-        Discipline::FqCodel(section) => {
-            let params = section.params();
-            if params.step.is_some() {
-                lack(format!("`l4s-step` in {place}"));
-            }
-            let (options, signal) = controlled(FQ_CODEL, &params.codel);
-            (Options { quantum: params.quantum.as_u64(), queues: params.queues.into(), ..options }, signal)
-        }
-        Discipline::Outside(section) => (own(section, discipline.kind(), place, seed, lack)?, Signal::Drop),
-        other => {
-            lack(format!("kind = \"{}\" in {place}", other.kind()));
-            return None;
-        }
-    };
-    if options.queues > QUEUES {
-        lack(format!("{} queues of `{}` in {place} (up to {QUEUES} are possible)", options.queues, discipline.kind()));
-    }
-    Some(Options { marks: u64::from(signal == Signal::Mark), ..options })
-}
-
-impl Options {
-    fn within(self, limit: Limit) -> Self {
-        Self { limit_packets: limit.packets, limit_bytes: limit.bytes.as_u64(), ..self }
-    }
-}
-
-fn mered(params: &mered::Params, place: &str, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
-    let mut missing = |what: &str, remedy: &str| lack(format!("{what} of `mered` in {place} (write {remedy})"));
-    if params.pair.is_some() {
-        missing("the rule of pairs of hosts", "pair-rule = \"off\" under memory");
-    }
-    if params.flow_by == elephants::FlowBy::HostPair {
-        missing("flows by pairs of hosts", "flow-by = \"flow\" under memory");
-    }
-    let records = u64::from(params.table.capacity);
-    if records > RECORDS {
-        missing(&format!("{records} records"), &format!("up to {RECORDS}"));
-    }
-    let options = Options {
-        kind: MERED,
-        interval: params.ared.interval.as_nanos(),
-        random: Stream::named(seed, STREAM).parts(),
-        longest_mouse: params.threshold.as_u64(),
-        counts_packets: u64::from(params.measure == Measure::Packets),
-        records,
-        idle: params.table.idle.as_nanos(),
-        elephant_limit: params.elephant_limit.as_u64(),
-        floor: params.floor.bits(),
-        floor_credit: params.floor_credit.as_u64(),
-        ..early(&params.ared.red().ok()?)
-    };
-    Some(options.within(params.limit))
-}
-
-fn pie(params: &pie::Params, seed: u64) -> Options {
-    let options = Options {
-        kind: PIE,
-        target: params.target.as_nanos(),
-        interval: params.update.as_nanos(),
-        allowance: params.burst.as_nanos(),
-        alpha: params.alpha.into(),
-        beta: params.beta.into(),
-        least_queue_mean: params.mean.as_u64(),
-        mean: mean(params.sizing),
-        most_marked: params.most_marked.bits(),
-        random: Stream::named(seed, STREAM).parts(),
-        ..Options::default()
-    };
-    options.within(params.limit)
-}
-
-fn controlled(kind: u64, params: &codel::Params) -> (Options, Signal) {
-    let options = Options {
-        kind,
-        target: params.target.as_nanos(),
-        interval: params.interval.as_nanos(),
-        mtu: params.mtu.as_u64(),
-        longest: params.longest.map_or(0, Span::as_nanos),
-        ..Options::default()
-    };
-    (options.within(params.limit), params.signal)
-}
-
-fn early(params: &red::Params) -> Options {
-    let (min, max, in_bytes) = match params.profile.thresholds {
-        Thresholds::Packets { min, max } => (min, max, 0),
-        Thresholds::Bytes { min, max } => (min.as_u64(), max.as_u64(), 1),
-    };
-    Options {
-        min,
-        max,
-        in_bytes,
-        max_p: params.profile.max_p.bits(),
-        weight: params.early.weight.bits(),
-        above_max: u64::from(params.early.above_max == AboveMax::Gentle),
-        spacing: u64::from(params.early.spacing == Spacing::Geometric),
-        idle_packet: params.early.idle_packet.as_nanos(),
-        mean: mean(params.early.sizing),
-        ..Options::default()
-    }
-}
-
-fn mean(sizing: Sizing) -> u64 {
-    match sizing {
-        Sizing::PerPacket => 0,
-        Sizing::PerByte { mean } => mean.as_u64(),
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use tidegate_config::discipline::{Kind, Site};
     use tidegate_config::shaper::DataPath;
     use tidegate_config::{Diagnostics, Source, shaper};
-    use tidegate_core::fifo::Fifo;
+    use crate::options::{ARED, CODEL, DRR, FQ_CODEL, MERED, PIE, RED, SFQ};
+    use tidegate_config::discipline::InKernel;
+    use tidegate_core::fifo::{Fifo, Limit};
+    use tidegate_core::random::Stream;
     use tidegate_core::{AnyPacket, Qdisc};
 
     pub fn plan(text: &str) -> Result<Plan, String> {
@@ -563,18 +381,14 @@ pub(super) mod tests {
             ("[discipline]\nkind = \"fq-pie\"\n".to_owned(), "kind = \"fq-pie\""),
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
-            ("[discipline]\nkind = \"sfq\"\nqueues = 5000\n".to_owned(), "5000 queues of `sfq`"),
+            ("[discipline]\nkind = \"sfq\"\nqueues = 9000\n".to_owned(), "9000 queues of `sfq`"),
             (
                 format!("[interface]\ndirection = \"ingress\"\n{class}[[rule]]\nclass = \"all\"\nmark = \"0x10\"\n"),
                 "marks of what arrives",
             ),
             (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
             ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
-            (format!("{class}queue = {{ kind = \"codel\", signal = \"drop\" }}\n"), "behind the rate of class `all`"),
-            (
-                format!("{class}queue = {{ kind = \"codel\" }}\n[[class]]\nname = \"b\"\nrate = \"1mbit\"\n"),
-                "kind = \"codel\" in class `all`",
-            ),
+            (format!("{class}queue = {{ kind = \"fq-pie\" }}\n"), "kind = \"fq-pie\" in class `all`"),
             (
                 format!(
                     "{class}[[rule]]\nclass = \"all\"\npure-ack = true\n[[rule]]\nclass = \"all\"\nlength = \"0-200\"\n"

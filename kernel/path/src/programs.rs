@@ -64,9 +64,9 @@ pub(crate) struct Written {
 pub(crate) struct Discipline {
     /// The name of the discipline.
     pub name: String,
-    /// `struct twin_options` of kernel/disciplines.h.
+    /// `struct twin_options` of kernel/options.h.
     pub options: Mapped,
-    /// `struct twin_fbq_options` of kernel/fbq.h.
+    /// `struct twin_fbq_options` of kernel/classes.h.
     pub classes: Mapped,
     /// `struct twin_link` of kernel/chassis.bpf.c.
     pub link: Mapped,

@@ -1,19 +1,21 @@
-//! FBC over FBQ with the parameters that `struct twin_fbq_options` of `kernel/fbq.h` has.
+//! FBC over FBQ with the parameters that `struct twin_fbq_options` of `kernel/classes.h` has.
 
 use tidegate_core::fbq::{
     Borrow, Ceiling, Ceilings, ClassParams, Displace, FairBy, Fbc, FbcParams, Feedback, Marking, Profile, Spare,
     WEIGHT_ONE,
 };
-use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::nested::Nested;
 use tidegate_core::random::Stream;
 use tidegate_core::step::Step;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
-use tidegate_kernel::options::fbq_class_options::{FIFO_BYTES, FIFO_PACKETS};
-use tidegate_kernel::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES};
+use tidegate_kernel::options::fbq_class_options::INSIDE;
+use tidegate_kernel::options::{
+    ARED, CODEL, DRR, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, MERED, Options, PIE, RED, SFQ, SPACE,
+};
 use tidegate_kernel::options::{fbq_class_options, fbq_options, fbq_profile, fbq_promise};
 
-use super::equal::spread;
+use super::equal::{options_within, spread};
+use super::reference::Specification;
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
@@ -23,7 +25,9 @@ const HEAD: usize = fbq_options::WORDS;
 const CLASS: usize = fbq_class_options::WORDS;
 const PROFILE: usize = fbq_profile::WORDS;
 const PROMISE: usize = fbq_promise::WORDS;
-pub const NUMBERS: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE + PROMISES * PROMISE;
+/// Where the disciplines in classes begin.
+const INSIDES: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE + PROMISES * PROMISE;
+pub const NUMBERS: usize = INSIDES + CLASSES * Options::NUMBERS;
 
 /// The parameters: in numbers, as the C has them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +40,39 @@ pub struct Classes {
     fair_by: u64,
     classes: Vec<[u64; CLASS]>,
     profiles: Vec<[u64; PROFILE]>,
+    /// The discipline of each class that has one.
+    insides: Vec<Option<Options>>,
+}
+
+/// The kinds of disciplines in classes.
+const KINDS: [u64; 9] = [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, MERED];
+
+/// The discipline of a class at random, for packets of which one lasts about `typical` nanoseconds at the total rate. `room` are the
+/// queues that are left; only one has records.
+fn inside(random: &mut Stream, typical: u64, room: &mut u64, records: &mut bool) -> Options {
+    let mut kind = KINDS[random.below(KINDS.len() as u64) as usize];
+    if kind == MERED && !std::mem::take(records) {
+        kind = RED;
+    }
+    let least = if kind == PIE { 10_000_000 } else { 1_000 };
+    let interval = typical.saturating_mul(spread(random, 1, 200)).clamp(least, 4_000_000_000);
+    let mut options = options_within(random, kind, interval);
+    let packets = spread(random, 1, 200);
+    options.limit_packets = packets;
+    // As in a file, a class with a discipline has room for each of its packets.
+    options.limit_bytes = spread(random, 100, 1_000_000);
+    if random.below(2) == 0 {
+        options.idle_packet = typical;
+    }
+    (options.by_pair, options.pair_threshold) = (0, 0);
+    options.records = options.records.max(packets + 1);
+    options.queues = if kind == DRR { packets + 2 } else { options.queues.min(1_024) };
+    let queues = if matches!(kind, DRR | SFQ | FQ_CODEL) { options.queues } else { 2 };
+    if queues + CLASSES as u64 > *room {
+        return Options { kind: FIFO, ..options };
+    }
+    *room -= queues;
+    options
 }
 
 impl Classes {
@@ -49,10 +86,9 @@ impl Classes {
         // And neither fits ceilings of flows and rules.
         let limits = strict == 1 && random.below(2) == 0;
         let class = |random: &mut Stream| {
-            // As in a file, a class with one queue has room for each of its packets.
-            let fifo = if random.below(4) == 0 { spread(random, 1, 200) } else { 0 };
-            let limit = if fifo == 0 { spread(random, 100, 2_000_000) } else { 2_000_000 };
-            let above = if fifo == 0 { random.below(2) * spread(random, 1, limit) } else { 0 };
+            let inside = u64::from(random.below(3) == 0);
+            let limit = if inside == 0 { spread(random, 100, 2_000_000) } else { 2_000_000 };
+            let above = if inside == 0 { random.below(2) * spread(random, 1, limit) } else { 0 };
             let strict = random.below(strict);
             let ceiling = |random: &mut Stream, may: bool| {
                 let most = u64::from(may) * random.below(2) * spread(random, 1, rate.max(1));
@@ -83,8 +119,7 @@ impl Classes {
                 host_burst,
                 flow_most,
                 flow_burst,
-                fifo,
-                spread(random, 100, 1_000_000),
+                inside,
                 above,
                 if above == 0 { 0 } else { random.below(above) },
                 random.below(2),
@@ -106,6 +141,12 @@ impl Classes {
             [weight, minimum, if displaces { below } else { 0 }, if displaces { to } else { 0 }, most, burst]
         };
         let profiles = random.below(6);
+        let classes: Vec<_> = (0..count).map(|_| class(random)).collect();
+        let (mut room, mut records) = (SPACE, true);
+        let mut inside = |class: &[u64; CLASS]| {
+            (class[INSIDE] == 1).then(|| inside(random, typical, &mut room, &mut records))
+        };
+        let insides = classes.iter().map(&mut inside).collect();
         Self {
             rate,
             burst: spread(random, 1, 200_000),
@@ -113,8 +154,9 @@ impl Classes {
             flows: spread(random, 1, 300),
             catch_up: random.below(2) * random.below(typical.saturating_mul(20).max(1)),
             fair_by,
-            classes: (0..count).map(|_| class(random)).collect(),
+            classes,
             profiles: (0..profiles).map(|_| profile(random)).collect(),
+            insides,
         }
     }
     /// As the C reads them, without promises.
@@ -126,6 +168,8 @@ impl Classes {
         record.extend(self.classes.iter().flatten());
         record.resize(HEAD + CLASSES * CLASS, 0);
         record.extend(self.profiles.iter().flatten());
+        record.resize(INSIDES, 0);
+        record.extend(self.insides.iter().flat_map(|inside| inside.unwrap_or_default().numbers()));
         record.resize(NUMBERS, 0);
         record
     }
@@ -134,6 +178,10 @@ impl Classes {
         let [rate, burst, idle_timeout, flows, catch_up, classes, profiles, ..] = *record;
         let fair_by = record[fbq_options::FAIR_BY];
         let (of_classes, of_profiles) = record[HEAD..].split_at(CLASSES * CLASS);
+        let classes: Vec<[u64; CLASS]> =
+            of_classes.as_chunks().0.iter().copied().take(classes as usize).collect();
+        let options = record[INSIDES..].as_chunks().0.iter().map(|numbers| Options::of_numbers(*numbers));
+        let insides = classes.iter().zip(options).map(|(class, options)| Some(options).filter(|_| class[INSIDE] == 1));
         Self {
             rate,
             burst,
@@ -141,7 +189,8 @@ impl Classes {
             flows,
             catch_up,
             fair_by,
-            classes: of_classes.as_chunks().0.iter().copied().take(classes as usize).collect(),
+            insides: insides.collect(),
+            classes,
             profiles: of_profiles.as_chunks().0.iter().copied().take(profiles as usize).collect(),
         }
     }
@@ -191,7 +240,6 @@ impl Classes {
             flow_most,
             flow_ceiling_burst,
             _,
-            _,
             above,
             below,
             _,
@@ -228,17 +276,12 @@ impl Classes {
         };
         let (classes, profiles) = (self.classes.iter().map(class), self.profiles.iter().map(profile));
         let fbc = Fbc::new(params, classes.collect(), profiles.collect(), Instant::ZERO);
-        let queues = (0..self.count()).map(|class| {
-            let limit =
-                Limit { packets: self.fifo(class)?, bytes: Bytes::new(self.classes[class as usize][FIFO_BYTES]) };
-            Some(Box::new(Fifo::new(limit)) as Box<dyn Qdisc<P>>)
+        let queues = self.insides.iter().map(|inside| match inside {
+            Some(options) => Specification(options).discipline().map_err(|error| error.to_string()),
+            None => Ok(None),
         });
-        Ok(Nested::new(fbc.map_err(|error| error.to_string())?, queues.collect()))
-    }
-    /// The most packets in the queue of a class that has one.
-    pub fn fifo(&self, class: u64) -> Option<u64> {
-        let class = self.classes.get(usize::try_from(class).ok()?)?;
-        Some(class[FIFO_PACKETS]).filter(|packets| *packets != 0)
+        let queues: Result<Vec<Option<Box<dyn Qdisc<P>>>>, String> = queues.collect();
+        Ok(Nested::new(fbc.map_err(|error| error.to_string())?, queues?))
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, OWN, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
+    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, OWN, Options, PIE, RECORDS, RED, SFQ, SLOTS, SPACE, TBF,
 };
 
 use super::classes::{Classes, NUMBERS};
@@ -170,6 +170,11 @@ pub fn spread(random: &mut Stream, least: u64, most: u64) -> u64 {
 fn options(random: &mut Stream, kind: u64) -> Options {
     // In short intervals PIE's probability hardly moves.
     let interval = spread(random, if kind == PIE { 10_000_000 } else { 1_000 }, 4_000_000_000);
+    options_within(random, kind, interval)
+}
+
+/// The same for a time within which a discipline decides.
+pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options {
     // On the grid of the script, or anywhere.
     let target = match random.below(2) {
         0 => random.below(interval),
@@ -219,7 +224,12 @@ fn options(random: &mut Stream, kind: u64) -> Options {
         least_queue_mean: spread(random, 1, 2_000),
         most_marked: spread(random, 0, one),
         quantum: 64 + random.below(2_000) * random.below(2),
-        queues: if random.below(3) == 0 { 1_024 } else { spread(random, 1, QUEUES) },
+        queues: match random.below(3) {
+            // More than there are flows with packets.
+            _ if kind == DRR => (limit_packets + 2).min(SPACE),
+            0 => 1_024,
+            _ => spread(random, 1, SPACE),
+        },
         perturb: if random.below(3) == 0 { 0 } else { interval },
         seed: random.next_u64(),
         random: parts,

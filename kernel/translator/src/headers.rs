@@ -7,15 +7,16 @@ use std::io;
 use std::path::Path;
 
 /// The sizes that users of the options have to know, each with its header.
-const SIZES: [(&str, &str); 10] = [
+const SIZES: [(&str, &str); 11] = [
     ("queues.h", "SLOTS"),
     ("queues.h", "QUEUES"),
     ("queues.h", "MANY_QUEUES"),
-    ("disciplines.h", "OWN_NUMBERS"),
+    ("queues.h", "SPACE"),
+    ("options.h", "OWN_NUMBERS"),
     ("records.h", "RECORDS"),
-    ("fbq.h", "FBQ_CLASSES"),
-    ("fbq.h", "FBQ_PROFILES"),
-    ("fbq.h", "FBQ_PROMISES"),
+    ("classes.h", "FBQ_CLASSES"),
+    ("classes.h", "FBQ_PROFILES"),
+    ("classes.h", "FBQ_PROMISES"),
     ("classify.h", "RULES"),
     ("classify.h", "RULE_STEPS"),
 ];
@@ -27,10 +28,10 @@ const STRUCTS: [(&str, &str); 8] = [
     ("marks.h", "marks"),
     ("advice.h", "advice"),
     ("chassis.bpf.c", "counters"),
-    ("fbq.h", "fbq_options"),
-    ("fbq.h", "fbq_class_options"),
-    ("fbq.h", "fbq_profile"),
-    ("fbq.h", "fbq_promise"),
+    ("classes.h", "fbq_options"),
+    ("classes.h", "fbq_class_options"),
+    ("classes.h", "fbq_profile"),
+    ("classes.h", "fbq_promise"),
 ];
 
 /// The headers that define the counts of arrays in these structs.
@@ -54,7 +55,7 @@ pub fn options(root: &Path) -> io::Result<String> {
         let value = value.ok_or_else(|| missing(name))?;
         let _ = writeln!(out, "/// `TWIN_{name}` of kernel/{file}.\npub const {name}: u64 = {value};");
     }
-    disciplines(&header("disciplines.h")?, &mut out).ok_or_else(|| missing("kinds and options"))?;
+    disciplines(&header("options.h")?, &mut out).ok_or_else(|| missing("kinds and options"))?;
     let sizes = COUNTS.iter().map(|file| header(file)).collect::<io::Result<String>>()?;
     for (file, name) in STRUCTS {
         let text = header(file)?;
@@ -73,7 +74,7 @@ pub fn options(root: &Path) -> io::Result<String> {
 /// Writes the kinds of disciplines and their options. `None` if the header does not declare them as expected.
 fn disciplines(text: &str, out: &mut String) -> Option<()> {
     let body = |begin: &str| text.split(begin).nth(1).and_then(|rest| rest.split("\n};").next());
-    out.push_str("\n// `enum twin_kind` of kernel/disciplines.h.\n");
+    out.push_str("\n// `enum twin_kind` of kernel/options.h.\n");
     let kinds = body("enum twin_kind {")?;
     let kinds: Vec<&str> = kinds.lines().filter_map(|line| line.strip_prefix("\tTWIN_")?.strip_suffix(',')).collect();
     let mut next = 0;
@@ -111,7 +112,7 @@ fn disciplines(text: &str, out: &mut String) -> Option<()> {
     let _ = write!(
         out,
         "
-/// `struct twin_options` of kernel/disciplines.h, which describes it.
+/// `struct twin_options` of kernel/options.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {{
 {declared}}}

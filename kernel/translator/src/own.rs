@@ -17,7 +17,7 @@ pub use build::{build, translate};
 #[cfg(feature = "equal")]
 pub use equality::{Compared, Numbered, compare};
 
-/// As `TWIN_OWN_NUMBERS` of kernel/disciplines.h.
+/// As `TWIN_OWN_NUMBERS` of kernel/options.h.
 const MOST_NUMBERS: usize = 16;
 
 /// The source tree that this crate is built from.

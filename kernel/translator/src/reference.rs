@@ -55,7 +55,7 @@ pub const TERMS: u64 = 8;
 pub const IDLE: u64 = u64::MAX;
 
 /// Options, from which the discipline of the core is made.
-struct Specification<'a>(&'a Options);
+pub struct Specification<'a>(pub &'a Options);
 
 impl Deref for Specification<'_> {
     type Target = Options;
@@ -139,33 +139,38 @@ impl Specification<'_> {
             ..mered::Params::for_link(Rate::from_mbit(10))
         }
     }
-    fn discipline(&self) -> Result<Option<Queue>, ParamError> {
+    /// The discipline, if it is not one with a rate.
+    ///
+    /// # Errors
+    /// As its constructor.
+    pub fn discipline<P: Packet + 'static>(&self) -> Result<Option<Box<dyn Qdisc<P>>>, ParamError> {
         let (limit, quantum) = (self.limit(), Bytes::new(self.quantum));
         let interval = Span::from_nanos(self.interval);
         let queues = u32::try_from(self.queues).unwrap_or(u32::MAX);
         Ok(Some(match self.kind {
-            FIFO => Queue::Other(Box::new(Fifo::new(limit))),
-            TBF => {
-                let (rate, burst) = (Rate::from_bps(self.rate), Bytes::new(self.burst));
-                Queue::Tbf(Tbf::new(tbf::Params { rate, burst, limit })?)
-            }
-            CODEL => Queue::Other(Box::new(CoDel::new(self.codel())?)),
-            RED => Queue::Other(Box::new(AqmFifo::new(limit, self.red()?))),
-            ARED => Queue::Other(Box::new(AqmFifo::new(limit, Ared::around(self.red()?, interval)?))),
-            MERED => Queue::Other(Box::new(Mered::around(self.mered(), Ared::around(self.red()?, interval)?)?)),
-            PIE => Queue::Other(Box::new(Pie::drawing_from(self.pie(), self.stream())?)),
-            DRR => Queue::Other(Box::new(Drr::new(drr::Params { quantum, limit, ..drr::Params::default() })?)),
+            FIFO => Box::new(Fifo::new(limit)),
+            CODEL => Box::new(CoDel::new(self.codel())?),
+            RED => Box::new(AqmFifo::new(limit, self.red()?)),
+            ARED => Box::new(AqmFifo::new(limit, Ared::around(self.red()?, interval)?)),
+            MERED => Box::new(Mered::around(self.mered(), Ared::around(self.red()?, interval)?)?),
+            PIE => Box::new(Pie::drawing_from(self.pie(), self.stream())?),
+            DRR => Box::new(Drr::new(drr::Params { quantum, limit, ..drr::Params::default() })?),
             SFQ => {
                 let perturb = Some(Span::from_nanos(self.perturb)).filter(|_| self.perturb != 0);
-                let params = sfq::Params { queues, quantum, limit, perturb, seed: self.seed };
-                Queue::Other(Box::new(Sfq::new(params)?))
+                Box::new(Sfq::new(sfq::Params { queues, quantum, limit, perturb, seed: self.seed })?)
             }
             FQ_CODEL => {
-                let params = fq_codel::Params { codel: self.codel(), queues, quantum, step: None };
-                Queue::Other(Box::new(FqCodel::new(params)?))
+                Box::new(FqCodel::new(fq_codel::Params { codel: self.codel(), queues, quantum, step: None })?)
             }
             _ => return Ok(None),
         }))
+    }
+    fn queue(&self) -> Result<Option<Queue>, ParamError> {
+        if self.kind != TBF {
+            return Ok(self.discipline()?.map(Queue::Other));
+        }
+        let (rate, burst) = (Rate::from_bps(self.rate), Bytes::new(self.burst));
+        Ok(Some(Queue::Tbf(Tbf::new(tbf::Params { rate, burst, limit: self.limit() })?)))
     }
 }
 
@@ -241,7 +246,7 @@ impl Reference {
         if let Some(classes) = classes {
             return Ok(Self::with(Queue::Fbq(Box::new(classes.discipline()?), Promises::default())));
         }
-        let queue = Specification(options).discipline().map_err(|error| error.to_string())?;
+        let queue = Specification(options).queue().map_err(|error| error.to_string())?;
         let queue = queue.ok_or_else(|| format!("there is no discipline number {}", options.kind))?;
         Ok(Self::with(queue))
     }
@@ -292,6 +297,10 @@ impl Reference {
                 let promise = pair >> 32;
                 let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, class, profile };
                 self.next += 1;
+                if let Queue::Fbq(queue, _) = &self.queue {
+                    // A discipline in a class may drop another packet for this one as well.
+                    outcome.refuses_at_limits = !queue.has_own(class);
+                }
                 if let Queue::Fbq(queue, promises) = &mut self.queue
                     && !queue.has_own(class)
                 {

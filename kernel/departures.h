@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Which packet of a discipline leaves, and when; see disciplines.h. */
+#ifndef TWIN_DEPARTURES_H
+#define TWIN_DEPARTURES_H
+
+#include "disciplines.h"
+
+/*
+ * What one step of dequeue does. TWIN_AGAIN: nothing yet. TWIN_WAIT: no packet may leave before the deadline. TWIN_DROP: the
+ * packet of the slot is dropped, and there is another step. TWIN_SEND, TWIN_MARK: it leaves, marked or not.
+ */
+enum twin_action { TWIN_AGAIN, TWIN_EMPTY, TWIN_WAIT, TWIN_DROP, TWIN_SEND, TWIN_MARK };
+
+/* A step: the action in the upper half, the slot in the lower one. */
+TWIN_INLINE u64 twin_step(u32 action, u32 slot)
+{
+	return (u64)action << 32 | slot;
+}
+
+TWIN_INLINE u32 twin_action(u64 step)
+{
+	return step >> 32;
+}
+
+/* More than any call of dequeue takes: a visit of each queue for each 64 B of its first packet, two to find it empty. */
+#define TWIN_MOST_STEPS (1 << 22)
+
+/* Takes the first packet of a queue of a discipline. */
+TWIN_INLINE u32 twin_pop_of(struct twin_discipline *discipline, struct twin_held *held, u32 number)
+{
+	u32 slot = twin_pop(held, number);
+
+	qdisc_backlog_remove(&discipline->backlog, twin_packet_of(held, slot)->size);
+	return slot;
+}
+
+/* Takes the first packet of a queue that takes turns. */
+TWIN_INLINE u32 twin_pop_fair(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held, u32 number)
+{
+	struct twin_control *control = twin_control_of(held, number);
+	u32 slot = twin_pop_of(discipline, held, number);
+
+	twin_classify(held, &discipline->lengths, number);
+	if (twin_queue_of(held, number)->backlog.packets != 0)
+		return slot;
+	if (options->kind == TWIN_SFQ)
+		sfq_hash_emptied(&discipline->hash, control->since);
+	if (options->kind == TWIN_DRR || options->kind == TWIN_SFQ) {
+		round_turns_left(&discipline->turns, &control->allowance, discipline->active.head == number);
+		twin_list_remove(held, &discipline->active, number);
+	}
+	if (options->kind == TWIN_DRR)
+		twin_forget(held, &discipline->room, number);
+	return slot;
+}
+
+/* Whether the limit of all queues together is exceeded. */
+TWIN_INLINE bool twin_exceeds(const struct twin_options *options, const struct twin_discipline *discipline)
+{
+	return twin_is_fair(options) && (discipline->backlog.packets > options->limit_packets ||
+					 discipline->backlog.bytes > options->limit_bytes);
+}
+
+/* After an arrival: the slot of a packet that is dropped because the limit of all queues is exceeded, or TWIN_NONE. */
+TWIN_INLINE u32 twin_overflow(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held)
+{
+	u32 longest;
+
+	if (!twin_exceeds(options, discipline))
+		return TWIN_NONE;
+	longest = twin_longest(&discipline->lengths);
+	return longest == TWIN_NONE ? TWIN_NONE : twin_pop_fair(options, discipline, held, longest);
+}
+
+/* A step of CoDel on a queue. */
+TWIN_GLOBAL u64 twin_step_codel(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+				struct twin_held *held TWIN_GIVEN, u32 number)
+{
+	struct twin_queue *queue = twin_queue_of(held, number);
+	codel_state *codel = &twin_control_of(held, number)->codel;
+	codel_params params = twin_codel(options);
+	struct twin_packet *packet;
+	u64 now = held->latest;
+	u32 slot;
+
+	if (queue->backlog.packets == 0) {
+		codel_state_ran_empty(codel, &discipline->call);
+		return twin_step(TWIN_EMPTY, TWIN_NONE);
+	}
+	slot = twin_pop_of(discipline, held, number);
+	packet = twin_packet_of(held, slot);
+	switch (codel_state_decide(codel, &params, &discipline->stats, &discipline->call, now, saturating_sub_u64(now, packet->at),
+				   queue->backlog.bytes)) {
+	case CODEL_ACTION_SEND:
+		return twin_step(TWIN_SEND, slot);
+	case CODEL_ACTION_SIGNAL:
+		if (options->marks == 1 && packet->capable) {
+			codel_state_marked(codel, &params, &discipline->call);
+			return twin_step(TWIN_MARK, slot);
+		}
+		break;
+	case CODEL_ACTION_DROP:
+		break;
+	}
+	return twin_step(TWIN_DROP, slot);
+}
+
+/* A step of deficit round robin. */
+TWIN_GLOBAL u64 twin_step_round(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+				struct twin_held *held TWIN_GIVEN)
+{
+	u32 number = discipline->active.head;
+	u64 size = twin_packet_of(held, twin_queue_of(held, number)->head)->size;
+
+	if (number == TWIN_NONE)
+		return twin_step(TWIN_EMPTY, TWIN_NONE);
+	if (round_turns_pays(&discipline->turns, &twin_control_of(held, number)->allowance, size))
+		return twin_step(TWIN_SEND, twin_pop_fair(options, discipline, held, number));
+	twin_list_remove(held, &discipline->active, number);
+	twin_list_append(held, &discipline->active, number);
+	return twin_step(TWIN_AGAIN, TWIN_NONE);
+}
+
+/* A step of FQ-CoDel: a queue at the end of its turn, or its first packet. */
+TWIN_GLOBAL u64 twin_step_fq(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+			     struct twin_held *held TWIN_GIVEN)
+{
+	struct twin_list *list = discipline->fresh.head != TWIN_NONE ? &discipline->fresh : &discipline->active;
+	u32 number = list->head;
+	struct twin_control *control = twin_control_of(held, number);
+	u64 step;
+
+	if (discipline->backlog.packets == 0)
+		return twin_step(TWIN_EMPTY, TWIN_NONE);
+	if (round_deficit_renew(&control->deficit, options->quantum)) {
+		control->place = FLOW_QUEUES_PLACE_OLD;
+		twin_list_remove(held, list, number);
+		twin_list_append(held, &discipline->active, number);
+		return twin_step(TWIN_AGAIN, TWIN_NONE);
+	}
+	step = twin_step_codel(options, discipline, held, number);
+	twin_classify(held, &discipline->lengths, number);
+	if (twin_action(step) == TWIN_SEND || twin_action(step) == TWIN_MARK)
+		round_deficit_spend(&control->deficit, twin_packet_of(held, step)->size);
+	if (twin_action(step) != TWIN_EMPTY)
+		return step;
+	discipline->call = (codel_call){0};
+	twin_list_remove(held, list, number);
+	control->place = flow_queues_place_once_empty(control->place, discipline->active.head != TWIN_NONE);
+	if (control->place == FLOW_QUEUES_PLACE_OLD)
+		twin_list_append(held, &discipline->active, number);
+	return twin_step(TWIN_AGAIN, TWIN_NONE);
+}
+
+#ifdef TWIN_WITH_OWN
+/* A step of a discipline of a user's own. With a rate, the decider is asked once the packet may leave; a packet that it drops costs no tokens. */
+TWIN_GLOBAL u64 twin_step_own(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+			      struct twin_held *held TWIN_GIVEN)
+{
+	u32 number = discipline->room.first, slot;
+	struct twin_packet *packet = twin_packet_of(held, twin_queue_of(held, number)->head);
+	aqm_verdict verdict;
+
+	if (discipline->backlog.packets == 0)
+		return twin_step(TWIN_EMPTY, TWIN_NONE);
+	if (options->rate != 0) {
+		option_units_instant at = bucket_token_bucket_time_of(&discipline->bucket, held->latest, packet->size);
+
+		if (!at.some || at.value > held->latest)
+			return twin_step(TWIN_WAIT, TWIN_NONE);
+	}
+	slot = twin_pop_of(discipline, held, number);
+	verdict = own_decider_depart(&discipline->own, held->latest, discipline->backlog, packet->size,
+				     saturating_sub_u64(held->latest, packet->at), packet->capable != 0);
+	if (verdict.kind == AQM_VERDICT_DROP)
+		return twin_step(TWIN_DROP, slot);
+	if (options->rate != 0)
+		bucket_token_bucket_take(&discipline->bucket, held->latest, packet->size);
+	return twin_step(verdict.kind == AQM_VERDICT_MARK && packet->capable ? TWIN_MARK : TWIN_SEND, slot);
+}
+#else
+TWIN_INLINE u64 twin_step_own(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held)
+{
+	(void)options;
+	(void)discipline;
+	(void)held;
+	return twin_step(TWIN_EMPTY, TWIN_NONE);
+}
+#endif
+
+/* Before the steps of a call of dequeue, at a time that is the latest of any call. */
+TWIN_INLINE void twin_prepare(const struct twin_options *options, struct twin_discipline *discipline, u64 now)
+{
+	discipline->call = (codel_call){0};
+	if (options->kind == TWIN_PIE)
+		twin_catch_up_pie(options, discipline, now);
+}
+
+/* Whether a call of dequeue does nothing but to advance the time where no packet waits. */
+TWIN_INLINE bool twin_rests(const struct twin_options *options)
+{
+	u64 kind = options->kind;
+
+	return twin_is_own(options) || kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED ||
+	       kind == TWIN_FBQ;
+}
+
+/* A step of dequeue of one queue in the order of arrival. */
+TWIN_GLOBAL u64 twin_step_queue(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+				struct twin_held *held TWIN_GIVEN)
+{
+	u32 number = discipline->room.first, slot;
+	struct twin_queue *first = twin_queue_of(held, number);
+	struct twin_packet *packet = twin_packet_of(held, first->head);
+	u64 now = held->latest;
+
+	if (first->backlog.packets == 0)
+		return twin_step(TWIN_EMPTY, TWIN_NONE);
+	if (options->kind == TWIN_TBF && !bucket_token_bucket_take(&discipline->bucket, now, packet->size))
+		return twin_step(TWIN_WAIT, TWIN_NONE);
+	slot = twin_pop_of(discipline, held, number);
+	if ((options->kind == TWIN_RED || options->kind == TWIN_ARED) && first->backlog.packets == 0)
+		red_red_on_empty(&discipline->ared.red, now);
+	if (options->kind == TWIN_PIE)
+		pie_state_departed(&discipline->pie, saturating_sub_u64(now, packet->at), first->backlog.packets == 0);
+	return twin_step(TWIN_SEND, slot);
+}
+
+/* A step of dequeue. */
+TWIN_INLINE u64 twin_next(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
+			  struct twin_tables *tables)
+{
+	if (options->kind == TWIN_DRR || options->kind == TWIN_SFQ)
+		return twin_step_round(options, discipline, held);
+	if (options->kind == TWIN_FQ_CODEL)
+		return twin_step_fq(options, discipline, held);
+	if (options->kind == TWIN_CODEL)
+		return twin_step_codel(options, discipline, held, discipline->room.first);
+	if (twin_is_own(options))
+		return twin_step_own(options, discipline, held);
+	if (!tables)
+		return twin_step_queue(options, discipline, held);
+	if (discipline->backlog.packets == 0)
+		return twin_step(TWIN_EMPTY, TWIN_NONE);
+	return twin_step(TWIN_SEND, twin_pop_measured(discipline, held, tables));
+}
+
+/* The deadline of an empty queue, and that of one whose next packet may leave now. */
+#define TWIN_IDLE U64_MAX
+#define TWIN_NOW 0ull
+
+/* When the next packet may leave. */
+TWIN_INLINE u64 twin_deadline(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held, u64 now)
+{
+	u32 head = twin_queue_of(held, discipline->room.first)->head;
+	option_units_instant at;
+
+	if (discipline->backlog.packets == 0)
+		return TWIN_IDLE;
+	if (!twin_has_bucket(options))
+		return TWIN_NOW;
+	now = max_u64(held->latest, now);
+	at = bucket_token_bucket_time_of(&discipline->bucket, now, twin_packet_of(held, head)->size);
+	if (!at.some)
+		return TWIN_IDLE;
+	return at.value <= now ? TWIN_NOW : at.value;
+}
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The kinds of disciplines and their options: of the only discipline of an interface, or of one in a class. */
+#ifndef TWIN_OPTIONS_H
+#define TWIN_OPTIONS_H
+
+#include "integers.h"
+
+enum twin_kind {
+	TWIN_FIFO,
+	TWIN_TBF,
+	TWIN_CODEL,
+	TWIN_RED,
+	TWIN_ARED,
+	TWIN_PIE,
+	TWIN_DRR,
+	TWIN_SFQ,
+	TWIN_FQ_CODEL,
+	TWIN_MERED,
+	TWIN_KINDS,
+	/* Of fbc.h. */
+	TWIN_FBQ = TWIN_KINDS,
+	/* Of own.h. */
+	TWIN_OWN,
+};
+
+/* The most parameters of a decider of a user's own. */
+#define TWIN_OWN_NUMBERS 16
+
+/*
+ * Sizes in bytes, times in nanoseconds, the rate in bit/s, probabilities and weights in 32 bits of fraction. What a kind does
+ * not name it does not read. path/src/options.rs is made from this.
+ */
+struct twin_options {
+	/* All kinds. Room for fewer packets than there are slots. */
+	u64 kind;
+	u64 limit_packets;
+	u64 limit_bytes;
+	/* tbf. */
+	u64 rate;
+	u64 burst;
+	/* codel, fq_codel; the target also pie. The interval also of adaptation (ared) and of updates (pie). */
+	u64 target;
+	u64 interval;
+	u64 mtu;
+	/* 0 for none. */
+	u64 longest;
+	/* 1 to mark packets that can be marked instead of dropping them. */
+	u64 marks;
+	/* red, ared, mered: the thresholds in packets, or in bytes where in_bytes is 1. */
+	u64 min;
+	u64 max;
+	u64 in_bytes;
+	u64 max_p;
+	u64 weight;
+	/* 1 for gentle. */
+	u64 above_max;
+	/* 1 for geometric gaps. */
+	u64 spacing;
+	u64 idle_packet;
+	/* red, ared, pie: the mean packet, by which the probability is scaled; 0 for all packets alike. */
+	u64 mean;
+	/* pie. In 1/16 per second: alpha and beta. */
+	u64 allowance;
+	u64 alpha;
+	u64 beta;
+	u64 least_queue_mean;
+	u64 most_marked;
+	/* drr, sfq, fq_codel. */
+	u64 quantum;
+	u64 queues;
+	/* sfq: 0 for never. */
+	u64 perturb;
+	u64 seed;
+	/* red, ared, pie: the state and the step of the random stream, each with the upper half first. */
+	u64 random[4];
+	/* mered, beside the fields of ared. The longest flow that is a mouse. */
+	u64 longest_mouse;
+	/* 1 where a length counts packets; 1 where a flow is a pair of hosts. */
+	u64 counts_packets;
+	u64 by_pair;
+	/* How many records there are, of flows and of pairs, and for how long an idle one is kept. */
+	u64 records;
+	u64 idle;
+	/* What a pair of hosts may send as mice: a burst, 0 for no such rule, and a rate. */
+	u64 pair_threshold;
+	u64 pair_rate;
+	u64 elephant_limit;
+	/* What is served to elephants at least, and the service beyond it that counts for it later. */
+	u64 floor;
+	u64 floor_credit;
+	/* own, beside the rate and the burst of a bucket, 0 for none: the parameters of its decider, in the order of their fields. */
+	u64 own[16];
+	/* Without classes: where the chassis counts. */
+	u64 account;
+	/* Which of the two in struct twin_rules are in force, in the lowest bit; above it another number where the rules are others. */
+	u64 rules;
+	/* Last, in the kernel: odd while the others are written, and another number each time. */
+	u64 changes;
+};
+
+#endif

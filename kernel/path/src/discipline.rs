@@ -1,0 +1,222 @@
+//! From disciplines of a configuration to the options of the program.
+
+use tidegate_config::discipline::outside::Outside;
+use tidegate_config::discipline::{Discipline, InKernel};
+use tidegate_core::elephants::{self, Measure};
+use tidegate_core::fifo::Limit;
+use tidegate_core::random::Stream;
+use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
+use tidegate_core::{Span, codel, mered, pie, red};
+
+use super::options::{
+    ARED, CODEL, DRR, FIFO, FQ_CODEL, MERED, OWN, OWN_NUMBERS, Options, PIE, RECORDS, RED, SFQ, SLOTS, SPACE,
+};
+
+/// The most packets that are queued: the arriving packet needs a slot too, before another is dropped for it.
+pub(super) const PACKETS: u64 = SLOTS - 1;
+/// The flows that `drr` in a class tells apart.
+const FLOWS_OF_CLASS: u64 = 1_024;
+
+/// Where a discipline is.
+pub(super) struct Place<'a> {
+    /// For people.
+    pub shown: String,
+    pub seed: u64,
+    /// The name of its random stream, that of the engine.
+    pub stream: &'a str,
+    /// The flows that `drr` tells apart.
+    pub flows: u64,
+}
+
+impl<'a> Place<'a> {
+    /// At the root of an interface.
+    pub fn interface(seed: u64) -> Self {
+        Self { shown: "[discipline]".into(), seed, stream: "root", flows: SPACE }
+    }
+
+    /// In a class.
+    pub fn class(name: &'a str, seed: u64) -> Self {
+        Self { shown: format!("class `{name}`"), seed, stream: name, flows: FLOWS_OF_CLASS }
+    }
+}
+
+/// The options of a discipline of another crate, if it has a decider for the kernel.
+fn own(section: &Outside, kind: &str, place: &str, lack: &mut dyn FnMut(String)) -> Option<Options> {
+    let mut own = [0; OWN_NUMBERS as usize];
+    let lacks = match section.kernel() {
+        None => "which has no decider for the kernel (tidegate new-qdisc --kernel writes a crate that has one)".into(),
+        Some(InKernel { program: [], .. }) => {
+            "which was built without clang (install clang and libbpf-dev, and build it again)".into()
+        }
+        Some(InKernel { numbers, .. }) => match own.get_mut(..numbers.len()) {
+            Some(taken) => {
+                taken.copy_from_slice(&numbers);
+                return Some(Options { kind: OWN, own, ..Options::default() }.within(Limit::packets(PACKETS)));
+            }
+            None => format!("whose decider has more than {} parameters", own.len()),
+        },
+    };
+    lack(format!("kind = \"{kind}\" in {place}, {lacks}"));
+    None
+}
+
+/// The options of a discipline. `None` if the program has no such discipline, which is reported to `lack`.
+pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn FnMut(String)) -> Option<Options> {
+    let (none, place) = (Options::default(), &at.shown);
+    let (options, signal) = match discipline {
+        Discipline::Fifo(fifo) => (Options { kind: FIFO, ..none }.within(fifo.limit()), Signal::Drop),
+        Discipline::CoDel(section) => controlled(CODEL, &section.params()),
+        Discipline::Red(section) => {
+            let options = early(&section.params());
+            (Options { kind: RED, ..options.within(Limit::bytes(section.limit)) }, section.params().early.signal)
+        }
+        Discipline::Ared(section) => {
+            let params = section.params();
+            let options = early(&params.red().ok()?);
+            let options = Options { kind: ARED, interval: params.interval.as_nanos(), ..options };
+            (options.within(Limit::bytes(section.limit)), params.signal)
+        }
+        Discipline::Mered(section) => {
+            let params = section.params();
+            (mered(&params, place, lack)?, params.ared.signal)
+        }
+        Discipline::Pie(section) => {
+            let params = section.params();
+            (pie(&params), params.signal)
+        }
+        Discipline::Drr(section) => {
+            let params = section.params();
+            if params.step.is_some() {
+                lack(format!("`l4s-step` in {place}"));
+            }
+            (Options { kind: DRR, quantum: params.quantum.as_u64(), queues: at.flows, ..none }.within(params.limit), Signal::Drop)
+        }
+        Discipline::Sfq(section) => {
+            let params = section.params(at.seed);
+            let options = Options {
+                kind: SFQ,
+                quantum: params.quantum.as_u64(),
+                queues: params.queues.into(),
+                perturb: params.perturb.map_or(0, Span::as_nanos),
+                seed: params.seed,
+                ..none
+            };
+            (options.within(params.limit), Signal::Drop)
+        }
+        Discipline::FqCodel(section) => {
+            let params = section.params();
+            if params.step.is_some() {
+                lack(format!("`l4s-step` in {place}"));
+            }
+            let (options, signal) = controlled(FQ_CODEL, &params.codel);
+            (Options { quantum: params.quantum.as_u64(), queues: params.queues.into(), ..options }, signal)
+        }
+        Discipline::Outside(section) => (own(section, discipline.kind(), place, lack)?, Signal::Drop),
+        other => {
+            lack(format!("kind = \"{}\" in {place}", other.kind()));
+            return None;
+        }
+    };
+    if options.queues > SPACE {
+        lack(format!("{} queues of `{}` in {place} (up to {SPACE} are possible)", options.queues, discipline.kind()));
+    }
+    let draws = [RED, ARED, PIE, MERED, OWN].contains(&options.kind);
+    let random = if draws { Stream::named(at.seed, at.stream).parts() } else { [0; 4] };
+    Some(Options { marks: u64::from(signal == Signal::Mark), random, ..options })
+}
+
+impl Options {
+    /// The queues that a discipline needs of [`SPACE`].
+    pub(super) fn queues_needed(&self) -> u64 {
+        match self.kind {
+            DRR | SFQ | FQ_CODEL => self.queues,
+            MERED => 2,
+            _ => 1,
+        }
+    }
+
+    fn within(self, limit: Limit) -> Self {
+        Self { limit_packets: limit.packets, limit_bytes: limit.bytes.as_u64(), ..self }
+    }
+}
+
+fn mered(params: &mered::Params, place: &str, lack: &mut dyn FnMut(String)) -> Option<Options> {
+    let mut missing = |what: &str, remedy: &str| lack(format!("{what} of `mered` in {place} (write {remedy})"));
+    if params.pair.is_some() {
+        missing("the rule of pairs of hosts", "pair-rule = \"off\" under memory");
+    }
+    if params.flow_by == elephants::FlowBy::HostPair {
+        missing("flows by pairs of hosts", "flow-by = \"flow\" under memory");
+    }
+    let records = u64::from(params.table.capacity);
+    if records > RECORDS {
+        missing(&format!("{records} records"), &format!("up to {RECORDS}"));
+    }
+    let options = Options {
+        kind: MERED,
+        interval: params.ared.interval.as_nanos(),
+        longest_mouse: params.threshold.as_u64(),
+        counts_packets: u64::from(params.measure == Measure::Packets),
+        records,
+        idle: params.table.idle.as_nanos(),
+        elephant_limit: params.elephant_limit.as_u64(),
+        floor: params.floor.bits(),
+        floor_credit: params.floor_credit.as_u64(),
+        ..early(&params.ared.red().ok()?)
+    };
+    Some(options.within(params.limit))
+}
+
+fn pie(params: &pie::Params) -> Options {
+    let options = Options {
+        kind: PIE,
+        target: params.target.as_nanos(),
+        interval: params.update.as_nanos(),
+        allowance: params.burst.as_nanos(),
+        alpha: params.alpha.into(),
+        beta: params.beta.into(),
+        least_queue_mean: params.mean.as_u64(),
+        mean: mean(params.sizing),
+        most_marked: params.most_marked.bits(),
+        ..Options::default()
+    };
+    options.within(params.limit)
+}
+
+fn controlled(kind: u64, params: &codel::Params) -> (Options, Signal) {
+    let options = Options {
+        kind,
+        target: params.target.as_nanos(),
+        interval: params.interval.as_nanos(),
+        mtu: params.mtu.as_u64(),
+        longest: params.longest.map_or(0, Span::as_nanos),
+        ..Options::default()
+    };
+    (options.within(params.limit), params.signal)
+}
+
+fn early(params: &red::Params) -> Options {
+    let (min, max, in_bytes) = match params.profile.thresholds {
+        Thresholds::Packets { min, max } => (min, max, 0),
+        Thresholds::Bytes { min, max } => (min.as_u64(), max.as_u64(), 1),
+    };
+    Options {
+        min,
+        max,
+        in_bytes,
+        max_p: params.profile.max_p.bits(),
+        weight: params.early.weight.bits(),
+        above_max: u64::from(params.early.above_max == AboveMax::Gentle),
+        spacing: u64::from(params.early.spacing == Spacing::Geometric),
+        idle_packet: params.early.idle_packet.as_nanos(),
+        mean: mean(params.early.sizing),
+        ..Options::default()
+    }
+}
+
+fn mean(sizing: Sizing) -> u64 {
+    match sizing {
+        Sizing::PerPacket => 0,
+        Sizing::PerByte { mean } => mean.as_u64(),
+    }
+}
