@@ -25,7 +25,7 @@ use tidegate_core::Instant;
 
 use crate::engine::Simulation;
 pub(crate) use meeting::{Attendance, Letter, Meeting, Message};
-pub(crate) use order::{HERE, Handled, History, Origin, rank};
+pub(crate) use order::{HERE, History, Log, Origin, rank, rank_of};
 pub(crate) use plan::Plan;
 pub use share::Division;
 pub(crate) use share::{LinkShare, Share};
