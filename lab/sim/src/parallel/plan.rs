@@ -259,7 +259,8 @@ fn cut(order: &[usize], heavy: &[f64], most: usize) -> Vec<usize> {
                 (run, weight) = (run + 1, 0.0);
             }
             weight += heavy[set];
-            runs[set] = run;
+            // Rounding may leave a little beyond the bound.
+            runs[set] = run.min(most - 1);
         }
         (runs, run + 1)
     };
