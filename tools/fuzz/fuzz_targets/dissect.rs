@@ -31,7 +31,10 @@ fuzz_target!(|input: &[u8]| {
     if rewrite::set_dscp(&mut bytes, Dscp::EF) {
         if let (Ok(before), Ok(after)) = (before, network(&bytes, length)) {
             assert_eq!((after.fields.dscp, after.ecn), (Dscp::EF, before.ecn));
-            assert_eq!((after.fields.hosts, after.fields.source_port), (before.fields.hosts, before.fields.source_port));
+            assert_eq!(
+                (after.fields.hosts, after.fields.source_port),
+                (before.fields.hosts, before.fields.source_port)
+            );
             assert_eq!(rewrite::mark_ce(&mut bytes), before.ecn != Ecn::NotEct);
         }
     }
