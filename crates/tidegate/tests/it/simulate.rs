@@ -471,7 +471,7 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
 fn a_percentile_that_is_named_is_shown() {
     let folder = Folder::new("percentile");
     let file =
-        folder.with("duel.toml", &DUEL.replacen("hosts", "primary = [\"completion p95 of flow mice\"]\nhosts", 1));
+        folder.with("duel.toml", DUEL.replacen("hosts", "primary = [\"completion p95 of flow mice\"]\nhosts", 1));
     let out = folder.0.join("out");
     let found = text(&simulate(&[&file, "--runs", "2", "--out", &out.display().to_string()]).stdout);
     assert!(found.contains("completion p95") && !found.contains("completion p90"), "{found}");
@@ -488,7 +488,7 @@ fn each_page_has_its_row() {
     let folder = Folder::new("pages");
     let web = "[[flow]]\nname = \"web\"\nfrom = \"a\"\nto = \"b\"\n\
         workload = { kind = \"web\", think = { kind = \"exponential\", mean = \"1s\" } }\n[[variant]]\nname = \"one\"";
-    let file = folder.with("web.toml", &DUEL.replacen("[[variant]]\nname = \"one\"", web, 1));
+    let file = folder.with("web.toml", DUEL.replacen("[[variant]]\nname = \"one\"", web, 1));
     let out = folder.0.join("out");
     let found = simulate(&[&file, "--runs", "2", "--out", &out.display().to_string()]);
     assert!(found.status.success(), "{}", text(&found.stderr));
