@@ -177,6 +177,11 @@ u32 moved[TWIN_FBQ_CLASSES];
 /* The account that each had before. */
 u32 accounts[TWIN_FBQ_CLASSES];
 
+/* Packets that arrived and were matched by the rule of each profile, by the first or the second rules. */
+struct twin_matched {
+	u64 packets, bytes;
+} matched[2 * TWIN_FBQ_PROFILES];
+
 /* See promises.h. */
 __noinline u32 twin_know_flow(u32 number)
 {
@@ -302,6 +307,16 @@ static __always_inline void count_sent(struct twin_counters *counters, u64 size,
 		counters->longest = wait;
 	if (index < WAITS)
 		counters->waits[index]++;
+}
+
+/* Counts a packet that arrives for the rule that has matched it. */
+static __always_inline void count_matched(u64 size)
+{
+	u32 at = (u32)(in_force.rules & 1) * TWIN_FBQ_PROFILES + twin_index(class_of.profile, TWIN_FBQ_PROFILES);
+	struct twin_matched *to = &matched[twin_index(at, 2 * TWIN_FBQ_PROFILES)];
+
+	to->packets++;
+	to->bytes += size;
 }
 
 static __always_inline void count_queued(struct twin_counters *counters, u64 size)
@@ -510,6 +525,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 		counters->v6_packets++;
 	RECORD(twin_record_arrival(size);)
 	if (options->kind == TWIN_FBQ) {
+		count_matched(size);
 		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | class_of.class, is_over(link, now));
 		if (number == TWIN_FBQ_NOTHING) {
 			number = twin_fbq_arrive(&classes, &fbq, &state.held, is_over(link, now) ? TWIN_QUEUES : classes.flows);

@@ -57,9 +57,18 @@ enum twin_field {
 	TWIN_IP_KIND,
 	TWIN_DSCP,
 	TWIN_PACKET_MARK,
+	/* From the network header on; of fragments neither this nor the two below are known. */
+	TWIN_LENGTH,
+	/* 256 for an acknowledgement without data, and the flags of TCP. */
+	TWIN_SEGMENT,
+	/* 256 for ICMPv6, and the type of the message. */
+	TWIN_MESSAGE,
 	/* A power of two. */
 	TWIN_FIELDS = 16
 };
+
+/* The fields in which packets of one flow differ. */
+#define TWIN_TRAITS (1 << TWIN_LENGTH | 1 << TWIN_SEGMENT | 1 << TWIN_MESSAGE)
 
 /* What rules can be about. */
 struct twin_fields {
@@ -109,12 +118,14 @@ TWIN_INLINE u64 twin_be64(const u8 *bytes)
 
 enum {
 	TWIN_HOP_BY_HOP = 0,
+	TWIN_ICMP = 1,
 	TWIN_TCP = 6,
 	TWIN_UDP = 17,
 	TWIN_DCCP = 33,
 	TWIN_ROUTING = 43,
 	TWIN_FRAGMENT = 44,
 	TWIN_AUTHENTICATION = 51,
+	TWIN_ICMPV6 = 58,
 	TWIN_DESTINATION_OPTIONS = 60,
 	TWIN_SCTP = 132,
 	TWIN_MOBILITY = 135,
@@ -137,10 +148,29 @@ TWIN_INLINE void twin_know_protocol(struct twin_fields *fields, u32 protocol)
 	twin_know(fields, TWIN_IP_KIND, 0, (fields->is_v6 ? 257 : 0) + protocol);
 }
 
-TWIN_INLINE void twin_transport(const twin_bytes *bytes, u32 at, u32 end, u32 protocol, struct twin_fields *fields)
+/* The flags of a TCP segment, and whether it is an acknowledgement without data. The packet ends at `whole`. */
+TWIN_INLINE void twin_segment(const twin_bytes *bytes, u32 at, u32 end, u32 whole, struct twin_fields *fields)
+{
+	u8 rest[2];
+	bool is_pure;
+
+	if (fields->is_fragment || at + 14 > end || !twin_read(bytes, at + 12, rest, 2))
+		return;
+	/* ACK, perhaps with PSH, and nothing behind the header. */
+	is_pure = (rest[1] & ~8) == 16 && rest[0] >> 4 >= 5 && at + (rest[0] >> 4) * 4u == whole;
+	twin_know(fields, TWIN_SEGMENT, 0, (is_pure ? 256 : 0) + rest[1]);
+}
+
+/* The header of the transport, from `at` on: bytes up to `end` can be read, of a packet that ends at `whole`. */
+TWIN_INLINE void twin_transport(const twin_bytes *bytes, u32 at, u32 end, u32 whole, u32 protocol, struct twin_fields *fields)
 {
 	u8 ports[4];
 
+	if (protocol == TWIN_ICMP || protocol == TWIN_ICMPV6) {
+		if (!fields->is_fragment && at < end && twin_read(bytes, at, ports, 1))
+			twin_know(fields, TWIN_MESSAGE, 0, (protocol == TWIN_ICMPV6 ? 256 : 0) + ports[0]);
+		return;
+	}
 	if (protocol != TWIN_TCP && protocol != TWIN_UDP && protocol != TWIN_DCCP && protocol != TWIN_SCTP &&
 	    protocol != TWIN_UDP_LITE)
 		return;
@@ -148,6 +178,8 @@ TWIN_INLINE void twin_transport(const twin_bytes *bytes, u32 at, u32 end, u32 pr
 		return;
 	twin_know(fields, TWIN_SOURCE_PORT, 0, twin_be16(ports));
 	twin_know(fields, TWIN_DESTINATION_PORT, 0, twin_be16(ports + 2));
+	if (protocol == TWIN_TCP)
+		twin_segment(bytes, at, end, whole, fields);
 }
 
 TWIN_INLINE void twin_know_fragment(struct twin_fields *fields, u64 id, u32 at, bool more)
@@ -159,7 +191,7 @@ TWIN_INLINE void twin_know_fragment(struct twin_fields *fields, u64 id, u32 at, 
 }
 
 /* Follows the headers from `at` on, the first of which is `next`, while they are extensions. */
-TWIN_INLINE void twin_extensions(const twin_bytes *bytes, u32 at, u32 end, u32 next, struct twin_fields *fields)
+TWIN_INLINE void twin_extensions(const twin_bytes *bytes, u32 at, u32 end, u32 whole, u32 next, struct twin_fields *fields)
 {
 	bool is_v6 = fields->is_v6, later = false;
 
@@ -195,15 +227,20 @@ TWIN_INLINE void twin_extensions(const twin_bytes *bytes, u32 at, u32 end, u32 n
 	if (twin_is_extension(is_v6, next))
 		return;
 	twin_know_protocol(fields, next);
-	twin_transport(bytes, at, end, next, fields);
+	twin_transport(bytes, at, end, whole, next, fields);
 }
 
-/* The end of a packet that states its length, which offloading leaves at zero. */
-TWIN_INLINE u32 twin_end(u32 at, u32 stated, u32 length, u32 captured)
+/* The length of a packet that states it, which offloading leaves at zero. */
+TWIN_INLINE u32 twin_total(u32 stated, u32 length)
 {
-	u32 total = stated == 0 || stated > length ? length : stated;
+	return stated == 0 || stated > length ? length : stated;
+}
 
-	return at + min_u32(total, captured);
+/* The length of a packet, whose other headers are known by now. */
+TWIN_INLINE void twin_know_length(struct twin_fields *fields, u32 total)
+{
+	if (!fields->is_fragment)
+		twin_know(fields, TWIN_LENGTH, 0, min_u32(total, 65535));
 }
 
 TWIN_INLINE void twin_know_ip(struct twin_fields *fields, u32 service)
@@ -215,35 +252,37 @@ TWIN_INLINE void twin_know_ip(struct twin_fields *fields, u32 service)
 
 TWIN_INLINE void twin_v4(const twin_bytes *bytes, u32 at, u32 length, u32 captured, const u8 *fixed, struct twin_fields *fields)
 {
-	u32 header = (fixed[0] & 15) * 4, stated = twin_be16(fixed + 2), place = twin_be16(fixed + 6), end;
+	u32 header = (fixed[0] & 15) * 4, stated = twin_be16(fixed + 2), place = twin_be16(fixed + 6);
+	u32 total = twin_total(stated, length), end = at + min_u32(total, captured), whole = at + total;
 
 	if (header < 20 || (stated != 0 && stated < header))
 		return;
 	twin_know(fields, TWIN_SOURCE, 0, twin_be32(fixed + 12));
 	twin_know(fields, TWIN_DESTINATION, 0, twin_be32(fixed + 16));
 	twin_know_ip(fields, fixed[1]);
-	end = twin_end(at, stated, length, captured);
 	at += header;
 	if ((place & 0x3fff) == 0) {
-		twin_extensions(bytes, at, end, fixed[9], fields);
+		twin_extensions(bytes, at, end, whole, fixed[9], fields);
+		twin_know_length(fields, total);
 		return;
 	}
 	twin_know_fragment(fields, twin_be16(fixed + 4), (place & 0x1fff) * 8, (place & 0x2000) != 0);
 	/* Later fragments show no other header, and all must have the same protocol. */
 	twin_know_protocol(fields, fixed[9]);
 	if ((place & 0x1fff) == 0)
-		twin_transport(bytes, at, end, fixed[9], fields);
+		twin_transport(bytes, at, end, whole, fixed[9], fields);
 }
 
 TWIN_INLINE void twin_v6(const twin_bytes *bytes, u32 at, u32 length, u32 captured, const u8 *fixed, struct twin_fields *fields)
 {
-	u32 payload = twin_be16(fixed + 4);
+	u32 payload = twin_be16(fixed + 4), total = twin_total(payload == 0 ? 0 : payload + 40, length);
 
 	fields->is_v6 = 1;
 	twin_know(fields, TWIN_SOURCE, twin_be64(fixed + 8), twin_be64(fixed + 16));
 	twin_know(fields, TWIN_DESTINATION, twin_be64(fixed + 24), twin_be64(fixed + 32));
 	twin_know_ip(fields, (fixed[0] & 15) << 4 | fixed[1] >> 4);
-	twin_extensions(bytes, at + 40, twin_end(at, payload == 0 ? 0 : payload + 40, length, captured), fixed[6], fields);
+	twin_extensions(bytes, at + 40, at + min_u32(total, captured), at + total, fixed[6], fields);
+	twin_know_length(fields, total);
 }
 
 /*
@@ -529,6 +568,9 @@ TWIN_INLINE bool twin_uses(const u64 *rules, enum twin_field field)
 {
 	return twin_number(rules, TWIN_USED) >> field & 1;
 }
+
+/* What a forwarded packet, which has no control group, has in its place: from this number on, the index of the interface by which it came in. */
+#define TWIN_INTERFACES (1ull << 63)
 
 /*
  * Goes on from a control group to the one that has it: of all of them the group counts that a rule names first. `first` is the

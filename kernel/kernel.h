@@ -88,6 +88,8 @@ struct sk_buff {
 	u32 len;
 	u32 data_len;
 	u32 mark;
+	/* The index of the interface by which it came in; 0 for one of this host. */
+	int skb_iif;
 	__be16 protocol;
 	u16 network_header;
 	u16 mac_header;

@@ -9,6 +9,7 @@ use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, ClassId, Rate};
 use tidegate_engine::advice::OffloadedAdvice;
 use tidegate_engine::guard::lock;
+use tidegate_engine::quota::Key;
 use tidegate_engine::{Offload, OffloadedFlows, PromiseTable, Promised, Totals};
 use tidegate_live::probe::Version;
 use tidegate_live::shaping::backend::OffloadCounters;
@@ -109,6 +110,10 @@ impl Offload for Counters {
         }
         self.waits = waits;
         (found, all)
+    }
+
+    fn matched(&mut self) -> Vec<(Option<Key>, Account)> {
+        self.discipline.matched()
     }
 
     fn flows(&mut self) -> OffloadedFlows {

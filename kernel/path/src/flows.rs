@@ -75,6 +75,8 @@ places! {
     told_flow: "told.flow",
     told_bytes: "told.bytes",
     told_above: "told.above",
+    matched_packets: "matched.packets",
+    matched_bytes: "matched.bytes",
     dropped_packets: "fbq.flows.dropped.packets",
     dropped_bytes: "fbq.flows.dropped.bytes",
     promised: "classes.promise.number",
@@ -135,6 +137,12 @@ impl Flows {
         let is_one = |place: &usize| self.read(&at.key, *place) > u64::MAX - FBQ_CLASSES;
         let present = (0..used).filter(|place| self.read(&at.present, *place) != 0 && !is_one(place));
         (present.filter_map(flow).collect(), held)
+    }
+
+    /// The counter of packets that a rule has matched: of the first set of rules, then of the second.
+    pub fn matched(&self, counter: usize) -> Account {
+        let packets = self.read(&self.places.matched_packets, counter);
+        Account { packets, bytes: Bytes::new(self.read(&self.places.matched_bytes, counter)) }
     }
 
     /// How many events of feedback there ever were.

@@ -23,6 +23,7 @@ mod classes;
 mod counters;
 mod doctor;
 mod flows;
+mod matched;
 #[allow(missing_docs, reason = "the headers describe them")]
 #[rustfmt::skip]
 pub mod options;

@@ -1,5 +1,6 @@
 //! [`KernelPath`]: the discipline at the root of an interface.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Config, DataPath, Unattended};
 use tidegate_engine::guard::lock;
+use tidegate_engine::quota::{self, Key};
 use tidegate_engine::{Names, PromiseTable, Setup, rules};
 use tidegate_live::netlink::Error;
 use tidegate_live::probe::Inspection;
@@ -28,6 +30,8 @@ use crate::promises::{Promises, room_for};
 
 /// How long the queue may take to empty at an end.
 const EMPTYING: Duration = Duration::from_secs(2);
+/// The number of an interface by which packets came in is its index above this number: `TWIN_INTERFACES` of kernel/classify.h.
+const INTERFACES: u64 = 1 << 63;
 /// How long packets that have left the queue of our device may take to arrive.
 const ARRIVING: Duration = Duration::from_millis(20);
 
@@ -40,14 +44,13 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     if config.interface.data_path == DataPath::Auto {
         plan::examine_choice(config)?;
     }
-    let setup = Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
-    image(config, &setup).map(drop)
+    let names = resolve(config, Vec::new())?.0;
+    image(config, &Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, most_queued: None, names }).map(drop)
 }
 
-/// The rules as the program has them; the names of owners are looked up anew.
+/// The rules as the program has them.
 fn image(config: &Config, setup: &Setup) -> Result<Vec<u64>, StartError> {
-    let (names, _, groups) = resolve(config, Vec::new())?;
-    let image = rules::image(config, &Setup { names, ..setup.clone() }, &groups)?;
+    let image = rules::image(config, setup)?;
     room_for(&image, &Promises::default()).map_err(too_large)?;
     Ok(image)
 }
@@ -63,9 +66,19 @@ fn too_large(numbers: String) -> StartError {
 #[derive(Debug)]
 struct Prepared {
     plan: Plan,
-    /// The rules.
+    /// The rules, and the counts to which they belong.
     image: Vec<u64>,
+    keys: Vec<Key>,
     unattended: Unattended,
+}
+
+/// A change that has not come into force.
+#[derive(Debug)]
+struct Change {
+    config: Config,
+    /// What its rules depend on.
+    names: Names,
+    prepared: Prepared,
 }
 
 /// A discipline, and the interface that it is attached to.
@@ -74,7 +87,7 @@ pub(crate) struct KernelPath {
     discipline: Arc<Discipline>,
     attached: Option<Attachment>,
     /// The next configuration, while a change is going on.
-    next: Option<Prepared>,
+    next: Option<Change>,
 }
 
 #[derive(Debug)]
@@ -86,7 +99,7 @@ struct Attachment {
     direction: OnLink,
     /// Whether packets get code points or marks.
     marks: bool,
-    /// The names that owners in rules had at the start, the seed of random streams, and the secret of flow keys.
+    /// What the rules in force depend on, the seed of random streams, and the secret of flow keys.
     setup: Setup,
 }
 
@@ -109,7 +122,7 @@ impl KernelPath {
             to.index = rtnl.link(&device)?.map_or(0, |link| link.index);
             notes.push(format!("what arrives by {name} waits at {device}, a device made for that"));
         }
-        let prepared = prepared(to, config, self.discipline.queues)?;
+        let prepared = prepared(to.index, &to.setup, config, self.discipline.queues)?;
         notes.extend(prepared.plan.notes.clone());
         to.marks = prepared.plan.marks();
         self.discipline.marks.set(marks::DEVICE, to.index.into());
@@ -161,7 +174,7 @@ impl KernelPath {
     }
 
     /// Puts another configuration in force. Queued packets stay: none is lost, and packets of a flow stay in order.
-    fn configure(&self, Prepared { plan, image, unattended }: Prepared) {
+    fn configure(&self, Prepared { plan, image, keys, unattended }: Prepared) {
         let Discipline { classes, link, marks, .. } = &*self.discipline;
         let accounts = self.discipline.accounts_of(&plan.names);
         for (account, dscp) in accounts.iter().zip(&plan.dscp) {
@@ -179,6 +192,7 @@ impl KernelPath {
             written.classes = numbers;
             written.rule_changes += u64::from(written.rules != image);
             written.rules = image;
+            written.rule_keys = keys;
             if is_other {
                 written.promises = written.promises.ended();
             }
@@ -187,11 +201,11 @@ impl KernelPath {
         self.discipline.renew();
     }
 
-    /// Another configuration in the form that the program takes.
+    /// Another configuration in the form that the program takes, whose rules have these names.
     ///
     /// # Errors
     /// [`StartError::NotInKernel`] or [`StartError::Change`] with what this program cannot do.
-    fn other(&self, config: &Config) -> Result<Prepared, StartError> {
+    fn other(&self, config: &Config, names: &Names) -> Result<Prepared, StartError> {
         if plan::is_mered(config) && !self.discipline.has_mered {
             let text = "the memory that `mered` needs in the kernel is taken at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
@@ -200,7 +214,9 @@ impl KernelPath {
             let text = "a discipline of another crate has a program of its own, which is loaded at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
-        let prepared = prepared(self.attached.as_ref().ok_or_else(detached)?, config, self.discipline.queues)?;
+        let to = self.attached.as_ref().ok_or_else(detached)?;
+        let setup = Setup { names: names.clone(), ..to.setup.clone() };
+        let prepared = prepared(to.index, &setup, config, self.discipline.queues)?;
         self.discipline.has_room(Some(&prepared.image), None).map_err(too_large)?;
         Ok(prepared)
     }
@@ -265,22 +281,41 @@ impl Backend for KernelPath {
         Ok(inspection)
     }
 
+    fn interfaces(&self, config: &Config) -> Result<BTreeMap<String, u64>, Error> {
+        let names = config.rules.iter().flat_map(|rule| &rule.matches.from_interfaces);
+        let mut rtnl = Rtnl::open()?;
+        // By one that is not there no packet comes.
+        let mut number = |name: &String| Ok(INTERFACES | rtnl.link(name)?.map_or(0, |link| u64::from(link.index)));
+        names.map(|name| Ok((name.clone(), number(name)?))).collect()
+    }
+
     fn prepare(&mut self, config: &Config) -> Result<Names, StartError> {
-        let next = self.other(config)?;
+        let mut names = resolve(config, Vec::new())?.0;
+        if let Some(numbers) = &mut names.interfaces {
+            *numbers = self.interfaces(config)?;
+        }
+        let prepared = self.other(config, &names)?;
         // A program that finds no code point and owes no mark changes nothing.
-        if let Some(to) = self.attached.as_ref().filter(|_| next.plan.marks()) {
+        if let Some(to) = self.attached.as_ref().filter(|_| prepared.plan.marks()) {
             self.set_program(&mut Rtnl::open()?, to, true)?;
         }
-        self.next = Some(next);
-        Ok(resolve(config, Vec::new())?.0)
+        self.next = Some(Change { config: config.clone(), names: names.clone(), prepared });
+        Ok(names)
+    }
+
+    fn begin_change(&mut self, _running: &Running, names: &Names) -> Result<(), StartError> {
+        let Some(Change { config, .. }) = self.next.take() else { return Ok(()) };
+        let prepared = self.other(&config, names)?;
+        self.next = Some(Change { config, names: names.clone(), prepared });
+        Ok(())
     }
 
     fn finish_change(&mut self) {
-        if let Some(next) = self.next.take() {
-            let marks = next.plan.marks();
-            self.configure(next);
+        if let Some(Change { names, prepared, .. }) = self.next.take() {
+            let marks = prepared.plan.marks();
+            self.configure(prepared);
             if let Some(to) = &mut self.attached {
-                to.marks = marks;
+                (to.marks, to.setup.names) = (marks, names);
             }
             if let Some(to) = self.attached.as_ref().filter(|_| !marks)
                 && let Ok(mut rtnl) = Rtnl::open()
@@ -291,10 +326,16 @@ impl Backend for KernelPath {
         }
     }
 
-    fn revert(&mut self, config: &Config) -> Result<(), StartError> {
-        if self.next.take().is_none() {
-            self.configure(self.other(config)?);
+    fn revert(&mut self, config: &Config, names: &Names) -> Result<(), StartError> {
+        if self.next.take().is_some() {
+            return Ok(());
         }
+        self.renew_rules(config, names)
+    }
+
+    fn renew_rules(&mut self, config: &Config, names: &Names) -> Result<(), StartError> {
+        self.configure(self.other(config, names)?);
+        self.attached.iter_mut().for_each(|to| to.setup.names = names.clone());
         Ok(())
     }
 
@@ -336,6 +377,7 @@ impl OffloadBackend for KernelPath {
     ) -> Result<Vec<String>, StartError> {
         // An earlier data path may have left its accounts.
         lock(&self.discipline.accounts).clear();
+        drop(self.discipline.matched());
         self.discipline.write(|written| written.promises = written.promises.ended());
         let direction = match config.interface.direction {
             Direction::Egress => OnLink::Leaving,
@@ -359,9 +401,10 @@ impl Drop for KernelPath {
 }
 
 /// A configuration for a program that tells up to `queues` flows apart.
-fn prepared(to: &Attachment, config: &Config, queues: u64) -> Result<Prepared, StartError> {
-    let plan = Plan::new(config, superpacket(to.index)?, to.setup.seed)?.within(queues);
-    Ok(Prepared { plan, image: image(config, &to.setup)?, unattended: config.interface.unattended })
+fn prepared(index: u32, setup: &Setup, config: &Config, queues: u64) -> Result<Prepared, StartError> {
+    let plan = Plan::new(config, superpacket(index)?, setup.seed)?.within(queues);
+    let (image, keys) = (image(config, setup)?, quota::keys(config));
+    Ok(Prepared { plan, image, keys, unattended: config.interface.unattended })
 }
 
 /// Removes what an earlier run has left at the root of the interface. Returns a note for people.

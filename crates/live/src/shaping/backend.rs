@@ -5,6 +5,7 @@
 //! [`Shaping`](super::Shaping) does for both what does not depend on where the packets are: it keeps the engines, follows the
 //! interfaces, proves that shaping is in force, and exchanges configurations.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use tidegate_config::shaper::Config;
@@ -109,7 +110,16 @@ pub trait Backend: Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Makes another configuration ready, and returns the users and control groups that it names. A change goes on with
+    /// The numbers that packets have for the interfaces that rules name, where these are not those of their names, as
+    /// [`Names::interfaces`] has them.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn interfaces(&self, _config: &Config) -> Result<BTreeMap<String, u64>, netlink::Error> {
+        Ok(BTreeMap::new())
+    }
+
+    /// Makes another configuration ready, and returns the users, control groups and interfaces that it names. A change goes on with
     /// [`begin_change`](Self::begin_change), the exchange of the engines' configurations, and
     /// [`finish_change`](Self::finish_change).
     ///
@@ -117,22 +127,32 @@ pub trait Backend: Debug + Send + Sync {
     /// Why it cannot be had without a new start.
     fn prepare(&mut self, config: &Config) -> Result<Names, StartError>;
 
-    /// Does the part of a change that has to precede the exchange of the engines' configurations.
+    /// Does the part of a change that has to precede the exchange of the engines' configurations. The rules have these `names` after
+    /// it.
     ///
     /// # Errors
     /// When the packet filter refuses it.
-    fn begin_change(&mut self, _running: &Running) -> Result<(), StartError> {
+    fn begin_change(&mut self, _running: &Running, _names: &Names) -> Result<(), StartError> {
         Ok(())
     }
 
     /// Does the part of a change that has to follow the exchange.
     fn finish_change(&mut self) {}
 
-    /// Ends a change that has failed: `config`, the earlier configuration, is in force again afterwards.
+    /// Ends a change that has failed: `config`, the earlier configuration, whose rules have these `names`, is in force again afterwards.
     ///
     /// # Errors
     /// When that fails, too.
-    fn revert(&mut self, config: &Config) -> Result<(), StartError>;
+    fn revert(&mut self, config: &Config, names: &Names) -> Result<(), StartError>;
+
+    /// Puts the rules of `config`, the configuration in force, in force with other names. A backend whose engines classify has nothing
+    /// to do.
+    ///
+    /// # Errors
+    /// When the rules cannot be had; the earlier ones stay in force then.
+    fn renew_rules(&mut self, _config: &Config, _names: &Names) -> Result<(), StartError> {
+        Ok(())
+    }
 
     /// Follows the interface at `at`, which has another name or another index.
     ///

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_config::shaper::{Config, DataPath, Rule};
 use tidegate_config::values::{Mac, Times, WeekMinute};
 use tidegate_engine::guard::lock;
-use tidegate_engine::{PreparedConfig, QuotaState, Setup, SwapKind, SwapReport, guarded};
+use tidegate_engine::{Names, PreparedConfig, QuotaState, Setup, SwapKind, SwapReport, guarded};
 use tidegate_units::{Instant, Rate};
 
 use super::command::{LiveEngine, VerdictSink};
@@ -41,9 +41,9 @@ impl Shaping {
         let before = (self.running.config.clone(), self.running.setup.clone());
         let setup = Setup { names, ..before.1.clone() };
         let next = self.prepared(config, &setup, text)?;
-        self.backend.begin_change(&self.running)?;
+        self.backend.begin_change(&self.running, &setup.names)?;
         let swapped = self.exchange(next, None).inspect_err(|_| {
-            let _ = self.backend.revert(&before.0);
+            let _ = self.backend.revert(&before.0, &before.1.names);
         })?;
         self.backend.finish_change();
         (self.running.config, self.running.setup) = (config.clone(), setup);
@@ -54,7 +54,7 @@ impl Shaping {
                 (self.running.config, self.running.setup) = before;
                 let back = self.prepared(&self.running.config, &self.running.setup, None)?;
                 self.exchange(back, None)?;
-                self.backend.revert(&self.running.config)?;
+                self.backend.revert(&self.running.config, &self.running.setup.names)?;
                 self.running.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
                 Err(error)
             }
@@ -63,13 +63,14 @@ impl Shaping {
 
     /// Has answers of the Domain Name System copied by the rules of this data path, unless those of another one do.
     pub(super) fn copy_answers(&mut self) -> Result<(), netlink::Error> {
-        let Self { backend, options, copies, .. } = self;
-        let Some(queue) = backend.queue_mut() else { return Ok(()) };
-        options.known_names.copied_by(copies, |port, group| queue.copy(port, group))
+        let Self { running, backend, options, copies, .. } = self;
+        let interface = running.interfaces.first().map_or("", |interface| interface.name());
+        options.known_names.copied_by(copies, backend.queue_mut(), (interface, running.direction))
     }
 
-    /// Puts the rules in force that hold at this minute and have not used up their quota, with the addresses that devices have now, if
-    /// these are others than before: by the same change as [`reconfigure`](Self::reconfigure), so that no packet is lost or overtaken.
+    /// Puts the rules in force that hold at this minute and have not used up their quota, with the addresses that devices and the numbers
+    /// that interfaces have now, if these are others than before: by the same change as [`reconfigure`](Self::reconfigure), so that no
+    /// packet is lost or overtaken.
     /// `rate` is the total rate of a line that varies, which stays. Returns whether other rules hold than before; devices choose
     /// their addresses, so that these are not worth a line in a log. Without a change it costs a look at the clock, with `mac` at
     /// the table of neighbours, and with `dns-name` at the answers since the last call.
@@ -84,20 +85,24 @@ impl Shaping {
         }
         let (config, before) = (&self.running.config, &self.running.setup.names);
         let (has_macs, has_names) = (has_macs(config), has_names(config));
-        if config.timed_rule().is_none() && !has_macs && !has_names {
+        if config.timed_rule().is_none() && !has_macs && !has_names && before.interfaces.is_none() {
             return Ok(false);
         }
         let off = self.options.quotas.rules_off(config);
         // A table that cannot be read now is no reason to forget devices.
         let macs = has_macs.then(|| devices(config).ok()).flatten().unwrap_or_else(|| before.macs.clone());
         let named = self.options.known_names.addresses(config).unwrap_or_else(|_| before.named.clone());
-        if (&off, &macs, &named) == (&before.off, &before.macs, &before.named) {
+        let mut names = Names { off, macs, named, ..before.clone() };
+        if let (Some(numbers), Ok(found)) = (&mut names.interfaces, self.backend.interfaces(config)) {
+            *numbers = found;
+        }
+        if names == *before {
             return Ok(false);
         }
-        let others_hold = off != before.off;
-        let mut setup = self.running.setup.clone();
-        (setup.names.off, setup.names.macs, setup.names.named) = (off, macs, named);
+        let others_hold = names.off != before.off;
+        let setup = Setup { names, ..self.running.setup.clone() };
         let next = self.prepared(&self.running.config, &setup, None)?;
+        self.backend.renew_rules(&self.running.config, &setup.names)?;
         self.exchange(next, rate)?;
         self.running.setup = setup;
         Ok(others_hold)
@@ -146,9 +151,9 @@ impl Shaping {
         let Some(config) = self.running.config.at_rate(rate) else { return Ok(false) };
         self.backend.prepare(&config)?;
         let next = self.prepared(&config, &self.running.setup, None)?;
-        self.backend.begin_change(&self.running)?;
+        self.backend.begin_change(&self.running, &self.running.setup.names)?;
         self.exchange(next, None).inspect_err(|_| {
-            let _ = self.backend.revert(&self.running.config);
+            let _ = self.backend.revert(&self.running.config, &self.running.setup.names);
         })?;
         self.backend.finish_change();
         Ok(true)

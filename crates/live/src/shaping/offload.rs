@@ -94,11 +94,14 @@ pub(super) fn start(
     backend: Box<dyn OffloadBackend>,
     beside: Beside,
 ) -> Result<Shaping, StartError> {
-    let Beginning { found, setup, .. } = beginning;
+    let Beginning { found, mut setup, .. } = beginning;
     let [(name, Some(index))] = &found[..] else {
         return Err(StartError::NotInKernel { what: "several interfaces under one total".into() });
     };
     let direction = config.interface.direction;
+    if let Some(numbers) = &mut setup.names.interfaces {
+        *numbers = backend.interfaces(config)?;
+    }
     let (mut counters, interfaces) = InterfaceCounters::new(direction, &found, 1);
     let engine = Engine::new(config, &setup, timing::now())?;
     let class_names = engine.class_names().to_vec();

@@ -51,7 +51,7 @@ impl Backend for Bucket {
     fn prepare(&mut self, config: &Config) -> Result<Names, StartError> {
         rate(config).map(|_| Names::default())
     }
-    fn revert(&mut self, _: &Config) -> Result<(), StartError> {
+    fn revert(&mut self, _: &Config, _: &Names) -> Result<(), StartError> {
         Ok(())
     }
     fn follow(&mut self, _: usize, _: &str, _: u32, _: &Running) -> Result<(), StartError> {

@@ -145,7 +145,7 @@ fn user_space(text: &str) -> Result<(), String> {
     let macs = config.rules.iter().flat_map(|rule| &rule.matches.macs).map(|mac| (*mac, Default::default())).collect();
     let named =
         config.rules.iter().flat_map(|rule| rule.matches.named()).map(|name| (name, Default::default())).collect();
-    let names = Names { macs, named, interfaces: true, ..Names::default() };
+    let names = Names { macs, named, interfaces: Some(Default::default()), ..Names::default() };
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names };
     Engine::<u32>::new(&config, &setup, Instant::ZERO).map(drop).map_err(|error| error.to_string())
 }
