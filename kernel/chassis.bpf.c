@@ -78,6 +78,9 @@ struct {
 	__type(value, struct twin_fbq_options);
 } twin_classes SEC(".maps");
 
+/* The interfaces that can have one total. */
+#define TWIN_LINES 16
+
 /* How the link counts packets, and until when it is shaped. Mapped by the user; zeros are for a user who sets nothing. */
 struct twin_link {
 	/* 1: a packet has the size that it has from the network header on, and the overhead. 0: as the kernel counts it. */
@@ -86,6 +89,8 @@ struct twin_link {
 	u64 overhead;
 	/* Packets pass undecided after this time, in ns of CLOCK_MONOTONIC. 0: never. */
 	u64 until;
+	/* The indices of the interfaces whose packets wait here, where there are several; others are 0. */
+	u64 lines[TWIN_LINES];
 };
 
 struct {
@@ -181,6 +186,11 @@ u32 accounts[TWIN_FBQ_CLASSES];
 struct twin_matched {
 	u64 packets, bytes;
 } matched[2 * TWIN_FBQ_PROFILES];
+
+/* Of each of several interfaces: what was sent, from the network header on, and how many packets were dropped. */
+struct twin_line {
+	u64 packets, bytes, dropped;
+} lines[TWIN_LINES];
 
 /* See promises.h. */
 __noinline u32 twin_know_flow(u32 number)
@@ -317,6 +327,32 @@ static __always_inline void count_matched(u64 size)
 
 	to->packets++;
 	to->bytes += size;
+}
+
+/* Counts a packet for the interface with this index, by which it leaves or has arrived: one of so many bytes that was sent, or one that
+ * was dropped. */
+__noinline int twin_count_line(u32 index, u64 bytes, u64 sent)
+{
+	struct twin_link *link = link_of();
+
+	TWIN_FOR(u32, i, 0, TWIN_LINES) {
+		struct twin_line *line = &lines[twin_index(i, TWIN_LINES)];
+
+		if (!link || link->lines[twin_index(i, TWIN_LINES)] != index)
+			continue;
+		line->packets += sent;
+		line->bytes += bytes;
+		line->dropped += !sent;
+		break;
+	}
+	return 0;
+}
+
+/* A packet of several interfaces has the index of its own, which our device sends it on to. */
+static __always_inline void drop_on_line(const struct twin_link *link, const struct sk_buff *skb)
+{
+	if (link->lines[0])
+		twin_count_line(skb->skb_iif, 0, false);
 }
 
 static __always_inline void count_queued(struct twin_counters *counters, u64 size)
@@ -537,6 +573,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	slot = number == TWIN_NONE ? NULL : slot_of(number);
 	if (!slot) {
 		count_drop(counters, arrived, size, options->kind == TWIN_FBQ ? fbq.refusal : state.refusal);
+		drop_on_line(link, skb);
 		sch->qstats.drops++;
 		bpf_qdisc_skb_drop(skb, to_free);
 		RECORD(twin_record(options, ENQUEUE, now);)
@@ -564,8 +601,10 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 			sch->qstats.drops++;
 			count_left(sch, counters, packet->size);
 			skb = bpf_kptr_xchg(&slot->skb, NULL);
-			if (skb)
-				bpf_qdisc_skb_drop(skb, to_free);
+			if (!skb)
+				continue;
+			drop_on_line(link, skb);
+			bpf_qdisc_skb_drop(skb, to_free);
 		}
 	}
 	RECORD(twin_record(options, ENQUEUE, now);)
@@ -582,6 +621,7 @@ static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *opti
 	struct twin_packet *packet;
 	struct twin_slot *slot;
 	struct sk_buff *skb;
+	u64 overhead = 0;
 
 	if (options->kind == TWIN_FBQ && fbq.touched != TWIN_FBQ_NOTHING)
 		twin_finish_classified();
@@ -601,6 +641,7 @@ static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *opti
 	if (action == TWIN_DROP) {
 		count_drop(counters, packet->number, packet->size, QDISC_DROP_REASON_EARLY);
 		sch->qstats.drops++;
+		drop_on_line(link, skb);
 		bpf_kfree_skb(skb);
 		return true;
 	}
@@ -608,8 +649,12 @@ static __always_inline bool do_step(struct Qdisc *sch, struct twin_options *opti
 	if (action == TWIN_MARK)
 		owe_mark(twin_owing_queue(options, packet->key), state.latest);
 	count_sent(counters, packet->size, saturating_sub_u64(state.latest, packet->came));
-	if (link->from_network)
-		counters->overhead_bytes += segments_of(skb) * min_u64(link->overhead, U32_MAX);
+	if (link->from_network) {
+		overhead = segments_of(skb) * min_u64(link->overhead, U32_MAX);
+		counters->overhead_bytes += overhead;
+	}
+	if (link->lines[0])
+		twin_count_line(skb->skb_iif, saturating_sub_u64(packet->size, overhead), true);
 	*sent = skb;
 	return false;
 }

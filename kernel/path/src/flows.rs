@@ -8,6 +8,7 @@ use tidegate_core::fbq::{FlowCounts, HeldBy};
 use tidegate_core::qdisc::{Backlog, Event};
 use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate, Span};
 use tidegate_engine::OffloadedFlow;
+use tidegate_live::shaping::InterfaceCounts;
 
 use super::options::{FBQ, FBQ_CLASSES, FBQ_PROMISES};
 use crate::bpf::{LoadError, Mapped, Place, Variables};
@@ -77,6 +78,9 @@ places! {
     told_above: "told.above",
     matched_packets: "matched.packets",
     matched_bytes: "matched.bytes",
+    line_packets: "lines.packets",
+    line_bytes: "lines.bytes",
+    line_dropped: "lines.dropped",
     dropped_packets: "fbq.flows.dropped.packets",
     dropped_bytes: "fbq.flows.dropped.bytes",
     promised: "classes.promise.number",
@@ -143,6 +147,17 @@ impl Flows {
     pub fn matched(&self, counter: usize) -> Account {
         let packets = self.read(&self.places.matched_packets, counter);
         Account { packets, bytes: Bytes::new(self.read(&self.places.matched_bytes, counter)) }
+    }
+
+    /// The packets of one of several interfaces.
+    pub fn line(&self, at: usize) -> InterfaceCounts {
+        let read = |place| self.read(place, at);
+        let Places { line_packets, line_bytes, line_dropped, .. } = &self.places;
+        InterfaceCounts {
+            sent_packets: read(line_packets),
+            sent_bytes: read(line_bytes),
+            dropped_packets: read(line_dropped),
+        }
     }
 
     /// How many events of feedback there ever were.

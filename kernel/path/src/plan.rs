@@ -12,7 +12,8 @@ use tidegate_core::{Bytes, Span, codel, mered, pie, red};
 
 use super::classes::Classes;
 use super::options::{
-    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, OWN, OWN_NUMBERS, Options, PIE, QUEUES, RECORDS, RED, SFQ, SLOTS, TBF,
+    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, LINES, MERED, OWN, OWN_NUMBERS, Options, PIE, QUEUES, RECORDS, RED, SFQ,
+    SLOTS, TBF,
 };
 use tidegate_live::shaping::StartError;
 
@@ -58,8 +59,13 @@ impl Plan {
         if config.interface.threads > 1 {
             lack("several threads".into());
         }
-        if config.interface.names.len() > 1 {
-            lack("several interfaces under one total".into());
+        let names = config.interface.names.len();
+        if names > LINES as usize {
+            lack(format!("{names} interfaces under one total (up to {LINES} are possible)"));
+        }
+        // The packet forgets by which interface it came in when it is led to the device of the total.
+        if names > 1 && config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty()) {
+            lack("rules by `from-interface` beside several interfaces under one total".into());
         }
         let largest = superpacket.unwrap_or(SUPERPACKET).max(SUPERPACKET);
         // With the headers of its segments.
@@ -560,7 +566,12 @@ pub(super) mod tests {
                 "marks of what arrives",
             ),
             (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
-            ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
+            (
+                format!(
+                    "[interface]\nname = [\"a\", \"b\"]\n{class}[[rule]]\nclass = \"all\"\nfrom-interface = \"c\"\n"
+                ),
+                "`from-interface` beside several interfaces",
+            ),
             (format!("{class}queue = {{ kind = \"codel\", signal = \"drop\" }}\n"), "behind the rate of class `all`"),
             (
                 format!("{class}queue = {{ kind = \"codel\" }}\n[[class]]\nname = \"b\"\nrate = \"1mbit\"\n"),

@@ -14,10 +14,10 @@ use tidegate_live::timing;
 use tidegate_units::Span;
 
 use super::flows::Flows;
+use super::matched::{Count, Matched};
 use super::options::counters::WORDS as COUNTERS;
 use super::options::link::UNTIL;
 use super::options::{FBQ_CLASSES, MANY_QUEUES, Options, QUEUES, RULES, fbq_class_options, fbq_options};
-use super::matched::{Count, Matched};
 use super::path::{KernelPath, check};
 use super::plan;
 use super::promises::{Promises, room_for};

@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 /// The sizes that users of the options have to know, each with its header.
-const SIZES: [(&str, &str); 10] = [
+const SIZES: [(&str, &str); 11] = [
     ("queues.h", "SLOTS"),
     ("queues.h", "QUEUES"),
     ("queues.h", "MANY_QUEUES"),
@@ -16,6 +16,7 @@ const SIZES: [(&str, &str); 10] = [
     ("fbq.h", "FBQ_CLASSES"),
     ("fbq.h", "FBQ_PROFILES"),
     ("fbq.h", "FBQ_PROMISES"),
+    ("chassis.bpf.c", "LINES"),
     ("classify.h", "RULES"),
     ("classify.h", "RULE_STEPS"),
 ];

@@ -8,7 +8,8 @@ use std::path::Path;
 use tidegate_capture::link::{LinkType, frame};
 use tidegate_core::Dscp;
 use tidegate_core::classify::{
-    Classifier, Fields, FlagMatch, Hosts, IcmpType, MarkMatch, Match, Prefix, Rule, Signal, Target, Version, beside, image,
+    Classifier, Fields, FlagMatch, Hosts, IcmpType, MarkMatch, Match, Prefix, Rule, Signal, Target, Version, beside,
+    image,
 };
 use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::random::Stream;

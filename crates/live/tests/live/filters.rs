@@ -45,9 +45,9 @@ pub fn code_points_and_marks_are_written_at_tc() -> Ended {
     let set = || {
         let mut rtnl = Rtnl::open().unwrap();
         let index = rtnl.index(DEVICE).unwrap();
-        rtnl.set_program(index, OnLink::Leaving, NAME, filters.program("twin_leaving").unwrap()).unwrap();
+        rtnl.set_program(index, OnLink::Leaving, NAME, filters.program("twin_leaving").unwrap(), None).unwrap();
         // Again, in the place of the first.
-        rtnl.set_program(index, OnLink::Leaving, NAME, filters.program("twin_leaving").unwrap()).unwrap();
+        rtnl.set_program(index, OnLink::Leaving, NAME, filters.program("twin_leaving").unwrap(), None).unwrap();
         assert_eq!(rtnl.takers(index).unwrap(), [(OnLink::Leaving, Taking::Program(Some(NAME.into())))]);
     };
     // The checksums of what arrives are to be seen.
@@ -133,7 +133,7 @@ pub fn what_arrives_passes_another_device() -> Ended {
             options.set(marks::DEVICE, device.into());
             let line =
                 rtnl.links().unwrap().into_iter().find(|link| link.kind.as_deref() == Some("veth")).unwrap().index;
-            rtnl.set_program(line, OnLink::Arriving, NAME, filters.program("twin_arriving").unwrap()).unwrap();
+            rtnl.set_program(line, OnLink::Arriving, NAME, filters.program("twin_arriving").unwrap(), None).unwrap();
             Some(device)
         })
         .unwrap();

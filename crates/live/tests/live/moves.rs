@@ -67,7 +67,13 @@ impl Backend for Bucket {
 }
 
 impl OffloadBackend for Bucket {
-    fn attach(&mut self, _: &str, index: u32, config: &Config, _: &Setup) -> Result<Vec<String>, StartError> {
+    fn attach(
+        &mut self,
+        interfaces: &[(String, Option<u32>)],
+        config: &Config,
+        _: &Setup,
+    ) -> Result<Vec<String>, StartError> {
+        let index = interfaces[0].1.expect("the interface");
         let mut rtnl = Rtnl::open()?;
         let hold = Hold::begin(&mut rtnl, index)?;
         rtnl.set_tbf(index, rate(config)?, Bytes::new(3_000), Bytes::new(1_000_000))?;
