@@ -128,6 +128,7 @@ struct bpf_dynptr {
 /* What programs of other kinds have for a packet. */
 struct __sk_buff {
 	u32 len;
+	u32 pkt_type;
 };
 
 struct bpf_sk_buff_ptr {

@@ -15,6 +15,8 @@
 #define TC_ACT_UNSPEC (-1)
 #define BPF_F_RECOMPUTE_CSUM 1
 #define ETHERNET_HEADER 14
+/* The own copy of a multicast packet, which has not come by the line. */
+#define PACKET_LOOPBACK 5
 /* A mark that was owed for longer is not given: congestion has gone since, ns. */
 #define LONGEST_OWED 1000000000ull
 #define TWIN_CONGESTED 3
@@ -216,7 +218,8 @@ int twin_arriving(struct __sk_buff *context)
 	u32 key = 0;
 
 	marks = bpf_map_lookup_elem(&twin_marks, &key);
-	if (!marks || (skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)))
+	if (!marks || (skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)) ||
+	    context->pkt_type == PACKET_LOOPBACK)
 		return TC_ACT_UNSPEC;
 	see(context, skb);
 	/* The device takes packets with a header of Ethernet only, and gives them back without it. */

@@ -14,7 +14,6 @@ use super::command::{LiveEngine, VerdictSink};
 use super::named::{has_answered, has_names};
 use super::owners::{devices, has_macs};
 use super::{Beside, Shaping, StartError, offload};
-use crate::rules::Direction;
 use crate::{netlink, timing};
 
 impl Shaping {
@@ -199,27 +198,17 @@ impl Shaping {
     /// Where the kernel was chosen and cannot be had after all, the change is made here, and a warning says so.
     ///
     /// # Errors
-    /// See [`StartError`]; the earlier configuration is in force again then, unless that fails too and traffic passes unshaped.
+    /// See [`StartError`]; the earlier configuration stays in force then.
     pub fn move_to(&mut self, config: &Config) -> Result<SwapReport, StartError> {
-        let (before, mut options) = (self.running.config.clone(), self.options.clone());
+        let mut options = self.options.clone();
         if self.named {
             options.interfaces = self.running.interfaces.iter().map(|one| one.name().to_owned()).collect();
         }
         let was_in_kernel = self.in_kernel().is_some();
-        // Probes of what arrives would wait in the discipline that is to be left.
-        let beside =
-            if was_in_kernel && self.direction() == Direction::Ingress { Beside::Nothing } else { Beside::Earlier };
-        if beside == Beside::Nothing {
-            self.backend.end(&mut self.running)?;
-        }
         // Rules of the same name are the lock from then on.
         self.running.locks.clear();
-        let mut earlier = match Self::start_by(config, &options, None, beside) {
+        let mut earlier = match Self::start_by(config, &options, None, Beside::Earlier) {
             Ok(other) => std::mem::replace(self, other),
-            Err(error) if beside == Beside::Nothing => {
-                *self = Self::start_from(&before, &options, None)?;
-                return Err(error);
-            }
             Err(error) if was_in_kernel => {
                 self.running.lock()?;
                 return Err(error);
@@ -230,9 +219,7 @@ impl Shaping {
                 return self.reconfigure(config, Some(&config.text));
             }
         };
-        if beside == Beside::Earlier {
-            earlier.backend.end(&mut earlier.running)?;
-        }
+        earlier.backend.end(&mut earlier.running)?;
         if self.in_kernel().is_some() {
             self.running.lock()?;
         }
