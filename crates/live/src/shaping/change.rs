@@ -228,8 +228,11 @@ impl Shaping {
 
     /// A configuration for each thread.
     fn prepared(&self, config: &Config, setup: &Setup, text: Option<&str>) -> Result<Vec<PreparedConfig>, StartError> {
+        // The numbers are those of the backend. Engines are asked by the names of interfaces.
+        let mut setup = setup.clone();
+        setup.names.interfaces.iter_mut().for_each(|numbers| numbers.clear());
         let one = |_| {
-            let next = PreparedConfig::new(config, setup, timing::now())?;
+            let next = PreparedConfig::new(config, &setup, timing::now())?;
             Ok(match text {
                 Some(text) => next.with_text(text),
                 None => next,

@@ -96,11 +96,11 @@ pub(super) fn start(
 ) -> Result<Shaping, StartError> {
     let Beginning { found, mut setup, .. } = beginning;
     let direction = config.interface.direction;
+    let (mut counters, interfaces) = InterfaceCounters::new(direction, &found, 1);
+    let engine = Engine::new(config, &setup, timing::now())?;
     if let Some(numbers) = &mut setup.names.interfaces {
         *numbers = backend.interfaces(config)?;
     }
-    let (mut counters, interfaces) = InterfaceCounters::new(direction, &found, 1);
-    let engine = Engine::new(config, &setup, timing::now())?;
     let class_names = engine.class_names().to_vec();
     let page = Page::create().map_err(system("share memory"))?;
     let state = Arc::new(WorkerState::new(Arc::new(page)));
