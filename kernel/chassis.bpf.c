@@ -77,6 +77,9 @@ struct {
 	__type(value, struct twin_fbq_options);
 } twin_classes SEC(".maps");
 
+/* The interfaces that can have one total. */
+#define TWIN_LINES 16
+
 /* How the link counts packets, and until when it is shaped. Mapped by the user; zeros are for a user who sets nothing. */
 struct twin_link {
 	/* 1: a packet has the size that it has from the network header on, and the overhead. 0: as the kernel counts it. */
@@ -85,6 +88,8 @@ struct twin_link {
 	u64 overhead;
 	/* Packets pass undecided after this time, in ns of CLOCK_MONOTONIC. 0: never. */
 	u64 until;
+	/* The indices of the interfaces whose packets wait here, where there are several; others are 0. */
+	u64 lines[TWIN_LINES];
 };
 
 struct {
@@ -175,6 +180,16 @@ struct twin_fbq_options classes, fresh_classes;
 u32 moved[TWIN_FBQ_CLASSES];
 /* The account that each had before. */
 u32 accounts[TWIN_FBQ_CLASSES];
+
+/* Packets that arrived and were matched by the rule of each profile, by the first or the second rules. */
+struct twin_matched {
+	u64 packets, bytes;
+} matched[2 * TWIN_FBQ_PROFILES];
+
+/* Of each of several interfaces: what was sent, from the network header on, and how many packets were dropped. */
+struct twin_line {
+	u64 packets, bytes, dropped;
+} lines[TWIN_LINES];
 
 /* See promises.h. */
 __noinline u32 twin_know_flow(u32 number)
@@ -312,6 +327,44 @@ static __always_inline void count_sent(struct twin_counters *counters, u64 size,
 		counters->longest = wait;
 	if (index < WAITS)
 		counters->waits[index]++;
+}
+
+/* Counts a packet that arrives for the rule that has matched it. */
+static __always_inline void count_matched(u64 size)
+{
+	u32 at = (u32)(in_force.rules & 1) * TWIN_FBQ_PROFILES + twin_index(class_of.profile, TWIN_FBQ_PROFILES);
+	struct twin_matched *to = &matched[twin_index(at, 2 * TWIN_FBQ_PROFILES)];
+
+	to->packets++;
+	to->bytes += size;
+}
+
+/* Counts a packet for the interface with this index, by which it leaves or has arrived: one of so many bytes that was sent, or one that
+ * was dropped. */
+__noinline int twin_count_line(u32 index, u64 bytes, u64 sent)
+{
+	struct twin_link *link = link_of();
+
+	TWIN_FOR(u32, i, 0, TWIN_LINES) {
+		struct twin_line *line = &lines[twin_index(i, TWIN_LINES)];
+
+		if (!link || link->lines[twin_index(i, TWIN_LINES)] != index)
+			continue;
+		line->packets += sent;
+		line->bytes += bytes;
+		line->dropped += !sent;
+		break;
+	}
+	return 0;
+}
+
+/* A packet of several interfaces has the index of its own, which our device sends it on to. */
+static __always_inline void drop_on_line(const struct sk_buff *skb)
+{
+	const struct twin_link *link = link_of();
+
+	if (link && link->lines[0])
+		twin_count_line(skb->skb_iif, 0, false);
 }
 
 static __always_inline void count_queued(struct twin_counters *counters, u64 size)
@@ -516,8 +569,10 @@ static __always_inline void drop(struct Qdisc *sch, u32 number, qdisc_drop_reaso
 	if (counters)
 		count_drop(counters, packet->number, packet->size, why);
 	sch->qstats.drops++;
-	if (skb)
-		bpf_kfree_skb(skb);
+	if (!skb)
+		return;
+	drop_on_line(skb);
+	bpf_kfree_skb(skb);
 }
 
 /*
@@ -612,6 +667,8 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
 		counters->v6_packets++;
 	RECORD(twin_record_arrival(size);)
+	if (options->kind == TWIN_FBQ)
+		count_matched(size);
 	inside = options->kind != TWIN_FBQ || twin_fbq_has_inside(&classes, q);
 	if (inside) {
 		if (options->kind == TWIN_FBQ)
@@ -628,6 +685,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	slot = number == TWIN_NONE ? NULL : slot_of(number);
 	if (!slot) {
 		count_drop(counters, arrived, size, inside ? discipline_of(q)->refusal : fbq.refusal);
+		drop_on_line(skb);
 		sch->qstats.drops++;
 		bpf_qdisc_skb_drop(skb, to_free);
 		RECORD(twin_record(ENQUEUE, now);)
@@ -665,7 +723,7 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 	struct sk_buff *skb = NULL;
 	struct twin_packet *packet;
 	u32 number;
-	u64 now;
+	u64 now, overhead = 0;
 	bool over;
 
 	/* Every second call finds nothing. The clock does not run back, so that the time need not be kept. */
@@ -694,7 +752,10 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 		if (counters && skb) {
 			count_sent(counters, packet->size, saturating_sub_u64(state.held.latest, packet->came));
 			if (link->from_network)
-				counters->overhead_bytes += segments_of(skb) * min_u64(link->overhead, U32_MAX);
+				overhead = segments_of(skb) * min_u64(link->overhead, U32_MAX);
+			counters->overhead_bytes += overhead;
+			if (link->lines[0])
+				twin_count_line(skb->skb_iif, saturating_sub_u64(packet->size, overhead), true);
 		}
 	}
 	if (fbq.crossed != 0)

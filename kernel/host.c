@@ -107,12 +107,12 @@ static bool classify_frame(const u64 *record, struct decision *decision)
 	if (record[4] <= U32_MAX)
 		twin_know(&fields, TWIN_UID, 0, record[4]);
 	/* Then those that have it: each has half of its number. */
-	for (u64 group = record[5]; record[5] != U64_MAX && group != 0; group /= 2)
+	for (u64 group = record[5]; record[5] != U64_MAX && group != 0; group = group < TWIN_INTERFACES ? group / 2 : 0)
 		twin_know_group(numbers, group, &first, &fields);
 	is_plain = record[1] >= 14 && twin_read(&bytes, 12, type, 2) &&
 		   twin_read_plain((twin_start){ frame + 14, record[1] - 14 }, twin_be16(type), min_u64(record[1], record[2]) - 14, &plain);
 	kept = is_plain ? twin_kept_at(&memory, twin_place_of(&plain)) : NULL;
-	if (is_plain)
+	if (is_plain && !twin_needs_traits(numbers))
 		twin_know_plain(&plain, &fields);
 	else if (twin_read(&bytes, 12, type, 2))
 		twin_dissect(&bytes, 14, twin_be16(type), record[2], record[1], &fields);

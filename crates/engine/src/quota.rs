@@ -34,6 +34,11 @@ impl Key {
     }
 }
 
+/// The counts to which the rules of `config` belong, in the order of the file.
+pub fn keys(config: &Config) -> Vec<Key> {
+    config.rules.iter().map(|rule| Key::new(config, rule)).collect()
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -55,7 +60,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub fn new(config: &Config) -> Self {
-        let keys: Vec<Key> = config.rules.iter().map(|rule| Key::new(config, rule)).collect();
+        let keys = keys(config);
         let quotas = config.quotas().map(|(at, ..)| (at, 0)).collect();
         Self { counts: vec![Account::default(); keys.len()], keys, quotas, left: Vec::new() }
     }
@@ -65,6 +70,14 @@ impl Meter {
         // The rules of reservations are numbered after those of the file.
         if let Some(count) = rule.and_then(|rule| self.counts.get_mut(rule as usize)) {
             count.count(size);
+        }
+    }
+    /// Counts packets that another classifier has counted for the rule of `key`: for the first of those that are alike. Those of a rule
+    /// that is gone are kept for its quota.
+    pub fn add(&mut self, key: &Key, counted: Account) {
+        match self.keys.iter().position(|known| known == key) {
+            Some(rule) => self.counts[rule].add(counted),
+            None => self.left.push((key.clone(), counted.bytes.as_u64())),
         }
     }
     /// The packets that each rule has matched, in the order of the file.

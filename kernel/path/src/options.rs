@@ -19,6 +19,8 @@ pub const FBQ_CLASSES: u64 = 64;
 pub const FBQ_PROFILES: u64 = 256;
 /// `TWIN_FBQ_PROMISES` of kernel/classes.h.
 pub const FBQ_PROMISES: u64 = 256;
+/// `TWIN_LINES` of kernel/chassis.bpf.c.
+pub const LINES: u64 = 16;
 /// `TWIN_RULES` of kernel/classify.h.
 pub const RULES: u64 = 65536;
 /// `TWIN_RULE_STEPS` of kernel/classify.h.
@@ -156,8 +158,9 @@ pub mod link {
     pub const FROM_NETWORK: usize = 0;
     pub const OVERHEAD: usize = 1;
     pub const UNTIL: usize = 2;
+    pub const LINES: usize = 3;
     /// The words of the struct.
-    pub const WORDS: usize = 3;
+    pub const WORDS: usize = 19;
 }
 
 /// Words of `struct twin_marks` of kernel/marks.h.

@@ -2,13 +2,12 @@
 
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Advice, Borrow, Class, Config, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper};
-use tidegate_config::suggest;
 use tidegate_core::fbq::Ceilings;
 use tidegate_core::{Bytes, Span};
 
 use super::classes::Classes;
 use super::discipline::{PACKETS, Place, options_of};
-use super::options::{FBQ, OWN, Options, TBF};
+use super::options::{FBQ, LINES, OWN, Options, TBF};
 use tidegate_live::shaping::StartError;
 
 /// Bytes of a superpacket where the link does not report a limit: the kernel's default.
@@ -49,8 +48,13 @@ impl Plan {
         if config.interface.threads > 1 {
             lack("several threads".into());
         }
-        if config.interface.names.len() > 1 {
-            lack("several interfaces under one total".into());
+        let names = config.interface.names.len();
+        if names > LINES as usize {
+            lack(format!("{names} interfaces under one total (up to {LINES} are possible)"));
+        }
+        // The packet forgets by which interface it came in when it is led to the device of the total.
+        if names > 1 && config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty()) {
+            lack("rules by `from-interface` beside several interfaces under one total".into());
         }
         let largest = superpacket.unwrap_or(SUPERPACKET).max(SUPERPACKET);
         // With the headers of its segments.
@@ -71,18 +75,6 @@ impl Plan {
         };
         if classes.is_none() && !config.rules.is_empty() {
             lack("rules without classes that have a queue for each flow".into());
-        }
-        let mut keys: Vec<_> = config.rules.iter().flat_map(|rule| rule.matches.keys_of_packets()).collect();
-        keys.extend(config.rules.iter().filter_map(|rule| rule.matches.key_of_clock()));
-        keys.extend(config.rules.iter().find(|rule| !rule.matches.macs.is_empty()).map(|_| "mac"));
-        keys.extend(config.rules.iter().flat_map(|rule| rule.matches.named()).map(|name| name.key()));
-        keys.extend(
-            config.rules.iter().find(|rule| !rule.matches.from_interfaces.is_empty()).map(|_| "from-interface"),
-        );
-        keys.sort_unstable();
-        keys.dedup();
-        if !keys.is_empty() {
-            lack(format!("rules by {}", suggest::listed(&keys)));
         }
         refused(&lacks)?;
         let mut options = options.unwrap_or_default();
@@ -176,6 +168,8 @@ fn by_receivers(config: &Config) -> bool {
         || config.rules.iter().map(|rule| &rule.matches).any(|matches| {
             !matches.destinations.is_empty()
                 || !matches.hosts.is_empty()
+                || !matches.macs.is_empty()
+                || !matches.host_names.is_empty()
                 || matches.both_ways && !matches.sources.is_empty()
         })
 }
@@ -251,11 +245,13 @@ pub(super) mod tests {
     use tidegate_core::random::Stream;
     use tidegate_core::{AnyPacket, Qdisc};
 
-    pub fn plan(text: &str) -> Result<Plan, String> {
+    pub fn config(text: &str) -> Config {
         let source = Source::new("kernel.toml", format!("version = 1\n{text}"));
         let mut diagnostics = Diagnostics::new();
-        let config = shaper::load(&source, &mut diagnostics);
-        let config = config.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
+    }
+    pub fn plan(text: &str) -> Result<Plan, String> {
+        let config = config(text);
         let plan = Plan::new(&config, None, 7);
         let is_auto = config.interface.data_path == DataPath::Auto;
         let plan = plan.and_then(|plan| if is_auto { examine_choice(&config).map(|()| plan) } else { Ok(plan) });
@@ -387,13 +383,19 @@ pub(super) mod tests {
                 "marks of what arrives",
             ),
             (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
-            ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
+            (
+                format!(
+                    "[interface]\nname = [\"a\", \"b\"]\n{class}[[rule]]\nclass = \"all\"\nfrom-interface = \"c\"\n"
+                ),
+                "`from-interface` beside several interfaces",
+            ),
             (format!("{class}queue = {{ kind = \"fq-pie\" }}\n"), "kind = \"fq-pie\" in class `all`"),
             (
                 format!(
-                    "{class}[[rule]]\nclass = \"all\"\npure-ack = true\n[[rule]]\nclass = \"all\"\nlength = \"0-200\"\n"
+                    "[interface]\ndirection = \"ingress\"\n[shaper]\nrate = \"60mbit\"\n{class}[[rule]]\nclass = \"all\"\n\
+                     mac = \"02:00:5e:00:53:01\"\n"
                 ),
-                "rules by `length` and `pure-ack`",
+                "addresses of receivers",
             ),
             ("[discipline]\nkind = \"mered\"\nlink = \"10mbit\"\n".to_owned(), "pair-rule = \"off\""),
         ] {
