@@ -14,7 +14,7 @@ use tidegate_core::classify::{
 };
 use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::random::Stream;
-use tidegate_kernel::options::RULES;
+use tidegate_kernel::options::{RULE_STEPS, RULES};
 
 use super::equal::{Difference, Host};
 use super::reference::Decision;
@@ -81,19 +81,8 @@ impl Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            packets,
-            rule_sets,
-            refused,
-            v4,
-            v6,
-            with_ports,
-            fragments,
-            tunnels,
-            acks,
-            messages,
-            matched,
-        } = self;
+        let Self { packets, rule_sets, refused, v4, v6, with_ports, fragments, tunnels, acks, messages, matched } =
+            self;
         write!(
             f,
             "{packets} packets under {rule_sets} sets of rules ({refused} more were too large): class, profile and flow are \
@@ -287,7 +276,7 @@ impl Draw<'_> {
         let transport = bytes.len();
         bytes.extend(self.port().to_be_bytes());
         bytes.extend(self.port().to_be_bytes());
-        if self.one_in(2) {
+        if !self.one_in(3) {
             // The length of a header of TCP in words, and flags; some have options, and some data.
             let words = if self.one_in(8) { self.below(16) as u8 } else { 5 };
             bytes.extend([0, 0, 0, 0, 0, 0, 0, 0, words << 4, self.flags(), 0, 0, 0, 0, 0, 0]);
@@ -368,6 +357,11 @@ impl Draw<'_> {
     }
 }
 
+/// Whether the program has room for the numbers of rules and for the steps through their tables.
+fn has_room(numbers: &[u64]) -> bool {
+    numbers.len() <= RULES as usize && numbers[1] <= RULE_STEPS
+}
+
 /// Rules with what they lead to.
 struct RuleSet {
     classifier: Classifier,
@@ -407,8 +401,7 @@ impl RuleSet {
                 groups.push(group);
             }
         }
-        let numbers =
-            image(&rules, &targets, default, &hash, &groups).ok().filter(|numbers| numbers.len() <= RULES as usize)?;
+        let numbers = image(&rules, &targets, default, &hash, &groups).ok().filter(|numbers| has_room(numbers))?;
         let classifier = Classifier::new(rules).ok()?;
         let mut draw = Draw { random, spread };
         if draw.one_in(3) {
@@ -421,8 +414,9 @@ impl RuleSet {
             .collect();
         let place = |place: u32| Target { class: place + 1, ..Target::default() };
         let places: Vec<Target> = (0..promised.len() as u32).map(place).collect();
-        let second = image(&promised, &places, Target::default(), &hash, &[]).ok()?;
-        let numbers = Some(beside(numbers, &second, false)).filter(|numbers| numbers.len() <= RULES as usize)?;
+        let second =
+            image(&promised, &places, Target::default(), &hash, &[]).ok().filter(|numbers| has_room(numbers))?;
+        let numbers = Some(beside(numbers, &second, false)).filter(|numbers| has_room(numbers))?;
         let promises = Some(Classifier::new(promised).ok()?);
         Some((Self { classifier, targets, default, hash, groups, promises }, numbers))
     }
