@@ -4,6 +4,14 @@
 
 /// A word that somebody may look for, and the words by which this book calls the same.
 pub const SYNONYMS: &[(&str, &[&str])] = &[
+    ("ns-3", &["scenario", "simulate"]),
+    ("ns3", &["scenario", "simulate"]),
+    ("pantheon", &["scenario", "sweep"]),
+    ("mahimahi", &["trace", "line"]),
+    ("doi", &["cite"]),
+    ("quantile", &["percentiles"]),
+    ("quantiles", &["percentiles"]),
+    ("percentile", &["percentiles"]),
     ("acks", &["acknowledgements", "pure-ack"]),
     ("ack", &["acknowledgements", "pure-ack"]),
     ("allowance", &["quota", "limit"]),

@@ -347,9 +347,16 @@ impl Chart {
             let why = unreached.said().map_or(String::new(), |said| format!(". {said}"));
             return Err(format!("no row has numbers in `{}` and `{values}`{why}", self.x));
         }
-        let note = counts.said().map(|of| format!("Lines: means of {of}; bands: their 95 % intervals (Student's t)."));
+        let is_cut = axis.scale == Scale::Log && curves.iter().flat_map(|curve| &curve.band).any(|band| band.1 <= 0.0);
+        let cut = if is_cut { " Bands that reach 0 go down to the axis." } else { "" };
+        let note =
+            counts.said().map(|of| format!("Lines: means of {of}; bands: their 95 % intervals (Student's t).{cut}"));
         let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
-        let note = [note, means, unreached.said()].into_iter().flatten().reduce(|note, more| format!("{note} {more}"));
+        let pooled = table.column("seed").filter(|_| distribution && !self.by.iter().any(|by| by == "seed"));
+        let pooled = pooled.map(|seeds| distinct(seeds, &rows).len()).filter(|seeds| *seeds > 1);
+        let pooled = pooled.map(|seeds| format!("Values of {seeds} runs together."));
+        let note =
+            [note, means, pooled, unreached.said()].into_iter().flatten().reduce(|note, more| format!("{note} {more}"));
         let plot = if distribution {
             let y = Axis::new("share of the values", "1");
             Plot { title: self.title(), x: axis, y, style: Style::Cdf, note, curves }

@@ -1,5 +1,7 @@
 //! Groups measured curves into plots and small multiples, and titles them.
 
+use std::collections::BTreeMap;
+
 use tidegate_metrics::Curve as Measured;
 
 use crate::model::{Axis, Band, Curve, Fold, Panels, Part, Plot, Scale, Section, Style};
@@ -18,6 +20,8 @@ pub struct Runs {
     pub bands: Vec<Band>,
     /// The number of runs.
     count: usize,
+    /// What was not completed, by the subject with its variant before it, as [`Curve::left`].
+    left: BTreeMap<String, String>,
 }
 
 impl Runs {
@@ -50,7 +54,13 @@ impl Runs {
                 bands.push(band);
             }
         }
-        Self { medians, bands, count }
+        Self { medians, bands, count, left: BTreeMap::new() }
+    }
+
+    /// The same, with what was not completed by subject, for the distributions of how long it took.
+    #[must_use]
+    pub fn with_left(self, left: BTreeMap<String, String>) -> Self {
+        Self { left, ..self }
     }
 
     /// States what lines and bands are, for figures.
@@ -147,24 +157,28 @@ pub(crate) fn note_means(sections: &mut [Section], width: f64) {
 /// Returns sections with the plots of a run, over time and of distributions. Curves to compare share a plot, or are in
 /// panels beside each other.
 pub fn sections(title: &str, note: &str, curves: &[Measured], fold: Fold) -> Vec<Section> {
-    sections_with_bands(title, note, curves, (&[], None), fold)
+    sections_with_bands(title, note, curves, (&[], None, &BTreeMap::new()), fold)
 }
 
 /// Like [`sections`], for runs with several seeds.
 pub fn sections_of_runs(title: &str, note: &str, runs: &Runs, fold: Fold) -> Vec<Section> {
-    sections_with_bands(title, note, &runs.medians, (&runs.bands, runs.note()), fold)
+    sections_with_bands(title, note, &runs.medians, (&runs.bands, runs.note(), &runs.left), fold)
 }
 
 fn sections_with_bands(
     title: &str,
     note: &str,
     curves: &[Measured],
-    (bands, of_bands): (&[Band], Option<String>),
+    (bands, of_bands, left): (&[Band], Option<String>, &BTreeMap<String, String>),
     fold: Fold,
 ) -> Vec<Section> {
     let (mut over_time, mut distributions) = (Vec::<Group<'_>>::new(), Vec::<Group<'_>>::new());
     for (n, measured) in curves.iter().enumerate() {
-        let curve = Banded { measured, band: bands.get(n).map_or(&[], Vec::as_slice) };
+        let lasts = ["completion", "slowdown", "page load"].contains(&measured.measure);
+        let of = if measured.variant.is_empty() { String::new() } else { format!("{}: ", measured.variant) };
+        let left = left.get(&(of + &measured.subject)).filter(|_| lasts && measured.x != "time_s");
+        let curve =
+            Banded { measured, band: bands.get(n).map_or(&[], Vec::as_slice), left: left.map_or("", String::as_str) };
         let (kind, groups) = match measured.x {
             "time_s" => (Kind::of(measured), &mut over_time),
             // The directions of a flow are compared with those of others.
@@ -264,6 +278,7 @@ impl<'a> Kind<'a> {
 struct Banded<'a> {
     measured: &'a Measured,
     band: &'a [(f64, f64, f64)],
+    left: &'a str,
 }
 
 struct Group<'a> {
@@ -402,7 +417,7 @@ impl Group<'_> {
         let scaled = |curve: &Banded<'_>| {
             let points = curve.measured.points.iter().map(|&(x, y)| (x * x_scale, y * scale)).collect();
             let band = curve.band.iter().map(|&(x, low, high)| (x * x_scale, low * scale, high * scale)).collect();
-            Curve { name: label(curve.measured), points, band, is_apart: false }
+            Curve { name: label(curve.measured), points, band, is_apart: false, left: curve.left.to_owned() }
         };
         let mut plot = Plot {
             title: self.kind.title(whole),

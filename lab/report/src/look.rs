@@ -296,6 +296,7 @@ impl Look {
     pub(crate) fn plot(&self, mut plot: Plot) -> Result<Plot, String> {
         let chosen = Self::chosen(&plot.curves, &self.rows, |curve| &curve.name, "curve")?;
         plot.curves = chosen.into_iter().map(|n| plot.curves[n].clone()).collect();
+        plot.note_left();
         if self.log && matches!(plot.style, Style::Lines | Style::Steps | Style::Marks) {
             plot.y.scale = Scale::Log;
         }

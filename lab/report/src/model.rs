@@ -185,6 +185,16 @@ impl Plot {
 
 impl Plot {
     /// Says of distributions which curves end below one, because the longest durations had not ended.
+    /// Says in the note what its curves leave out.
+    pub(crate) fn note_left(&mut self) {
+        let left = self.curves.iter().filter(|curve| !curve.left.is_empty());
+        let left: Vec<String> = left.map(|curve| format!("{} {}", curve.name, curve.left)).collect();
+        if !left.is_empty() {
+            let said = format!("Not completed, in the mean of a run, and counted as longer: {}.", left.join("; "));
+            self.note = Some(self.note.take().map_or_else(|| said.clone(), |note| format!("{note} {said}")));
+        }
+    }
+
     pub(crate) fn open_end(&self) -> Option<String> {
         let is_open = |curve: &&Curve| curve.points.last().is_some_and(|point| point.1 < 1.0 - 1e-9);
         let open: Vec<&str> = self.curves.iter().filter(is_open).map(|curve| curve.name.as_str()).collect();
@@ -302,6 +312,8 @@ pub struct Curve {
     pub band: Band,
     /// Whether its points are marks, and not joined, whatever the style of the plot: values from elsewhere.
     pub is_apart: bool,
+    /// How much of what its distribution is of was not completed in the mean of a run, such as `0.25 of 32 transfers`; empty if all was.
+    pub left: String,
 }
 
 impl Curve {

@@ -1,6 +1,6 @@
 //! [`Ruler`]: an axis with its range and its ticks.
 
-use crate::model::{Axis, Plot, Scale, Style};
+use crate::model::{Axis, Curve, Plot, Scale, Style};
 
 /// An axis with its range and its ticks.
 pub(crate) struct Ruler {
@@ -128,10 +128,14 @@ impl Ruler {
     pub(crate) fn pair<'a>(plots: impl Iterator<Item = &'a Plot> + Clone, first: &Plot) -> (Self, Self) {
         let placed: Vec<_> =
             plots.clone().flat_map(|plot| &plot.curves).flat_map(|curve| curve.placed(&first.x, &first.y)).collect();
-        let bands = plots.flat_map(|plot| &plot.curves).flat_map(|curve| &curve.band);
+        let bands = plots.clone().flat_map(|plot| &plot.curves).flat_map(|curve| &curve.band);
         // A band may go on where its curve has ended.
         let along = bands.clone().filter(|(at, _, high)| first.x.has(*at) && first.y.has(*high)).map(|band| band.0);
-        let along: Vec<f64> = placed.iter().map(|point| point.0).chain(along).collect();
+        // The curve of a complement ends on the axis, where a logarithmic one has no place.
+        let last = |curve: &'a Curve| curve.points.last().map(|point| point.0).filter(|at| first.x.has(*at));
+        let ends =
+            plots.clone().filter(|plot| plot.style == Style::Ccdf).flat_map(|plot| &plot.curves).filter_map(last);
+        let along: Vec<f64> = placed.iter().map(|point| point.0).chain(along).chain(ends).collect();
         // An interval that reaches nearly to zero does not stretch a logarithmic axis beyond the decade of the least point.
         let least = placed.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
         let floor = match first.y.scale {
@@ -273,7 +277,7 @@ mod tests {
     #[test]
     fn a_band_does_not_stretch_a_logarithmic_axis() {
         for low in [1e-4, -0.1] {
-            let mut curve = crate::model::Curve::new("one", [(1.0, 0.02), (2.0, 0.3)]);
+            let mut curve = Curve::new("one", [(1.0, 0.02), (2.0, 0.3)]);
             curve.band = vec![(1.0, low, 0.04), (2.0, 0.2, 0.4)];
             let axis = |scale| Axis { scale, ..Axis::new("x", "s") };
             let (x, y) = (axis(Scale::Linear), axis(Scale::Log));

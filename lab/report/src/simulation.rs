@@ -141,11 +141,12 @@ impl Simulation<'_> {
     pub fn unfinished(&self) -> Option<String> {
         let rest = "Percentiles and distributions count each as longer than it had lasted (Kaplan and Meier), and are not reached where \
                     nobody knows how much longer; means are of those completed.";
-        self.not_completed().map(|found| format!("{found} {rest}"))
+        let found: Vec<String> = self.left().iter().map(|(subject, left)| format!("{subject} {left}")).collect();
+        (!found.is_empty()).then(|| format!("Not completed, in the mean of a run: {}. {rest}", found.join("; ")))
     }
 
-    /// The number of transfers and pages of each flow that were not completed; `None` if all were.
-    pub(crate) fn not_completed(&self) -> Option<String> {
+    /// How many of the transfers and pages of each flow were not completed in the mean of a run, if not all were.
+    pub(crate) fn left(&self) -> Vec<(String, String)> {
         let quantities = self.quantities();
         let of = |subject: &str, measure: &str| {
             quantities.iter().find(|one| one.subject == subject && one.measure == measure).map(|one| one.mean)
@@ -154,10 +155,9 @@ impl Simulation<'_> {
             let (_, ended, what) = BEGUN_AND_ENDED.iter().find(|(begin, ..)| *begin == begun.measure)?;
             let left = begun.mean - of(&begun.subject, ended).unwrap_or(0.0);
             let number = |value: f64| tidegate_display::human(value, "");
-            (left > 0.0).then(|| format!("{} {} of {} {what}", begun.subject, number(left), number(begun.mean)))
+            (left > 0.0).then(|| (begun.subject.clone(), format!("{} of {} {what}", number(left), number(begun.mean))))
         };
-        let found: Vec<String> = quantities.iter().filter_map(part).collect();
-        (!found.is_empty()).then(|| format!("Not completed, in the mean of a run: {}.", found.join("; ")))
+        quantities.iter().filter_map(part).collect()
     }
 
     /// Compares the variants by the most important measures, for each flow and the busiest links.

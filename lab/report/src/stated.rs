@@ -2,7 +2,7 @@
 //! or the quantities that a scenario names before its first run.
 
 use crate::bars::subject_of;
-use crate::comparison::{Comparison, Group};
+use crate::comparison::{Better, Comparison, Group};
 use crate::look::{Look, part};
 
 impl Look {
@@ -24,6 +24,14 @@ impl Look {
         if is_compared && !primary.is_empty() {
             let look = Self { quantities: primary.to_vec(), ..Self::page() };
             let part = look.comparison(comparison).map_err(|why| format!("primary: {why}"))?;
+            let neither =
+                |group: &Group| group.measures.iter().find(|measure| measure.better == Better::Neither).cloned();
+            if let Some(measure) = part.groups.iter().find_map(neither) {
+                return Err(format!(
+                    "primary: nobody is the best by `{}`, of which neither more nor less is better; name another",
+                    measure.name
+                ));
+            }
             return Ok((part, false));
         }
         Ok((comparison.clone(), false))
@@ -84,8 +92,14 @@ fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str, St
     match meant.as_slice() {
         &[name] => Ok(name),
         [] => {
-            let near = names.iter().find(|name| name.to_lowercase().contains(&lower));
-            let near = near.map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+            // The name that has it, or that has the most of its words.
+            let common = |name: &str| {
+                let name = name.to_lowercase();
+                lower.split_whitespace().filter(|word| name.split_whitespace().any(|of_name| of_name == *word)).count()
+            };
+            let near = names.iter().copied().find(|name| name.to_lowercase().contains(&lower));
+            let likest = || names.iter().copied().rev().max_by_key(|name| common(name)).filter(|name| common(name) > 0);
+            let near = near.or_else(likest).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
             Err(format!("no {what} is meant by `{text}`{near}; there are {}", names.join(", ")))
         }
         several => Err(format!("`{text}` is more than one {what}: {}; name one", several.join(", "))),
@@ -162,6 +176,13 @@ mod tests {
             "{why}"
         );
         assert_eq!((stated("delay up p99 of call"), stated("up p99 of flow call")), (Ok(1), Ok(1)));
+        let why = said(Look::page(), &both, "delay time p99 of flow call").expect_err("a word too many");
+        assert!(why.contains("did you mean `delay p99`?"), "{why}");
+        // A quantity of which nothing is better has no answer.
+        let mut neither = all(&["flow call", "flow bulk"]);
+        neither.groups.iter_mut().for_each(|group| group.measures[0].better = Better::Neither);
+        let why = Look::page().stated(&neither, &["goodput of flow call".to_owned()]).expect_err("no answer");
+        assert!(why.contains("nobody is the best by `goodput`"), "{why}");
         // Without variants nothing is compared.
         assert_eq!(said(Look::page(), &[""], primary).map(|(all, _)| all.len()), Ok(2));
     }

@@ -574,9 +574,10 @@ fn clear(folder: Option<&Path>) -> Result<(), Failure> {
 /// Writes the values, and which runs they are of. If a look chooses parts, the values are those of the part.
 fn table(out: &mut impl Write, report: &Report<'_>, part: Option<&Comparison>) -> Result<(), Failure> {
     // Those that papers ask for are in the files, and shown where a look chooses them.
+    let is_named = |end: &str| report.primary.iter().any(|of| of.contains(&end[1..]));
     let is_shown = |item: &&Item| {
-        item.is_in(part)
-            && (part.is_some() || ![" p90", " p95", " p99.9"].iter().any(|end| item.measure.ends_with(end)))
+        let is_further = |end: &&str| item.measure.ends_with(*end) && !is_named(end);
+        item.is_in(part) && (part.is_some() || ![" p90", " p95", " p99.9"].iter().any(is_further))
     };
     values::tables(out, report.items.iter().filter(is_shown), width())?;
     let plural = if report.runs.len() == 1 { "" } else { "s" };

@@ -462,6 +462,22 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     assert!(svg.contains("Not completed, in the mean of a run: "), "{svg}");
 }
 
+/// A percentile that the scenario names as primary is among the values that are shown; others are in the files alone.
+#[test]
+fn a_percentile_that_is_named_is_shown() {
+    let folder = Folder::new("percentile");
+    let file =
+        folder.with("duel.toml", &DUEL.replacen("hosts", "primary = [\"completion p95 of flow mice\"]\nhosts", 1));
+    let out = folder.0.join("out");
+    let found = text(&simulate(&[&file, "--runs", "2", "--out", &out.display().to_string()]).stdout);
+    assert!(found.contains("completion p95") && !found.contains("completion p90"), "{found}");
+    let runs = std::fs::read_to_string(out.join("runs.csv")).expect("runs");
+    assert!(
+        runs.contains(",flow mice,completion p99.9,ns,") && runs.contains(",flow mice,completion p90,ns,"),
+        "{runs}"
+    );
+}
+
 /// Each page has its row, and the counts of the runs are those of the rows.
 #[test]
 fn each_page_has_its_row() {

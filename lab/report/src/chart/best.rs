@@ -15,13 +15,16 @@ use crate::simulation::{Quantity, better};
 use crate::swept::quantities;
 
 /// Who is the best in a cell, by places among all names.
+#[derive(Debug, PartialEq)]
 enum Best {
     /// No variant reached the measure in all runs.
     Nobody,
-    /// These, which are equal within 2 % if they are several.
-    These(Vec<usize>),
-    /// One of these, which the runs do not tell apart.
-    OneOf(Vec<usize>),
+    /// The runs tell this one apart from all others.
+    One(usize),
+    /// The first are the best and those that are equal to it within 2 %; the runs do not tell the others apart from it.
+    Several(Vec<usize>, Vec<usize>),
+    /// All are equal within 2 %.
+    Alike,
     /// The runs tell no other apart from the one with the best mean.
     Undecided,
 }
@@ -66,15 +69,18 @@ impl Chart {
         let is_open = all.any(|cell| !cell.is_reached());
         let measure = &comparison.groups[0].measures[0];
         let subject = &comparison.groups[0].name;
+        let is_one = comparison.groups.iter().all(|group| group.name == *subject);
         let note = format!(
-            "The best by {} of {subject} ({} is better). Names that share a cell are equal within 2 % or, with ?, not told apart; ? alone: \
-             undecided.{} Decided at 5 %, by runs with the same seed, corrected for all {} differences of the figure (Holm).",
+            "The best by {} of {} ({} is better): a name alone in its colour is told apart from all others, which are worse. Names \
+             together: the best mean, those equal to it within 2 % and, with ?, those not told apart from it. alike: all within 2 %; ? \
+             alone: undecided.{} Decided at 5 %, by runs with the same seed, corrected for all {} differences of the figure (Holm).",
             measure.name,
+            if is_one { subject } else { "each subject" },
             if measure.better == Better::More { "more" } else { "less" },
             if is_open { " Variants that did not reach it in all runs are left out; n.r.: none did." } else { "" },
             family.len()
         );
-        Ok(self.map(Grid { xs, ys, note, legend: 0.0 }, &cells, &names, look))
+        Ok(self.map(Grid { xs, ys, note, legend: 0.0, lines: 1 }, &cells, &names, look))
     }
 
     /// The cells that have rows.
@@ -109,19 +115,23 @@ impl Chart {
             let all = |places: &[usize]| places.iter().map(|place| shown[*place].clone()).collect::<Vec<_>>();
             Some(match cells[y][x].as_ref()? {
                 Best::Nobody => plain(vec!["n.r.".into()]),
-                Best::These(places) if places.len() == names.len() && places.len() > 1 => plain(vec!["alike".into()]),
-                Best::These(places) => match places.as_slice() {
-                    [only] => {
-                        let ground = Ink::Bar(colours[*only]);
-                        let ink = if ground.is_dark(look.grey) { Ink::Ground } else { Ink::Text };
-                        Cell { ground, ink, lines: vec![shown[*only].clone()] }
-                    }
-                    several => plain(all(several)),
-                },
+                Best::Alike => plain(vec!["alike".into()]),
                 Best::Undecided => plain(vec!["?".into()]),
-                Best::OneOf(places) => plain(all(places).into_iter().map(|name| name + "?").collect()),
+                Best::One(only) => {
+                    let ground = Ink::Bar(colours[*only]);
+                    let ink = if ground.is_dark(look.grey) { Ink::Ground } else { Ink::Text };
+                    Cell { ground, ink, lines: vec![shown[*only].clone()] }
+                }
+                Best::Several(first, open) => {
+                    plain(all(first).into_iter().chain(all(open).into_iter().map(|name| name + "?")).collect())
+                }
             })
         };
+        let lines = cells.iter().flatten().flatten().map(|of| match of {
+            Best::Several(first, open) => first.len() + open.len(),
+            _ => 1,
+        });
+        grid.lines = lines.max().unwrap_or(1);
         grid.drawing(self, look, cell, |_, _| ())
     }
 }
@@ -140,26 +150,31 @@ fn group(found: &[Quantity]) -> Result<Group, String> {
 
 fn best(group: &Group, family: &Family, names: &[&str]) -> Result<Best, String> {
     let ranked = group.ranked(0);
-    let place = |of: usize| names.iter().position(|name| *name == ranked[of].0).unwrap_or(0);
-    let sorted = |of: &mut dyn Iterator<Item = usize>| -> Vec<usize> {
-        of.map(place).collect::<BTreeSet<_>>().into_iter().collect()
-    };
+    let place = |of: &usize| names.iter().position(|name| *name == ranked[*of].0).unwrap_or(0);
     match ranked.len() {
         0 => return Ok(Best::Nobody),
-        1 => return Ok(Best::These(vec![place(0)])),
+        1 => return Ok(Best::One(place(&0))),
         _ => {}
     }
     let verdict = group.verdict(0, &ranked, family);
     let verdict = verdict.ok_or("single runs decide nothing: sweep with --runs 5 or more")?;
-    if verdict.open.is_empty() {
-        return Ok(Best::These(sorted(&mut [verdict.best].into_iter().chain(verdict.alike.iter().copied()))));
+    if verdict.alike.len() + 1 == ranked.len() {
+        return Ok(Best::Alike);
     }
-    if verdict.is_open() {
+    if verdict.apart.is_empty() {
         return Ok(Best::Undecided);
     }
-    // One whose mean is worse than one that is told apart is not named, as no star marks it in a comparison.
-    let named: Vec<usize> = sorted(&mut verdict.starred(0..ranked.len()).into_iter());
-    Ok(if named.len() == 1 { Best::These(named) } else { Best::OneOf(named) })
+    // The places among `ranked` rise from the best mean to the worst.
+    let sorted = |of: &[usize]| {
+        let mut of = of.to_vec();
+        of.sort_unstable();
+        of.iter().map(place).collect::<Vec<_>>()
+    };
+    let first = [&[verdict.best][..], &verdict.alike].concat();
+    Ok(match (first.as_slice(), verdict.open.is_empty()) {
+        ([only], true) => Best::One(place(only)),
+        _ => Best::Several(sorted(&first), sorted(&verdict.open)),
+    })
 }
 
 /// Names without what all begin with: the axis of `queue=fifo` and `queue=codel`.
@@ -261,10 +276,9 @@ mod tests {
         );
     }
 
-    /// The second is far worse in the mean than the third, which is told apart, and varies so much that it is not: nobody would call it
-    /// perhaps the best.
+    /// The first is told apart from the third, and not from the second, whose runs vary so much; the fourth is equal to the first.
     #[test]
-    fn a_variant_with_a_worse_mean_than_one_that_is_told_apart_is_not_named() {
+    fn a_cell_names_the_best_and_who_is_not_told_apart_from_it() {
         let of = |name: &str, value: &dyn Fn(u64) -> f64| Quantity {
             variant: name.into(),
             subject: format!("{name}: flow short"),
@@ -280,11 +294,17 @@ mod tests {
             of("fq-codel", &|seed| 229e6 + 1e5 * seed as f64),
             of("fifo", &|seed| if seed % 2 == 0 { 1800e6 } else { 131e6 }),
             of("cake", &|seed| 289e6 + 1e5 * (seed % 3) as f64),
+            of("pie", &|seed| 230e6 + 1e5 * seed as f64),
         ];
-        let group = group(&found).expect("a group");
-        let comparison = Comparison { title: String::new(), groups: vec![group.clone()] };
-        let said = best(&group, &comparison.family(), &["fq-codel", "fifo", "cake"]).expect("runs");
-        assert!(matches!(&said, Best::These(places) if places == &[0]), "fifo is not");
+        let said = |found: &[Quantity]| {
+            let group = group(found).expect("a group");
+            let comparison = Comparison { title: String::new(), groups: vec![group.clone()] };
+            best(&group, &comparison.family(), &["fq-codel", "fifo", "cake", "pie"]).expect("runs")
+        };
+        assert_eq!(said(&found), Best::Several(vec![0, 3], vec![1]));
+        assert_eq!(said(&[found[0].clone(), found[2].clone()]), Best::One(0));
+        assert_eq!(said(&[found[0].clone(), found[3].clone()]), Best::Alike);
+        assert_eq!(said(&found[..2]), Best::Undecided);
     }
 
     #[test]

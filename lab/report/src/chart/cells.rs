@@ -16,6 +16,8 @@ pub(super) struct Grid {
     pub(super) note: String,
     /// The height of what is drawn between the title of the horizontal axis and the note, in heights of small type.
     pub(super) legend: f64,
+    /// The most lines of text in a cell.
+    pub(super) lines: usize,
 }
 
 /// A cell: its ground and the lines of its text, which are left out where they have no room.
@@ -67,7 +69,7 @@ impl Grid {
         let (left, width) = self.along(look);
         let lines = Look::lines(&self.note, small, look.width - 24.0 * u);
         let below = 2.6 * size + 24.0 * u + self.legend * small + lines.len() as f64 * small * 1.3 + 10.0 * u;
-        let usual = (width * 0.62).clamp(size * 1.9, 60.0 * u);
+        let usual = (width * 0.62).clamp(size * 1.9, 60.0 * u).max(small * 1.15 * (self.lines as f64 + 0.5));
         let high = look.height.map_or(usual, |height| ((height - top - below) / self.ys.len() as f64).max(size * 0.8));
         for (row, name) in ys.texts.iter().rev().enumerate() {
             let y = top + high * row as f64;

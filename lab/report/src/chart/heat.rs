@@ -32,7 +32,7 @@ impl Heat {
     pub(super) fn drawing(&self, chart: &Chart, look: &Look) -> Drawing {
         let values = Values::new(&self.means, &self.unit);
         let note = format!("Shades: {}. {}", self.quantity(chart, &values), self.note);
-        let grid = Grid { xs: self.xs.clone(), ys: self.ys.clone(), note, legend: 2.2 };
+        let grid = Grid { xs: self.xs.clone(), ys: self.ys.clone(), note, legend: 2.2, lines: 1 };
         let cell = |x: usize, y: usize| {
             let mean = self.means[y][x]?;
             let part = if mean.is_finite() { self.part(mean) } else { 0.0 };

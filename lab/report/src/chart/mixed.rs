@@ -1,6 +1,6 @@
 //! Rows that would be drawn as one although they are of several things.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Chart, ChartKind, IDENTITY, LABELS, Rows, distinct};
 use crate::columns::{Column, Table, end};
@@ -17,6 +17,7 @@ impl Chart {
                         `tidegate simulate FILE --figure distribution=FILE.svg` draws them, or choose others with --only kind=value"
                 .into());
         }
+        self.check_twice(table, rows)?;
         // Points of a measure are what they are, whatever they belong to. Otherwise the axes of a sweep count too: an interval over them
         // would be one of nothing.
         let tells_apart = |(name, column): &(&str, &Column)| match self.kind {
@@ -36,6 +37,25 @@ impl Chart {
                     "the rows have several texts in `{name}`, which would be drawn as one: {}{many}; choose one with \
                      --only {name}=TEXT{or}",
                     texts.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no run of a sweep is there twice, with two digests: the folder has the results of two scenarios then.
+    fn check_twice(&self, table: &Table, rows: &Rows) -> Result<(), String> {
+        if table.column("digest").is_none() || table.column("seed").is_none() {
+            return Ok(());
+        }
+        let same: Vec<&Column> =
+            table.columns().filter(|(name, _)| !["digest", "value"].contains(name)).map(|of| of.1).collect();
+        let mut known = BTreeSet::new();
+        for (row, _) in rows {
+            if !known.insert(same.iter().map(|column| column.text(*row)).collect::<Vec<_>>()) {
+                let seed = table.column("seed").and_then(|column| column.text(*row)).unwrap_or_default();
+                return Err(format!(
+                    "a run with seed {seed} is there twice: the table has the results of two scenarios. Draw a folder of one"
                 ));
             }
         }

@@ -134,6 +134,48 @@ fn lines_are_means_and_distributions_reach_one() {
     }
 }
 
+/// The curve of a complement ends within its axes, and the note says that the values are of several runs.
+#[test]
+fn a_complement_ends_on_its_axis() {
+    let values = (1..=40).map(|n| if n == 40 { 9e9 } else { f64::from(n) * 1e8 });
+    let table = Table::default()
+        .with("seed", Column::Integer((0..40).map(|n| Some(n % 8)).collect()))
+        .with("completion_ns", Column::Number(values.map(Some).collect()));
+    for look in ["column", "text", "page"] {
+        let chart = Chart { kind: ChartKind::Ccdf, x: "completion_ns".into(), ..Chart::default() };
+        let drawing = chart.drawing(&table, &Look::parse(look).expect("a look")).expect("a figure");
+        let points = drawing.shapes.iter().flat_map(|shape| match shape {
+            Shape::Lines { lines, ink: Ink::Curve(_), .. } => lines.iter().flatten().copied().collect(),
+            _ => Vec::new(),
+        });
+        let most = points.map(|point| point.0).fold(0.0, f64::max);
+        assert!(most <= drawing.width, "{look}: {most}");
+        assert_eq!(drawing.misplaced(), Vec::<String>::new(), "{look}");
+        assert!(texts(&drawing).join(" ").contains("Values of 8 runs together."));
+    }
+}
+
+/// A run that is there with two digests is of two scenarios, whatever is drawn of it.
+#[test]
+fn the_runs_of_two_scenarios_are_not_drawn_as_one() {
+    let mut twice = table();
+    let digests = |text: &str| Column::Text(vec![Some(text.to_owned()); 16]);
+    twice = twice.with("digest", digests("a"));
+    twice.append(table().with("digest", digests("b"))).expect("the same columns");
+    for kind in [ChartKind::Heat, ChartKind::Lines, ChartKind::Box] {
+        let mut chart = chart(kind);
+        (chart.y, chart.by) =
+            (if kind == ChartKind::Heat { "rtt".into() } else { "value".into() }, vec!["subject".into()]);
+        if kind == ChartKind::Box {
+            chart.x = "value".into();
+        }
+        chart.only =
+            vec![("subject".into(), "flow a".into()), ("rtt".into(), "5ms".into()), ("rate".into(), "4mbit".into())];
+        let said = chart.drawing(&twice, &Look::column()).expect_err("refused");
+        assert!(said.contains("two scenarios"), "{kind:?}: {said}");
+    }
+}
+
 /// A point between two gaps has an interval that is seen.
 #[test]
 fn a_point_alone_has_a_bar_for_its_interval() {

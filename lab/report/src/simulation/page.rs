@@ -6,7 +6,7 @@ use tidegate_metrics::Curve;
 use super::Simulation;
 use crate::comparison::bin;
 use crate::curves::{self, Runs};
-use crate::model::{Fold, Plot, Report, Section, Source, Style};
+use crate::model::{Fold, Report, Section, Source};
 
 /// The note of a table of differences.
 pub const DIFFERENCES: &str = "Runs with the same seed meet the same random numbers and are compared with each other. Intervals are \
@@ -89,7 +89,8 @@ impl Simulation<'_> {
                 "between the quartiles of the runs"
             };
             let note = format!("Lines are the medians of {} runs, bands are {apart}. {bins}", self.runs.len());
-            let runs = Runs::new(measured.iter().map(Vec::as_slice));
+            // The median of runs may end where some of them have transfers left.
+            let runs = Runs::new(measured.iter().map(Vec::as_slice)).with_left(self.left().into_iter().collect());
             sections.extend(curves::sections_of_runs("", &note, &runs, Fold::Open));
         }
         for (run, measured) in self.runs.iter().zip(&measured).take(SHOWN) {
@@ -100,17 +101,6 @@ impl Simulation<'_> {
         }
         if let Some(width) = goodput {
             curves::note_means(&mut sections, width);
-        }
-        // The median of runs may end where some of them have transfers left.
-        if let Some(left) = self.not_completed() {
-            let lasts = |plot: &&mut Plot| {
-                plot.style == Style::Cdf
-                    && ["completion", "page load", "slowdown"].iter().any(|of| plot.title.to_lowercase().contains(of))
-            };
-            for plot in sections.iter_mut().flat_map(Section::plots_mut).filter(lasts) {
-                let note = plot.note.take().map_or(String::new(), |note| note + " ");
-                plot.note = Some(format!("{note}{left} They count as longer than they had lasted."));
-            }
         }
         sections
     }

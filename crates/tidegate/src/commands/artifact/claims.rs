@@ -55,6 +55,11 @@ impl Claim {
         &self.evidence
     }
 
+    /// Whether its evidence is that of the same runs here: as a claim of the authors, or as one of those that are `found`.
+    pub fn has_evidence(&self, evidence: &str, found: &[Self]) -> bool {
+        self.evidence.starts_with(evidence) || found.contains(self)
+    }
+
     /// Whether its quantity is one of a part of the comparison.
     fn is_of(&self, part: &Comparison) -> bool {
         let has = |group: &Group| group.measures.iter().any(|measure| measure.name == self.measure);
@@ -109,15 +114,23 @@ impl Claim {
         format!("claim not supported: {}: {why}", self.line())
     }
 
-    /// The orders that a comparison states: of each measure the best variant and the one that is told apart from it by most.
+    /// The orders that a comparison states: of each measure the best variant and the one that is told apart from it by most. They were
+    /// chosen by the results, so that their evidence is corrected for all differences among which they were found.
     pub fn of(comparison: &Comparison) -> Vec<Self> {
-        let claim = |stated: Stated| Self {
-            text: String::new(),
-            measure: stated.measure,
-            subject: stated.subject,
-            less: stated.less,
-            more: stated.more,
-            evidence: String::new(),
+        let contrasts = comparison.contrasts();
+        let claim = |stated: Stated| {
+            let Stated { measure, subject, less, more } = stated;
+            let is_it = |of: &&Contrast| {
+                let [a, b] = &of.variants;
+                (&of.measure, &of.subject) == (&measure, &subject)
+                    && [a, b].iter().all(|name| **name == less || **name == more)
+            };
+            let evidence = contrasts.iter().find(is_it).and_then(|of| {
+                let among =
+                    format!(", corrected for all {} differences among which it was found", of.stated?.comparisons);
+                Some(said(of, of.stated?.p, &among))
+            });
+            Self { text: String::new(), measure, subject, less, more, evidence: evidence.unwrap_or_default() }
         };
         comparison.stated().into_iter().map(claim).collect()
     }
@@ -148,15 +161,18 @@ pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<String, St
                 more.unwrap_or_default()
             )))
         }
-        Some(Contrast { difference, unit, .. }) => {
-            let [mean, half] = [difference.mean.abs(), difference.half_width()];
-            let apart = tidegate_display::human_interval(mean, half, &unit);
-            let p = if p < 0.0001 { "p < 0.0001".to_owned() } else { format!("p = {p:.4}") };
-            Ok(format!("apart by {apart} in {} runs, {p}{}", difference.runs, corrected_for(claims.len())))
-        }
+        Some(contrast) => Ok(said(&contrast, p, &corrected_for(claims.len()))),
         None => Ok(String::new()),
     };
     claims.iter().zip(found).zip(corrected).map(decided).collect()
+}
+
+/// Says what the runs have of a difference.
+fn said(contrast: &Contrast, p: f64, corrected: &str) -> String {
+    let difference = &contrast.difference;
+    let apart = tidegate_display::human_interval(difference.mean.abs(), difference.half_width(), &contrast.unit);
+    let p = if p < 0.0001 { "p < 0.0001".to_owned() } else { format!("p = {p:.4}") };
+    format!("apart by {apart} in {} runs, {p}{corrected}", difference.runs)
 }
 
 /// Says for how many claims a probability is corrected; empty for one, which needs no correction.

@@ -94,9 +94,15 @@ fn pack_into(args: &Args, file: &Path) -> Result<(), Failure> {
         [] => None,
         primary => Some(Look::page().stated(&comparison, primary).map_err(Failure::Usage)?.0),
     };
-    let checked = claims::check(&claims, &comparison);
-    let claims = claims.into_iter().zip(checked);
-    let claims = claims.map(|(claim, checked)| claim.with_evidence(&checked.unwrap_or_default(), primary.as_ref()));
+    let claims: Vec<Claim> = match args.claim.is_empty() {
+        // Those that were found have the evidence of the comparison.
+        true => claims,
+        false => {
+            let checked = claims::check(&claims, &comparison);
+            let claims = claims.into_iter().zip(checked);
+            claims.map(|(claim, said)| claim.with_evidence(&said.unwrap_or_default(), primary.as_ref())).collect()
+        }
+    };
     let mut figures = args.figure.clone();
     if figures.is_empty() {
         figures.push(FigureSpec { name: "comparison".into(), plot: None });
@@ -112,7 +118,7 @@ fn pack_into(args: &Args, file: &Path) -> Result<(), Failure> {
         digests: ran.digests(),
         look: look_text,
         figures,
-        claims: claims.collect(),
+        claims,
         primary: ran.scenario.primary.clone(),
         tolerances: args.tolerance.clone(),
         figure_tolerance_percent: FIGURE_TOLERANCE,
