@@ -174,8 +174,8 @@ pub fn what_leaves_passes_the_device_of_several_interfaces() -> Ended {
             rtnl.up(device).unwrap();
             options.set(marks::DEVICE, device.into());
             let line = rtnl.index(DEVICE).unwrap();
-            rtnl.create_vlan("line.10", line, 10).unwrap();
-            for line in [line, rtnl.index("line.10").unwrap()] {
+            rtnl.create_veth("line0", "line1").unwrap();
+            for line in [line, rtnl.index("line0").unwrap()] {
                 let program = filters.program("twin_leaving").unwrap();
                 rtnl.set_program(line, OnLink::Leaving, NAME, program, Some(device)).unwrap();
                 let takers = rtnl.takers(line).unwrap();
@@ -211,7 +211,7 @@ pub fn what_leaves_passes_the_device_of_several_interfaces() -> Ended {
             assert_eq!(remove_common_device(&mut rtnl, line).unwrap(), Some(0));
             assert_eq!(rtnl.link_by_index(device).unwrap().map(|link| link.index), None);
             assert_eq!(rtnl.takers(line).unwrap(), []);
-            let other = rtnl.index("line.10").unwrap();
+            let other = rtnl.index("line0").unwrap();
             assert_eq!(rtnl.takers(other).unwrap(), [], "nothing leads there");
             assert_eq!(remove_common_device(&mut rtnl, line).unwrap(), None);
         })
