@@ -202,6 +202,16 @@ __noinline u64 twin_know_host(u64 fair_by)
 	return host;
 }
 
+/* The key of the pair of hosts of the packet that arrives. */
+__noinline u64 twin_know_pair(void)
+{
+	u64 source = twin_know_host(1), destination = twin_know_host(2);
+
+	/* The reference has one host for a packet in a class. */
+	RECORD(if (in_force.kind == TWIN_FBQ) destination = source;)
+	return twin_pair_of(source, destination);
+}
+
 static __always_inline struct twin_options *written_options(void)
 {
 	u32 key = 0;
@@ -335,6 +345,9 @@ __noinline u32 twin_take(u64 now, u64 size, u64 key, u64 how)
 
 	twin_now(&state.held, now);
 	discipline->arrives = (struct twin_arrival){ .number = arrived, .size = size, .key = key, .class = q, .capable = how >> 1 & 1, .always = how & 1 };
+	if (twin_has_pairs(options))
+		discipline->arrives.pair = twin_know_pair();
+	RECORD(if (in_force.kind != TWIN_FBQ) call.pair = discipline->arrives.pair;)
 	slot = twin_accept(options, discipline, &state.held, tables_of(options));
 	if (slot == TWIN_NONE)
 		return TWIN_NONE;
@@ -444,8 +457,8 @@ __noinline int twin_tell(void)
 __noinline int twin_record_arrival(u64 size)
 {
 	call = (struct twin_call){ .first = size, .capable = class_of.class, .flow = class_of.flow, .pair = class_of.profile };
-	if (in_force.kind == TWIN_FBQ && classes.fair_by != 0)
-		call.capable |= twin_know_host(classes.fair_by) << 32;
+	if (in_force.kind == TWIN_FBQ)
+		call.capable |= twin_know_host(max_u64(classes.fair_by, 1)) << 32;
 	return 0;
 }
 

@@ -41,8 +41,10 @@ struct twin_discipline {
 	round_turns turns;
 	sfq_hash hash;
 	meredt_floor floor;
-	/* mered: the record of the flow of the packet that arrives, and whether it is a mouse. */
+	meredt_mean_value mean;
+	/* mered: the record of the flow of the packet that arrives, its value, and whether it is a mouse. */
 	u32 record;
+	u32 value;
 	bool is_mouse;
 	/* Queues that take turns; fq_codel: those that just became busy, and the others. */
 	struct twin_list active, fresh;
@@ -72,6 +74,18 @@ TWIN_INLINE bool twin_is_fair(const struct twin_options *options)
 TWIN_INLINE bool twin_has_flows(const struct twin_options *options)
 {
 	return twin_is_fair(options) || options->kind == TWIN_MERED;
+}
+
+/* Whether it matters between which hosts a packet is. */
+TWIN_INLINE bool twin_has_pairs(const struct twin_options *options)
+{
+	return options->kind == TWIN_MERED && (options->by_pair == 1 || options->pair_threshold != 0);
+}
+
+/* The key of a pair of hosts, as crates/core/src/packet.rs has it. */
+TWIN_INLINE u64 twin_pair_of(u64 source, u64 destination)
+{
+	return rotate_left_u64(source * 0x9e3779b97f4a7c15ull, 29) ^ destination;
 }
 
 /* The queues that a discipline needs. */
@@ -155,11 +169,11 @@ TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_
 		discipline->ared.red = red_red_drawing(twin_red(options), random);
 	if (options->kind == TWIN_MERED) {
 		discipline->floor = meredt_floor_new(options->floor, options->floor_credit);
-		if (tables)
+		discipline->mean = (meredt_mean_value){0};
+		if (tables) {
 			twin_table_begin(&tables->flows);
-#ifdef TWIN_PAIRS
-		twin_table_begin(&tables->pairs);
-#endif
+			twin_table_begin(&tables->pairs);
+		}
 	}
 	if (options->kind == TWIN_PIE) {
 		pie_params params = twin_pie(options);
@@ -377,12 +391,12 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_disc
  * elephants.
  */
 TWIN_INLINE void twin_put_again(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
-				struct twin_tables *tables, u32 slot)
+				struct twin_tables *tables, u64 pair, u32 slot)
 {
 	struct twin_packet *packet = twin_packet_of(held, slot);
 
 	/* More packets may wait than there are records for by the options. */
-	discipline->arrives = (struct twin_arrival){ .size = packet->size, .key = packet->key, .always = true };
+	discipline->arrives = (struct twin_arrival){ .size = packet->size, .key = packet->key, .pair = pair, .always = true };
 	if (tables)
 		twin_measure(options, discipline, held, tables);
 	twin_put(options, discipline, held, slot);

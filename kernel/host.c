@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TWIN_PAIRS
 #include "fbc.h"
 
 /* The bytes of a packet. */
@@ -244,7 +243,9 @@ static void enqueue(const u64 *record, struct decision *decision)
 	if (twin_fbq_has_inside(&fbq_options, q)) {
 		twin_fbq_begin_call(&fbq_options, &fbq, &state.held, now);
 		/* All packets are those that can be marked. */
-		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .class = q, .capable = true }, decision);
+		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4],
+						  .pair = twin_pair_of(record[3] >> 32, record[3] >> 32), .class = q, .capable = true },
+			   decision);
 		stage(q, decision);
 		return;
 	}

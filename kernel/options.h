@@ -23,6 +23,10 @@ enum twin_kind {
 	TWIN_OWN,
 };
 
+/* The most points of a table of values, a power of two, and the longest length in it. */
+#define TWIN_POINTS 16
+#define TWIN_POINT_LENGTH ((1ull << 48) - 1)
+
 /* The most parameters of a decider of a user's own. */
 #define TWIN_OWN_NUMBERS 16
 
@@ -73,7 +77,7 @@ struct twin_options {
 	u64 seed;
 	/* red, ared, pie: the state and the step of the random stream, each with the upper half first. */
 	u64 random[4];
-	/* mered, beside the fields of ared. The longest flow that is a mouse. */
+	/* mered, which is meredt as well, beside the fields of ared. The longest flow that is a mouse. */
 	u64 longest_mouse;
 	/* 1 where a length counts packets; 1 where a flow is a pair of hosts. */
 	u64 counts_packets;
@@ -88,6 +92,11 @@ struct twin_options {
 	/* What is served to elephants at least, and the service beyond it that counts for it later. */
 	u64 floor;
 	u64 floor_credit;
+	/* The value of an elephant by its length: how many points there are, of each the length in 48 bits, and above them the value. */
+	u64 points;
+	u64 values[16];
+	/* The part of the probability of its drops that is in proportion to its value. */
+	u64 fairness;
 	/* own, beside the rate and the burst of a bucket, 0 for none: the parameters of its decider, in the order of their fields. */
 	u64 own[16];
 	/* Without classes: where the chassis counts. */

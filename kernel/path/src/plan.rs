@@ -222,7 +222,7 @@ pub(super) fn flows(config: &Config) -> u64 {
 
 /// Whether a configuration needs what only MERED does.
 pub(super) fn is_mered(config: &Config) -> bool {
-    let is_mered = |discipline: &Discipline| matches!(discipline, Discipline::Mered(_));
+    let is_mered = |discipline: &Discipline| matches!(discipline, Discipline::Mered(_) | Discipline::Meredt(_));
     match &config.root {
         Root::Discipline(discipline) => is_mered(discipline),
         Root::Shaper(shaper) => shaper.classes.iter().filter_map(|class| class.queue.as_ref()).any(is_mered),
@@ -395,7 +395,6 @@ pub(super) mod tests {
                 ),
                 "rules by `length` and `pure-ack`",
             ),
-            ("[discipline]\nkind = \"mered\"\nlink = \"10mbit\"\n".to_owned(), "pair-rule = \"off\""),
         ] {
             let error = plan(&text).expect_err(&text);
             assert!(error.contains(named), "{text}: {error}");

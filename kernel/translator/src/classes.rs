@@ -64,7 +64,6 @@ fn inside(random: &mut Stream, typical: u64, room: &mut u64, records: &mut bool)
     if random.below(2) == 0 {
         options.idle_packet = typical;
     }
-    (options.by_pair, options.pair_threshold) = (0, 0);
     options.records = options.records.max(packets + 1);
     options.queues = if kind == DRR { packets + 2 } else { options.queues.min(1_024) };
     let queues = if matches!(kind, DRR | SFQ | FQ_CODEL) { options.queues } else { 2 };
@@ -193,10 +192,6 @@ impl Classes {
             classes,
             profiles: of_profiles.as_chunks().0.iter().copied().take(profiles as usize).collect(),
         }
-    }
-    /// Whether hosts share the classes.
-    pub fn has_hosts(&self) -> bool {
-        self.fair_by != 0
     }
     /// The number of classes.
     pub fn count(&self) -> u64 {

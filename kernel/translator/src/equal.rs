@@ -196,6 +196,18 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
     let longest_mouse = spread(random, 60, 300_000);
     let pair_threshold = longest_mouse + spread(random, 1, 1 << 20);
     let pair_rate = (u128::from(pair_threshold) * 80_000_000_000 / u128::from(interval)).min(1 << 40) as u64;
+    // A step at the length of the longest mouse, or more points beyond it.
+    let mut points = vec![(longest_mouse, 0), (longest_mouse + 1, 1)];
+    if random.below(2) == 0 {
+        for _ in 0..random.below(14) {
+            let (length, value) = points[points.len() - 1];
+            points.push((length + spread(random, 1, 1 << 20), (value + random.below(300)).min(65_535)));
+        }
+    }
+    let mut values = [0; 16];
+    for (to, (length, value)) in values.iter_mut().zip(&points) {
+        *to = value << 48 | length;
+    }
     let most_records = if random.below(4) == 0 { 3_000 } else { 30 };
     let records = (limit_packets.max(7) + spread(random, 1, most_records)).min(RECORDS);
     Options {
@@ -243,6 +255,9 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
         elephant_limit: if random.below(2) == 0 { u64::MAX } else { spread(random, 100, 10_000_000) },
         floor: if random.below(4) == 0 { spread(random, 0, one - 1) } else { one / (2 + random.below(8)) },
         floor_credit: random.below(2) * spread(random, 1, 1 << 18),
+        points: points.len() as u64,
+        values,
+        fairness: random.below(2) * spread(random, 0, one),
         own: Options::default().own,
         account: 0,
         rules: 0,
@@ -376,7 +391,7 @@ impl<'a> Script<'a> {
                 let (second, fourth) = match self.classes {
                     Some(classes) => {
                         let (class, profile) = classes.of_flow(self.random, flow);
-                        let host = if classes.has_hosts() { flow % self.pairs } else { 0 };
+                        let host = flow % self.pairs;
                         (class | host << 32, profile | self.promises.of_flow(flow) << 32)
                     }
                     None => (self.random.below(2), flow % self.pairs),

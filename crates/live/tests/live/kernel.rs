@@ -53,7 +53,7 @@ const DISCIPLINES: [&str; 9] = [
 ];
 
 const MERED: &str =
-    "mered\"\nlink = \"1gbit\"\nsignal = \"drop\"\nmemory = { pair-rule = \"off\" }\nthreshold = \"20kB";
+    "mered\"\nlink = \"1gbit\"\nsignal = \"drop\"\nthreshold = \"20kB";
 
 /// No rate: what waits leaves.
 fn discipline(kind: &str) -> shaper::Config {
