@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fbc.h"
+#include "rates.h"
 
 /* The bytes of a packet. */
 typedef struct {

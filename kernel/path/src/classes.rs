@@ -157,7 +157,10 @@ fn ceiling(of: Option<Ceiling>) -> [u64; 2] {
 fn inside(class: &Class, largest: u64, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
     let (name, discipline) = (&class.name, class.queue.as_ref()?);
     if matches!(discipline, Discipline::Outside(_)) {
-        lack(format!("kind = \"{}\" in class `{name}`, beside others (in a file of one class it is possible)", discipline.kind()));
+        lack(format!(
+            "kind = \"{}\" in class `{name}`, beside others (in a file of one class it is possible)",
+            discipline.kind()
+        ));
         return None;
     }
     let options = options_of(discipline, &Place::class(name, seed), lack)?;
@@ -296,7 +299,9 @@ mod tests {
         };
         let of = |count, queue: &str| {
             let classes: String = (0..count).map(|name| class(name, queue)).collect();
-            plan(&format!("[interface]\ndata-path = \"kernel\"\n[shaper]\nrate = \"100mbit\"\n{classes}[[class]]\nname = \"d\"\nrate = \"1mbit\"\ndefault = true\n"))
+            plan(&format!(
+                "[interface]\ndata-path = \"kernel\"\n[shaper]\nrate = \"100mbit\"\n{classes}[[class]]\nname = \"d\"\nrate = \"1mbit\"\ndefault = true\n"
+            ))
         };
         assert!(of(8, "fq-codel").is_ok());
         assert!(of(9, "fq-codel").unwrap_err().contains("9216 queues"));

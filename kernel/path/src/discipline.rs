@@ -95,7 +95,10 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
             if params.step.is_some() {
                 lack(format!("`l4s-step` in {place}"));
             }
-            (Options { kind: DRR, quantum: params.quantum.as_u64(), queues: at.flows, ..none }.within(params.limit), Signal::Drop)
+            (
+                Options { kind: DRR, quantum: params.quantum.as_u64(), queues: at.flows, ..none }.within(params.limit),
+                Signal::Drop,
+            )
         }
         Discipline::Sfq(section) => {
             let params = section.params(at.seed);

@@ -242,11 +242,11 @@ pub(super) fn own_program(config: &Config) -> Option<&'static [u8]> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::options::{ARED, CODEL, DRR, FQ_CODEL, MERED, PIE, RED, SFQ};
+    use tidegate_config::discipline::InKernel;
     use tidegate_config::discipline::{Kind, Site};
     use tidegate_config::shaper::DataPath;
     use tidegate_config::{Diagnostics, Source, shaper};
-    use crate::options::{ARED, CODEL, DRR, FQ_CODEL, MERED, PIE, RED, SFQ};
-    use tidegate_config::discipline::InKernel;
     use tidegate_core::fifo::{Fifo, Limit};
     use tidegate_core::random::Stream;
     use tidegate_core::{AnyPacket, Qdisc};

@@ -142,9 +142,8 @@ impl Classes {
         let profiles = random.below(6);
         let classes: Vec<_> = (0..count).map(|_| class(random)).collect();
         let (mut room, mut records) = (SPACE, true);
-        let mut inside = |class: &[u64; CLASS]| {
-            (class[INSIDE] == 1).then(|| inside(random, typical, &mut room, &mut records))
-        };
+        let mut inside =
+            |class: &[u64; CLASS]| (class[INSIDE] == 1).then(|| inside(random, typical, &mut room, &mut records));
         let insides = classes.iter().map(&mut inside).collect();
         Self {
             rate,
@@ -177,8 +176,7 @@ impl Classes {
         let [rate, burst, idle_timeout, flows, catch_up, classes, profiles, ..] = *record;
         let fair_by = record[fbq_options::FAIR_BY];
         let (of_classes, of_profiles) = record[HEAD..].split_at(CLASSES * CLASS);
-        let classes: Vec<[u64; CLASS]> =
-            of_classes.as_chunks().0.iter().copied().take(classes as usize).collect();
+        let classes: Vec<[u64; CLASS]> = of_classes.as_chunks().0.iter().copied().take(classes as usize).collect();
         let options = record[INSIDES..].as_chunks().0.iter().map(|numbers| Options::of_numbers(*numbers));
         let insides = classes.iter().zip(options).map(|(class, options)| Some(options).filter(|_| class[INSIDE] == 1));
         Self {

@@ -163,9 +163,7 @@ impl Specification<'_> {
                 let perturb = Some(Span::from_nanos(self.perturb)).filter(|_| self.perturb != 0);
                 Box::new(Sfq::new(sfq::Params { queues, quantum, limit, perturb, seed: self.seed })?)
             }
-            FQ_CODEL => {
-                Box::new(FqCodel::new(fq_codel::Params { codel: self.codel(), queues, quantum, step: None })?)
-            }
+            FQ_CODEL => Box::new(FqCodel::new(fq_codel::Params { codel: self.codel(), queues, quantum, step: None })?),
             _ => return Ok(None),
         }))
     }
