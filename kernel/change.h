@@ -136,7 +136,7 @@ __noinline int twin_restart_adapting(u32 q)
 /* The queues of a discipline, of which the first is given. Returns the first of the next. */
 __noinline u32 twin_restart_queues(u32 q, u32 first)
 {
-	twin_begin_queues(options_of(q), discipline_of(q), state.held.latest, first);
+	twin_begin_queues(options_of(q), discipline_of(q), &state.held, first);
 	return first + twin_queues(options_of(q));
 }
 

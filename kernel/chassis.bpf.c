@@ -398,7 +398,7 @@ __noinline u64 twin_decide(u32 q, u64 first, u64 always)
 	u64 step = twin_step(TWIN_EMPTY, TWIN_NONE);
 
 	if (first)
-		twin_prepare(options, discipline, state.held.latest);
+		twin_prepare(discipline);
 	if (always && !twin_has_flows(options)) {
 		if (discipline->backlog.packets != 0)
 			step = twin_step(TWIN_SEND, twin_pop_of(discipline, &state.held, discipline->room.first));

@@ -171,7 +171,7 @@ static u32 release(u32 q, struct decision *decision)
 	const struct twin_options *of = options_of(q);
 	struct twin_discipline *discipline = &state.disciplines[q];
 
-	twin_prepare(of, discipline, state.held.latest);
+	twin_prepare(discipline);
 	for (u32 i = 0; i < TWIN_MOST_STEPS; i++) {
 		u64 step = twin_next(of, discipline, &state.held, tables(of));
 
@@ -302,7 +302,7 @@ static void begin(void)
 			continue;
 		twin_begin_aqm(of, discipline, tables(of));
 		twin_begin_adapting(of, discipline);
-		twin_begin_queues(of, discipline, 0, first);
+		twin_begin_queues(of, discipline, &state.held, first);
 		first += twin_queues(of);
 	}
 }

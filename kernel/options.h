@@ -16,6 +16,7 @@ enum twin_kind {
 	TWIN_SFQ,
 	TWIN_FQ_CODEL,
 	TWIN_MERED,
+	TWIN_FQ_PIE,
 	TWIN_KINDS,
 	/* Of fbc.h. */
 	TWIN_FBQ = TWIN_KINDS,
@@ -42,7 +43,7 @@ struct twin_options {
 	/* tbf. */
 	u64 rate;
 	u64 burst;
-	/* codel, fq_codel; the target also pie. The interval also of adaptation (ared) and of updates (pie). */
+	/* codel, fq_codel; the target also pie and fq_pie. The interval also of adaptation (ared) and of updates (pie, fq_pie). */
 	u64 target;
 	u64 interval;
 	u64 mtu;
@@ -63,13 +64,13 @@ struct twin_options {
 	u64 idle_packet;
 	/* red, ared, pie: the mean packet, by which the probability is scaled; 0 for all packets alike. */
 	u64 mean;
-	/* pie. In 1/16 per second: alpha and beta. */
+	/* pie, fq_pie. In 1/16 per second: alpha and beta. */
 	u64 allowance;
 	u64 alpha;
 	u64 beta;
 	u64 least_queue_mean;
 	u64 most_marked;
-	/* drr, sfq, fq_codel. */
+	/* drr, sfq, fq_codel, fq_pie. */
 	u64 quantum;
 	u64 queues;
 	/* sfq: 0 for never. */

@@ -9,7 +9,8 @@ use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::{Bytes, Span, codel, meredt, pie, red};
 
 use super::options::{
-    ARED, CODEL, DRR, FIFO, FQ_CODEL, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED, SFQ, SLOTS, SPACE,
+    ARED, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED, SFQ, SLOTS,
+    SPACE,
 };
 
 /// The most packets that are queued: the arriving packet needs a slot too, before another is dropped for it.
@@ -120,6 +121,11 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
             let (options, signal) = controlled(FQ_CODEL, &params.codel);
             (Options { quantum: params.quantum.as_u64(), queues: params.queues.into(), ..options }, signal)
         }
+        Discipline::FqPie(section) => {
+            let params = section.params();
+            let options = Options { kind: FQ_PIE, quantum: params.quantum.as_u64(), ..pie(&params.pie) };
+            (Options { queues: params.queues.into(), ..options }, params.pie.signal)
+        }
         Discipline::Outside(section) => (own(section, discipline.kind(), place, lack)?, Signal::Drop),
         other => {
             lack(format!("kind = \"{}\" in {place}", other.kind()));
@@ -129,7 +135,7 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
     if options.queues > SPACE {
         lack(format!("{} queues of `{}` in {place} (up to {SPACE} are possible)", options.queues, discipline.kind()));
     }
-    let draws = [RED, ARED, PIE, MERED, OWN].contains(&options.kind);
+    let draws = [RED, ARED, PIE, FQ_PIE, MERED, OWN].contains(&options.kind);
     let random = if draws { Stream::named(at.seed, at.stream).parts() } else { [0; 4] };
     Some(Options { marks: u64::from(signal == Signal::Mark), random, ..options })
 }
@@ -138,7 +144,7 @@ impl Options {
     /// The queues that a discipline needs of [`SPACE`].
     pub(super) fn queues_needed(&self) -> u64 {
         match self.kind {
-            DRR | SFQ | FQ_CODEL => self.queues,
+            DRR | SFQ | FQ_CODEL | FQ_PIE => self.queues,
             MERED => 2,
             _ => 1,
         }

@@ -37,9 +37,10 @@ pub const DRR: u64 = 6;
 pub const SFQ: u64 = 7;
 pub const FQ_CODEL: u64 = 8;
 pub const MERED: u64 = 9;
-pub const KINDS: u64 = 10;
-pub const FBQ: u64 = 10;
-pub const OWN: u64 = 11;
+pub const FQ_PIE: u64 = 10;
+pub const KINDS: u64 = 11;
+pub const FBQ: u64 = 11;
+pub const OWN: u64 = 12;
 
 /// `struct twin_options` of kernel/options.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

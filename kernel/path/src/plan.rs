@@ -378,7 +378,6 @@ pub(super) mod tests {
                 format!("[shaper]\nrate = \"90mbit\"\nfollow = {{ from = \"60mbit\", to = \"100mbit\" }}\n{class}"),
                 "round trips of what passes",
             ),
-            ("[discipline]\nkind = \"fq-pie\"\n".to_owned(), "kind = \"fq-pie\""),
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 9000\n".to_owned(), "9000 queues of `sfq`"),
@@ -388,7 +387,7 @@ pub(super) mod tests {
             ),
             (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
             ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
-            (format!("{class}queue = {{ kind = \"fq-pie\" }}\n"), "kind = \"fq-pie\" in class `all`"),
+            (format!("{class}queue = {{ kind = \"dualpi2\" }}\n"), "kind = \"dualpi2\" in class `all`"),
             (
                 format!(
                     "{class}[[rule]]\nclass = \"all\"\npure-ack = true\n[[rule]]\nclass = \"all\"\nlength = \"0-200\"\n"

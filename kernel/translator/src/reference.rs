@@ -10,6 +10,7 @@ use tidegate_core::elephants::{self, FlowBy, Measure, PairRule, ValueTable};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::flow_table;
 use tidegate_core::fq_codel::{self, FqCodel};
+use tidegate_core::fq_pie::{self, FqPie};
 use tidegate_core::meredt::{self, Meredt};
 use tidegate_core::nested::Nested;
 use tidegate_core::pie::{self, Pie};
@@ -22,7 +23,7 @@ use tidegate_core::tbf::{self, Tbf};
 use tidegate_core::{
     Bytes, ClassId, Deadline, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
 };
-use tidegate_kernel::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, MERED, Options, PIE, RED, SFQ, TBF};
+use tidegate_kernel::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, SFQ, TBF};
 
 use super::classes::{Classes, set_rate};
 use super::promises::{Promises, note_ended};
@@ -164,6 +165,9 @@ impl Specification<'_> {
                 Box::new(Sfq::new(sfq::Params { queues, quantum, limit, perturb, seed: self.seed })?)
             }
             FQ_CODEL => Box::new(FqCodel::new(fq_codel::Params { codel: self.codel(), queues, quantum, step: None })?),
+            FQ_PIE => {
+                Box::new(FqPie::drawing_from(fq_pie::Params { pie: self.pie(), queues, quantum }, self.stream())?)
+            }
             _ => return Ok(None),
         }))
     }
