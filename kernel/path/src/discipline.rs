@@ -163,6 +163,9 @@ fn mered(params: &meredt::Params, place: &str, lack: &mut dyn FnMut(String)) -> 
         lack(format!("{records} records in {place} (up to {RECORDS} are possible)"));
     }
     let points = elephants.value.points();
+    if points.iter().any(|point| point.0.as_u64() >> LENGTH_BITS != 0) {
+        lack(format!("a mouse of 2^{LENGTH_BITS} bytes in {place}"));
+    }
     let mut values = [0; POINTS as usize];
     for (to, (length, value)) in values.iter_mut().zip(points) {
         *to = u64::from(*value) << LENGTH_BITS | length.as_u64();

@@ -242,7 +242,7 @@ pub(super) fn own_program(config: &Config) -> Option<&'static [u8]> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::options::{ARED, CODEL, DRR, FQ_CODEL, MERED, PIE, RED, SFQ};
+    use crate::options::{ARED, CODEL, DRR, FQ_CODEL, FQ_PIE, MERED, PIE, RED, SFQ};
     use tidegate_config::discipline::InKernel;
     use tidegate_config::discipline::{Kind, Site};
     use tidegate_config::shaper::DataPath;
@@ -351,6 +351,15 @@ pub(super) mod tests {
         let found = found.unwrap().options;
         assert_eq!((found.kind, found.longest_mouse, found.records), (MERED, 30_000, 65_536));
         assert_eq!((found.limit_packets, found.elephant_limit, found.counts_packets), (1_000, 750_000, 0));
+        assert_eq!((found.points, found.values[..2].to_vec()), (2, vec![30_000, 1 << 48 | 30_001]));
+        let found = plan("[discipline]\nkind = \"meredt\"\nlink = \"10mbit\"\nvalue = [{ length = \"50kB\", value = 0 }, { length = \"1MB\", value = 7 }]\n");
+        let found = found.unwrap().options;
+        assert_eq!((found.kind, found.longest_mouse, found.points, found.fairness), (MERED, 50_000, 2, 1 << 32));
+        assert_eq!(found.values[..3], [50_000, 7 << 48 | 1_000_000, 0]);
+        assert!(found.pair_threshold > 50_000 && found.pair_rate >= 256_000, "{found:?}");
+        let found = plan("[discipline]\nkind = \"fq-pie\"\nqueues = 64\n").unwrap().options;
+        assert_eq!((found.kind, found.queues, found.quantum, found.target), (FQ_PIE, 64, 1_514, 15_000_000));
+        assert_eq!((found.marks, found.random), (1, Stream::named(7, "root").parts()));
         let found = plan("[discipline]\nkind = \"sfq\"\nqueues = 16\nlimit = \"9kB\"\n").unwrap().options;
         let expected =
             Options { kind: SFQ, queues: 16, quantum: 1_514, perturb: 10_000_000_000, seed: 7, ..Options::default() };
