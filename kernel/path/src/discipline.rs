@@ -155,6 +155,19 @@ impl Options {
     }
 }
 
+/// Whether it tells pairs of hosts apart.
+pub(super) fn by_pairs(discipline: &Discipline) -> bool {
+    let elephants = match discipline {
+        Discipline::Mered(section) => section.params().table_driven().elephants,
+        Discipline::Meredt(section) => match section.params() {
+            Ok(params) => params.elephants,
+            Err(_) => return false,
+        },
+        _ => return false,
+    };
+    elephants.pair.is_some() || elephants.flow_by == FlowBy::HostPair
+}
+
 /// The options of MERED, which is MEREDT with a table of one step.
 fn mered(params: &meredt::Params, place: &str, lack: &mut dyn FnMut(String)) -> Option<Options> {
     let elephants = &params.elephants;

@@ -7,7 +7,7 @@ use tidegate_core::fbq::Ceilings;
 use tidegate_core::{Bytes, Span};
 
 use super::classes::Classes;
-use super::discipline::{PACKETS, Place, options_of};
+use super::discipline::{PACKETS, Place, by_pairs, options_of};
 use super::options::{FBQ, OWN, Options, TBF};
 use tidegate_live::shaping::StartError;
 
@@ -173,6 +173,7 @@ fn by_receivers(config: &Config) -> bool {
         matches!(shaper.flow_by, FlowBy::Destination | FlowBy::HostPair) || shaper.fair_by == FairBy::Destination
     };
     matches!(&config.root, Root::Shaper(shaper) if by_receiver(shaper))
+        || disciplines(config).any(by_pairs)
         || config.rules.iter().map(|rule| &rule.matches).any(|matches| {
             !matches.destinations.is_empty()
                 || !matches.hosts.is_empty()
@@ -222,11 +223,16 @@ pub(super) fn flows(config: &Config) -> u64 {
 
 /// Whether a configuration needs what only MERED does.
 pub(super) fn is_mered(config: &Config) -> bool {
-    let is_mered = |discipline: &Discipline| matches!(discipline, Discipline::Mered(_) | Discipline::Meredt(_));
-    match &config.root {
-        Root::Discipline(discipline) => is_mered(discipline),
-        Root::Shaper(shaper) => shaper.classes.iter().filter_map(|class| class.queue.as_ref()).any(is_mered),
-    }
+    disciplines(config).any(|discipline| matches!(discipline, Discipline::Mered(_) | Discipline::Meredt(_)))
+}
+
+/// The discipline of the interface, or those in classes.
+fn disciplines(config: &Config) -> impl Iterator<Item = &Discipline> {
+    let (of_interface, classes) = match &config.root {
+        Root::Discipline(discipline) => (Some(&**discipline), &[][..]),
+        Root::Shaper(shaper) => (None, &shaper.classes[..]),
+    };
+    of_interface.into_iter().chain(classes.iter().filter_map(|class| class.queue.as_ref()))
 }
 
 /// The program in BPF that alone has the discipline of a configuration: that of another crate.
@@ -352,7 +358,9 @@ pub(super) mod tests {
         assert_eq!((found.kind, found.longest_mouse, found.records), (MERED, 30_000, 65_536));
         assert_eq!((found.limit_packets, found.elephant_limit, found.counts_packets), (1_000, 750_000, 0));
         assert_eq!((found.points, found.values[..2].to_vec()), (2, vec![30_000, 1 << 48 | 30_001]));
-        let found = plan("[discipline]\nkind = \"meredt\"\nlink = \"10mbit\"\nvalue = [{ length = \"50kB\", value = 0 }, { length = \"1MB\", value = 7 }]\n");
+        let found = plan(
+            "[discipline]\nkind = \"meredt\"\nlink = \"10mbit\"\nvalue = [{ length = \"50kB\", value = 0 }, { length = \"1MB\", value = 7 }]\n",
+        );
         let found = found.unwrap().options;
         assert_eq!((found.kind, found.longest_mouse, found.points, found.fairness), (MERED, 50_000, 2, 1 << 32));
         assert_eq!(found.values[..3], [50_000, 7 << 48 | 1_000_000, 0]);
@@ -396,6 +404,13 @@ pub(super) mod tests {
             ),
             (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
             ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
+            (
+                format!(
+                    "[interface]\ndirection = \"ingress\"\n{}queue = {{ kind = \"mered\", link = \"90mbit\" }}\n",
+                    class.replace("20mbit", "90mbit")
+                ),
+                "addresses of receivers",
+            ),
             (format!("{class}queue = {{ kind = \"dualpi2\" }}\n"), "kind = \"dualpi2\" in class `all`"),
             (
                 format!(

@@ -376,7 +376,9 @@ mod tests {
         );
         let step = ValueTable::step(Bytes::new(100));
         assert_eq!([0, 100, 101, 5_000].map(|length| step.value(Bytes::new(length))), [0, 0, 1, 1]);
-        for points in [&[][..], &[(1, 1)], &[(1, 0), (1, 1)], &[(1, 0), (2, 3), (3, 2)], &[(1, 0)], &[(1, 0), (1 << 47, 1)]] {
+        for points in
+            [&[][..], &[(1, 1)], &[(1, 0), (1, 1)], &[(1, 0), (2, 3), (3, 2)], &[(1, 0)], &[(1, 0), (1 << 47, 1)]]
+        {
             let points = points.iter().map(|(length, value)| (Bytes::new(*length), *value)).collect();
             assert_eq!(ValueTable::new(points).unwrap_err().field, "value");
         }
