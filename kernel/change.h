@@ -37,9 +37,7 @@ static __always_inline bool take_options(struct twin_options *written)
 	fresh_classes.default_class = 0;
 	fresh_classes.class[0].account = fresh.account;
 	fresh_classes.inside[0] = fresh;
-	/* Pairs of hosts are not told apart here. */
 	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) &&
-	       fresh.by_pair == 0 && fresh.pair_threshold == 0 &&
 	       (fresh.kind != TWIN_MERED || has_twin_tables);
 }
 
@@ -48,7 +46,10 @@ __noinline int twin_requeue_in(u32 slot)
 {
 	u32 q = twin_packet_of(&state.held, slot)->class;
 
-	twin_put_again(options_of(q), discipline_of(q), &state.held, tables_of(options_of(q)), slot);
+	/* It was classified last. */
+	u64 pair = twin_has_pairs(options_of(q)) ? twin_know_pair() : 0;
+
+	twin_put_again(options_of(q), discipline_of(q), &state.held, tables_of(options_of(q)), pair, slot);
 	return 0;
 }
 
@@ -72,6 +73,7 @@ __noinline u64 twin_flow_by_rules(u32 number)
 	struct sk_buff *skb = slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
 
 	class_of.flow = twin_packet_of(&state.held, number)->key;
+	is_classified = false;
 	if (skb) {
 		classify(skb, in_force.rules);
 		skb = bpf_kptr_xchg(&slot->skb, skb);
@@ -134,7 +136,7 @@ __noinline int twin_restart_adapting(u32 q)
 /* The queues of a discipline, of which the first is given. Returns the first of the next. */
 __noinline u32 twin_restart_queues(u32 q, u32 first)
 {
-	twin_begin_queues(options_of(q), discipline_of(q), state.held.latest, first);
+	twin_begin_queues(options_of(q), discipline_of(q), &state.held, first);
 	return first + twin_queues(options_of(q));
 }
 

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TWIN_PAIRS
-#include "fbc.h"
+#include "rates.h"
 
 /* The bytes of a packet. */
 typedef struct {
@@ -172,7 +171,7 @@ static u32 release(u32 q, struct decision *decision)
 	const struct twin_options *of = options_of(q);
 	struct twin_discipline *discipline = &state.disciplines[q];
 
-	twin_prepare(of, discipline, state.held.latest);
+	twin_prepare(discipline);
 	for (u32 i = 0; i < TWIN_MOST_STEPS; i++) {
 		u64 step = twin_next(of, discipline, &state.held, tables(of));
 
@@ -244,7 +243,9 @@ static void enqueue(const u64 *record, struct decision *decision)
 	if (twin_fbq_has_inside(&fbq_options, q)) {
 		twin_fbq_begin_call(&fbq_options, &fbq, &state.held, now);
 		/* All packets are those that can be marked. */
-		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .class = q, .capable = true }, decision);
+		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4],
+						  .pair = twin_pair_of(record[3] >> 32, record[3] >> 32), .class = q, .capable = true },
+			   decision);
 		stage(q, decision);
 		return;
 	}
@@ -301,7 +302,7 @@ static void begin(void)
 			continue;
 		twin_begin_aqm(of, discipline, tables(of));
 		twin_begin_adapting(of, discipline);
-		twin_begin_queues(of, discipline, 0, first);
+		twin_begin_queues(of, discipline, &state.held, first);
 		first += twin_queues(of);
 	}
 }

@@ -57,7 +57,7 @@ static __always_inline bool twin_needs_class(const struct twin_options *options)
 /* The queue of a discipline that owes the marks of a flow: that of the flow where each has a control law, else the first. */
 static __always_inline u32 twin_owing_queue(const struct twin_options *options, const struct twin_discipline *discipline, u64 key)
 {
-	return discipline->room.first + (options->kind == TWIN_FQ_CODEL ? round_spread(key, options->queues) : 0);
+	return discipline->room.first + (twin_is_controlled(options) ? round_spread(key, options->queues) : 0);
 }
 
 #define TWIN_ECT1 1

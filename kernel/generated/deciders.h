@@ -249,6 +249,11 @@ typedef struct {
 	option_bucket_token_bucket bucket;
 } elephants_pair;
 
+typedef struct {
+	units_bytes length;
+	u64 value;
+} elephants_point;
+
 typedef enum {
 	FBQ_BY_GUARANTEE,
 	FBQ_BY_SHARE,
@@ -278,6 +283,8 @@ typedef struct {
 	s64 owed;
 	s64 least;
 } meredt_floor;
+
+typedef u64 meredt_mean_value;
 
 typedef struct {
 	u64 probability;
@@ -1271,6 +1278,18 @@ TWIN_INLINE bool elephants_pair_take(elephants_pair *self, const elephants_pair_
 	return pays;
 }
 
+/* Point::between of crates/core/src/aqm/elephants.rs */
+TWIN_INLINE u64 elephants_point_between(const elephants_point *self, const elephants_point *next, units_bytes length)
+{
+	u64 t = units_bytes_as_u64(next->length);
+	u64 t_2 = units_bytes_as_u64(self->length);
+	u64 run = ((u64)(t - t_2));
+	u64 t_3 = units_bytes_as_u64(length);
+	u64 t_4 = units_bytes_as_u64(self->length);
+	u64 part = ((u64)(((u64)(t_3 - t_4)) * ((u64)(next->value - self->value))));
+	return ((u64)(self->value + div_ceil_u64(part, run)));
+}
+
 /* PLACES of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u32 fbq_places(void)
 {
@@ -1607,6 +1626,49 @@ TWIN_INLINE meredt_floor meredt_floor_new(probability_probability share, units_b
 TWIN_INLINE void meredt_floor_none_queued(meredt_floor *self)
 {
 	self->owed = min_s64(self->owed, 0ll);
+}
+
+/* weighed of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE probability_probability meredt_weighed(probability_probability p, u64 weight)
+{
+	u64 t = probability_probability_bits(p);
+	probability_probability t_2 = probability_probability_saturating_from_bits(mul_div_u64(t, weight, ((u64)(1ull << 32u))));
+	return t_2;
+}
+
+/* MeanValue::scale of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE red_zone meredt_mean_value_scale(meredt_mean_value *self, red_zone zone, u32 value, probability_probability fairness)
+{
+	u64 value_2 = ((u64)(((u64)value) * 65536ull));
+	u64 t;
+	if ((*self) == 0ull) {
+		t = value_2;
+	} else {
+		t = ((u64)(((u64)((*self) - ((u64)((*self) / 64ull)))) + ((u64)(value_2 / 64ull))));
+	}
+	(*self) = t;
+	u64 mean = max_u64((*self), 1ull);
+	u64 t_2 = probability_probability_bits(probability_probability_one());
+	u64 t_3 = probability_probability_bits(fairness);
+	u64 t_5 = ((u64)(((u64)(t_2 - t_3)) * (*self)));
+	u64 t_4 = probability_probability_bits(fairness);
+	u64 weight = ((u64)(((u64)(t_5 + ((u64)(t_4 * value_2)))) / mean));
+	red_zone t_6 = zone;
+	red_zone t_7;
+	if (t_6.kind == RED_ZONE_CHANCE) {
+		probability_probability p = t_6.chance;
+		probability_probability t_8 = meredt_weighed(p, weight);
+		t_7 = (red_zone){ .kind = RED_ZONE_CHANCE, .chance = t_8 };
+	} else if (t_6.kind == RED_ZONE_GENTLE) {
+		probability_probability p_2 = t_6.gentle;
+		probability_probability t_9 = meredt_weighed(p_2, weight);
+		t_7 = (red_zone){ .kind = RED_ZONE_GENTLE, .gentle = t_9 };
+	} else if (t_6.kind == RED_ZONE_BELOW) {
+		t_7 = (red_zone){ .kind = RED_ZONE_BELOW };
+	} else {
+		t_7 = (red_zone){ .kind = RED_ZONE_BEYOND };
+	}
+	return t_7;
 }
 
 /* MOST_UPDATES of crates/core/src/aqm/pie.rs */

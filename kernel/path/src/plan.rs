@@ -6,7 +6,7 @@ use tidegate_core::fbq::Ceilings;
 use tidegate_core::{Bytes, Span};
 
 use super::classes::Classes;
-use super::discipline::{PACKETS, Place, options_of};
+use super::discipline::{PACKETS, Place, by_pairs, options_of};
 use super::options::{FBQ, LINES, OWN, Options, TBF};
 use tidegate_live::shaping::StartError;
 
@@ -165,6 +165,7 @@ fn by_receivers(config: &Config) -> bool {
         matches!(shaper.flow_by, FlowBy::Destination | FlowBy::HostPair) || shaper.fair_by == FairBy::Destination
     };
     matches!(&config.root, Root::Shaper(shaper) if by_receiver(shaper))
+        || disciplines(config).any(by_pairs)
         || config.rules.iter().map(|rule| &rule.matches).any(|matches| {
             !matches.destinations.is_empty()
                 || !matches.hosts.is_empty()
@@ -216,11 +217,16 @@ pub(super) fn flows(config: &Config) -> u64 {
 
 /// Whether a configuration needs what only MERED does.
 pub(super) fn is_mered(config: &Config) -> bool {
-    let is_mered = |discipline: &Discipline| matches!(discipline, Discipline::Mered(_));
-    match &config.root {
-        Root::Discipline(discipline) => is_mered(discipline),
-        Root::Shaper(shaper) => shaper.classes.iter().filter_map(|class| class.queue.as_ref()).any(is_mered),
-    }
+    disciplines(config).any(|discipline| matches!(discipline, Discipline::Mered(_) | Discipline::Meredt(_)))
+}
+
+/// The discipline of the interface, or those in classes.
+fn disciplines(config: &Config) -> impl Iterator<Item = &Discipline> {
+    let (of_interface, classes) = match &config.root {
+        Root::Discipline(discipline) => (Some(&**discipline), &[][..]),
+        Root::Shaper(shaper) => (None, &shaper.classes[..]),
+    };
+    of_interface.into_iter().chain(classes.iter().filter_map(|class| class.queue.as_ref()))
 }
 
 /// The program in BPF that alone has the discipline of a configuration: that of another crate.
@@ -236,7 +242,7 @@ pub(super) fn own_program(config: &Config) -> Option<&'static [u8]> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::options::{ARED, CODEL, DRR, FQ_CODEL, MERED, PIE, RED, SFQ};
+    use crate::options::{ARED, CODEL, DRR, FQ_CODEL, FQ_PIE, MERED, PIE, RED, SFQ};
     use tidegate_config::discipline::InKernel;
     use tidegate_config::discipline::{Kind, Site};
     use tidegate_config::shaper::DataPath;
@@ -347,6 +353,17 @@ pub(super) mod tests {
         let found = found.unwrap().options;
         assert_eq!((found.kind, found.longest_mouse, found.records), (MERED, 30_000, 65_536));
         assert_eq!((found.limit_packets, found.elephant_limit, found.counts_packets), (1_000, 750_000, 0));
+        assert_eq!((found.points, found.values[..2].to_vec()), (2, vec![30_000, 1 << 48 | 30_001]));
+        let found = plan(
+            "[discipline]\nkind = \"meredt\"\nlink = \"10mbit\"\nvalue = [{ length = \"50kB\", value = 0 }, { length = \"1MB\", value = 7 }]\n",
+        );
+        let found = found.unwrap().options;
+        assert_eq!((found.kind, found.longest_mouse, found.points, found.fairness), (MERED, 50_000, 2, 1 << 32));
+        assert_eq!(found.values[..3], [50_000, 7 << 48 | 1_000_000, 0]);
+        assert!(found.pair_threshold > 50_000 && found.pair_rate >= 256_000, "{found:?}");
+        let found = plan("[discipline]\nkind = \"fq-pie\"\nqueues = 64\n").unwrap().options;
+        assert_eq!((found.kind, found.queues, found.quantum, found.target), (FQ_PIE, 64, 1_514, 15_000_000));
+        assert_eq!((found.marks, found.random), (1, Stream::named(7, "root").parts()));
         let found = plan("[discipline]\nkind = \"sfq\"\nqueues = 16\nlimit = \"9kB\"\n").unwrap().options;
         let expected =
             Options { kind: SFQ, queues: 16, quantum: 1_514, perturb: 10_000_000_000, seed: 7, ..Options::default() };
@@ -374,7 +391,6 @@ pub(super) mod tests {
                 format!("[shaper]\nrate = \"90mbit\"\nfollow = {{ from = \"60mbit\", to = \"100mbit\" }}\n{class}"),
                 "round trips of what passes",
             ),
-            ("[discipline]\nkind = \"fq-pie\"\n".to_owned(), "kind = \"fq-pie\""),
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 9000\n".to_owned(), "9000 queues of `sfq`"),
@@ -389,7 +405,14 @@ pub(super) mod tests {
                 ),
                 "`from-interface` beside several interfaces",
             ),
-            (format!("{class}queue = {{ kind = \"fq-pie\" }}\n"), "kind = \"fq-pie\" in class `all`"),
+            (
+                format!(
+                    "[interface]\ndirection = \"ingress\"\n{}queue = {{ kind = \"mered\", link = \"90mbit\" }}\n",
+                    class.replace("20mbit", "90mbit")
+                ),
+                "addresses of receivers",
+            ),
+            (format!("{class}queue = {{ kind = \"dualpi2\" }}\n"), "kind = \"dualpi2\" in class `all`"),
             (
                 format!(
                     "[interface]\ndirection = \"ingress\"\n[shaper]\nrate = \"60mbit\"\n{class}[[rule]]\nclass = \"all\"\n\
@@ -397,7 +420,6 @@ pub(super) mod tests {
                 ),
                 "addresses of receivers",
             ),
-            ("[discipline]\nkind = \"mered\"\nlink = \"10mbit\"\n".to_owned(), "pair-rule = \"off\""),
         ] {
             let error = plan(&text).expect_err(&text);
             assert!(error.contains(named), "{text}: {error}");
