@@ -173,6 +173,8 @@ fn other(reader: &mut Reader<'_>, kind: u64) -> Option<Frame> {
         0x1c => ("connection_close", &["error_code", "trigger_frame_type"]),
         0x1d => ("connection_close", &["error_code"]),
         0x1e => ("handshake_done", &[]),
+        // IMMEDIATE_ACK (draft-ietf-quic-ack-frequency), which is in each of quinn's probes for losses. qlog has no name for it.
+        0x1f => ("unknown", &[]),
         _ => return None,
     };
     let mut fields = Vec::new();
@@ -191,6 +193,7 @@ fn other(reader: &mut Reader<'_>, kind: u64) -> Option<Frame> {
             reader.take(16)?;
         }
         0x1a | 0x1b => drop(reader.take(8)?),
+        0x1f => fields.push(("raw_frame_type", Field::Number(kind))),
         0x1c | 0x1d => {
             let reason = reader.varint()?;
             reader.take(usize::try_from(reason).ok()?)?;
@@ -262,5 +265,16 @@ mod tests {
         );
         assert!(packet.is_ack_eliciting());
         assert_eq!(packets(&datagram[..20]), [], "cut off");
+    }
+
+    /// quinn's probe for losses.
+    #[test]
+    fn a_probe_with_a_frame_that_qlog_does_not_know() {
+        let mut datagram = vec![0x40, 1, 2, 3, 4, 5, 6, 7, 8, 0x12, 0x1f, 0x01];
+        datagram.extend([0; TAG]);
+        let [packet] = packets(&datagram).try_into().expect("one packet");
+        let unknown = Frame::Other { name: "unknown", fields: vec![("raw_frame_type", Field::Number(0x1f))] };
+        assert_eq!(packet.frames, [unknown, Frame::Other { name: "ping", fields: vec![] }]);
+        assert!(packet.is_ack_eliciting());
     }
 }

@@ -7,8 +7,8 @@
 //! *Law*: the measurements, and so the digest, are those of [`Simulation::run_until`], whatever the number of regions. Events of
 //! equal times are handled in the order in which one processor would have scheduled them; `order` finds it after each window.
 //! *Source*: R. M. Fujimoto, "Parallel discrete event simulation", CACM 33(10), 1990.
-//! *Cost*: for each event some 10 ns more than on one processor, for each packet that crosses about 100, for each window the wait for
-//! the slowest region.
+//! *Cost*: for each event some 10 ns more than on one processor, for each packet that crosses about 100; for each window the wait for
+//! the slowest region. What memory holds of the network is there once for each region.
 //! *Notes*: the division of a network into regions is that of `plan`. A run is not divided if one region would have nearly all of the work, and
 //! a connection between regions that is aborted makes the run begin again on one processor. This crate starts no thread: the caller
 //! does.
@@ -25,7 +25,7 @@ use tidegate_core::Instant;
 
 use crate::engine::Simulation;
 pub(crate) use meeting::{Attendance, Letter, Meeting, Message};
-pub(crate) use order::{HERE, Handled, History, Origin, rank};
+pub(crate) use order::{HERE, History, Log, Origin, rank, rank_of};
 pub(crate) use plan::Plan;
 pub use share::Division;
 pub(crate) use share::{LinkShare, Share};

@@ -18,6 +18,7 @@ use crate::ids::{FlowId, LinkId};
 use crate::link::Stage;
 use crate::packet::SimPacket;
 use crate::shaper::{Identity, Population};
+use crate::tcp::Segment;
 use crate::transport::{Contents, SenderState};
 use crate::workload::FlowSpec;
 
@@ -139,8 +140,9 @@ impl Trace {
 pub(crate) struct Tracer {
     selection: Selection,
     trace: Trace,
-    /// Numbers of packets by flow, sending time and sequence number.
-    numbers: HashMap<(u64, u64, u32), u32>,
+    /// Numbers of packets by flow, sending time, sequence number and length. An acknowledgement that is sent together with data
+    /// has its sequence number, and no length.
+    numbers: HashMap<(u64, u64, u32, u32), u32>,
     last_of_end: HashMap<(u64, u8), ConnectionState>,
     last_of_queue: HashMap<u32, QueueState>,
 }
@@ -175,16 +177,16 @@ impl Tracer {
         room
     }
 
-    /// The number of a packet in the trace, by flow, sending time and sequence number.
-    fn number(&mut self, flow: u64, sent: u64, seq: u32) -> u32 {
+    /// The number of a packet in the trace, by flow, sending time and what does not change on the way.
+    fn number(&mut self, flow: u64, sent: u64, segment: &Segment) -> u32 {
         let next = self.numbers.len() as u32 + 1;
-        *self.numbers.entry((flow, sent, seq)).or_insert(next)
+        *self.numbers.entry((flow, sent, segment.seq, segment.len)).or_insert(next)
     }
 
     /// Records what is in a packet that is sent now, if its transport tells it.
     pub fn contents(
         &mut self,
-        (flow, now, seq): (u64, Instant, u32),
+        (flow, now, segment): (u64, Instant, &Segment),
         group: u32,
         contents: impl FnOnce() -> Vec<Contents>,
     ) {
@@ -193,7 +195,7 @@ impl Tracer {
         }
         let contents = contents();
         if !contents.is_empty() {
-            let number = self.number(flow, now.as_nanos(), seq);
+            let number = self.number(flow, now.as_nanos(), segment);
             self.trace.contents.insert(number, contents);
         }
     }
@@ -203,7 +205,7 @@ impl Tracer {
         if !self.selection.has_time(time) || !self.selection.has_flow(packet.group) || !self.has_room(time) {
             return;
         }
-        let number = self.number(packet.flow, packet.sent, packet.segment.seq);
+        let number = self.number(packet.flow, packet.sent, &packet.segment);
         self.trace.packets.push(PacketEvent { time, what, number, packet: *packet });
     }
 

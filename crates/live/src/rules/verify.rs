@@ -190,7 +190,7 @@ mod tests {
         let foreign = Rule { comment: "let it pass".into(), expressions: vec![Expression::Accept], ..rule.clone() };
         found.rules.insert(at, rule.clone());
         found.rules.insert(at, foreign);
-        let extra = Difference::ExtraRule { chain: "shape".into(), position: 4, rule: "let it pass".into() };
+        let extra = Difference::ExtraRule { chain: "shape".into(), position: 6, rule: "let it pass".into() };
         assert_eq!(compare(&meant, Some(&found)), [extra]);
 
         let mut found = table();

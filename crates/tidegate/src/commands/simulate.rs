@@ -497,6 +497,9 @@ pub(super) fn stated(
 
 /// Reports to people at a terminal how long it took.
 fn conclude(args: &Args, scenario: &Scenario, made: &runs::Runs, elapsed: Duration) {
+    if let (Some(reason), Some(_)) = (made.division.and_then(|division| division.undivided), args.threads) {
+        message!("not divided among threads: {reason}");
+    }
     if !std::io::stderr().is_terminal() {
         return;
     }
@@ -507,12 +510,8 @@ fn conclude(args: &Args, scenario: &Scenario, made: &runs::Runs, elapsed: Durati
         0 => message!("{runs} x {simulated} s simulated in {elapsed:.2} s, {rate:.1} million events a second"),
         cached => message!("{runs} x {simulated} s in {elapsed:.2} s, {cached} of them from the cache"),
     }
-    match made.division {
-        Some(Division { undivided: Some(reason), .. }) if args.threads.is_some() => {
-            message!("not divided among threads: {reason}");
-        }
-        Some(Division { undivided: None, regions, .. }) => message!("each run on {regions} threads"),
-        _ => {}
+    if let Some(Division { undivided: None, regions, .. }) = made.division {
+        message!("each run on {regions} threads");
     }
     if !args.files.wanted() && !args.json && !args.hash {
         crate::output::hint(

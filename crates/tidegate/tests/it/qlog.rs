@@ -104,6 +104,24 @@ fn check_event(event: &Value) -> BTreeSet<String> {
         .collect()
 }
 
+/// Checks what one end knows: no packet arrives twice, and all that it acknowledges have arrived.
+fn check_acknowledgements(events: &[Value]) {
+    let key = |data: &Value| (data["header"]["packet_type"].to_string(), data["header"]["packet_number"].as_u64());
+    let mut arrived = BTreeSet::new();
+    for data in named(events, "transport:packet_received") {
+        assert!(arrived.insert(key(data)), "twice: {data}");
+    }
+    for data in named(events, "transport:packet_sent") {
+        let (kind, _) = key(data);
+        let frames = data["frames"].as_array().into_iter().flatten();
+        for range in frames.filter_map(|frame| frame["acked_ranges"].as_array()).flatten() {
+            for number in range[0].as_u64().expect("low")..=range[1].as_u64().expect("high") {
+                assert!(arrived.contains(&(kind.clone(), Some(number))), "{number} has not arrived: {data}");
+            }
+        }
+    }
+}
+
 #[test]
 fn connections_are_written_for_viewers() {
     let folder = Folder::new("qlog");
@@ -139,6 +157,8 @@ fn connections_are_written_for_viewers() {
             }
             events
         });
+        check_acknowledgements(&client);
+        check_acknowledgements(&server);
         let sent: Vec<&Value> = named(&client, "transport:packet_sent").collect();
         assert!(sent.iter().all(|data| data["raw"]["length"].as_u64() > Some(0)));
         let all = numbers(sent.iter().copied());

@@ -39,6 +39,10 @@ fn the_results_do_not_depend_on_the_threads() {
     let four = simulate(&[&file, "--runs", "6", "--jobs", "4", "--json"]);
     assert!(one.status.success(), "{}", text(&one.stderr));
     assert_eq!(text(&one.stdout), text(&four.stdout));
+    // Two threads would mostly wait for each other at this rate, so that the run is not divided.
+    let divided = simulate(&[&file, "--runs", "6", "--threads", "2", "--json"]);
+    assert_eq!(text(&one.stdout), text(&divided.stdout));
+    assert!(text(&divided.stderr).contains("not divided among threads: "), "{}", text(&divided.stderr));
     let json: serde_json::Value = serde_json::from_slice(&one.stdout).expect("JSON");
     assert_eq!(json["runs"].as_array().map(Vec::len), Some(6));
     let goodput = json["items"].as_array().unwrap().iter().find(|item| item["measure"] == "goodput").unwrap();
@@ -459,7 +463,7 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     ]);
     assert!(drawn.status.success(), "{}", text(&drawn.stderr));
     let svg = std::fs::read_to_string(figure).expect("a figure");
-    assert!(svg.contains("Not completed, in the mean of a run: "), "{svg}");
+    assert!(svg.replace("</text>", " ").contains("Not completed, in the mean of a run"), "{svg}");
 }
 
 /// A percentile that the scenario names as primary is among the values that are shown; others are in the files alone.

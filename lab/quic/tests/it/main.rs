@@ -6,6 +6,7 @@ use tidegate_config::{Diagnostics, Source, record};
 use tidegate_sim::scenario::congestion::{self, Kind};
 use tidegate_sim::scenario::{Outcome, Scenario};
 use tidegate_sim::tcp::{CongestionControl, Reno};
+use tidegate_sim::trace::Selection;
 
 /// One line of 20 Mbit/s and 20 ms between two hosts, with `queue` and `flows`.
 fn line(queue: &str, flows: &str) -> String {
@@ -265,4 +266,15 @@ fn controls_of_one_process_are_told_apart() {
     let times = controls.map(time);
     assert!(times.is_sorted_by(|slower, faster| slower > faster), "{times:?}");
     assert_eq!(controls.map(time), times, "the same controls once more");
+}
+
+/// On a line that loses many packets, quinn probes for losses, by frames that no other packet has.
+#[test]
+fn a_trace_has_the_contents_of_every_packet() {
+    let lossy = FIFO.replace("queue =", "loss = \"10%\"\nqueue =");
+    let scenario = load(&line(&lossy, &flow("x", QUIC, BULK))).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let trace = scenario.traced(3, &Selection::default()).remove(0).1;
+    assert!(trace.packets.len() > 1_000, "{}", trace.packets.len());
+    let without = trace.packets.iter().find(|event| !trace.contents.contains_key(&event.number));
+    assert!(without.is_none(), "{without:?}");
 }

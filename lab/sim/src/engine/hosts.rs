@@ -89,7 +89,7 @@ impl Simulation {
                 }
             }
             if let Some(tracer) = &self.tracer {
-                tracer.borrow_mut().contents((flow, now, segment.seq), group, || end.contents());
+                tracer.borrow_mut().contents((flow, now, &segment), group, || end.contents());
             }
             self.send(flow, group, slot, side, segment, size, remaining, proto);
         }

@@ -8,11 +8,11 @@ use super::lines::end_of;
 use super::{Connection, EventKind, FOLLOWER, INDEX_MASK, KIND_SHIFT, Role, Simulation, target};
 use crate::event::Due;
 use crate::ids::FlowId;
-use crate::link::NEVER;
+use crate::link::{NEVER, Queue};
 use crate::metrics::{FlowMetrics, LinkMetrics};
 use crate::packet::SimPacket;
 use crate::parallel::{
-    End, HERE, Handled, History, Letter, LinkShare, Meeting, Message, Origin, Plan, Share, Watch, rank,
+    End, HERE, History, Letter, LinkShare, Log, Meeting, Message, Origin, Plan, Share, Watch, rank, rank_of,
 };
 use crate::workload::FlowSpec;
 
@@ -32,6 +32,8 @@ pub(crate) struct RegionLink {
     pub rate: Rate,
     /// Whether its delay never changes, and nothing else uses its line.
     pub fixed: bool,
+    /// The work of a packet on it, by estimate, where that on a link without a discipline is 1.
+    pub work: f64,
     /// Whether it must be in the first region, which has the state that outlives the run.
     pub pinned: bool,
 }
@@ -59,7 +61,7 @@ pub(super) struct Region {
     /// Events before this number are those of the construction.
     first: u64,
     letter: Letter,
-    ranks: Vec<Vec<u32>>,
+    ranks: Vec<Vec<(u32, u32)>>,
     crossed: Vec<(u64, Origin, u32)>,
     diverged: bool,
 }
@@ -136,6 +138,7 @@ impl Simulation {
                 delay: delay.as_nanos(),
                 rate,
                 fixed: link.conditions.is_none() && link.shared_line.is_none(),
+                work: if matches!(link.queue, Queue::Tail { .. }) { 1.0 } else { 2.0 },
                 pinned: link.hooks.is_some() || link.queue.shaper().is_some(),
             }
         };
@@ -207,7 +210,7 @@ impl Simulation {
             let Some(region) = &mut self.region else { return };
             let number = region.window + region.letter.log.len() as u64;
             let origin = region.origin(due, place);
-            region.letter.log.push(Handled { time: due.time, origin });
+            region.letter.log.add(due.time, origin);
             self.events.set_place(number << POSITION_BITS | 1);
             self.handle(due);
             let full = self.events.place() > (number << POSITION_BITS | CROSSED);
@@ -239,18 +242,20 @@ impl Simulation {
         let arrivals = letters.iter().flat_map(|letter| letter.messages.iter().map(|message| message.arrival));
         let next = letters.iter().map(|letter| letter.earliest).chain(arrivals).min().unwrap_or(NEVER);
         let Some(mut region) = self.region.take() else { return Next::Diverged };
-        let logs: Vec<&[Handled]> = letters.iter().map(|letter| letter.log.as_slice()).collect();
+        let logs: Vec<&Log> = letters.iter().map(|letter| &letter.log).collect();
         rank(&logs, &mut region.ranks);
         let own = usize::from(region.own);
-        for (handled, rank) in logs[own].iter().zip(&region.ranks[own]) {
-            region.history.add(handled.time, *rank);
+        let mut changed = region.ranks[own].iter().peekable();
+        for (entry, (time, (_, rank))) in (0..).zip(logs[own].times.iter().zip(&logs[own].origins)) {
+            let rank = changed.next_if(|changed| changed.0 == entry).map_or(*rank, |changed| changed.1);
+            region.history.add(*time, rank);
         }
         region.crossed.clear();
         for (sender, letter) in letters.iter().enumerate() {
             for message in &letter.messages {
                 if region.plan.links[message.link as usize][1] == region.own {
-                    let time = letter.log[message.entry as usize].time;
-                    let rank = region.ranks[sender][message.entry as usize];
+                    let time = letter.log.times[message.entry as usize];
+                    let rank = rank_of(&letter.log, &region.ranks[sender], message.entry);
                     self.take_in(&mut region, message, Origin { time, rank, index: message.index, entry: 0 });
                 }
             }
@@ -296,12 +301,12 @@ impl Simulation {
     }
 
     /// Schedules the landings that events of other regions scheduled, among those that `log`, the events of this one, scheduled.
-    fn place_crossed(&mut self, region: &mut Region, log: &[Handled]) {
+    fn place_crossed(&mut self, region: &mut Region, log: &Log) {
         let mut crossed = std::mem::take(&mut region.crossed);
         crossed.sort_unstable();
         let (own, mut same, mut before) = (usize::from(region.own), 0, (NEVER, NEVER));
         for &(arrival, origin, link) in &crossed {
-            let of = |position: usize| (log[position].time, region.ranks[own][position]);
+            let of = |position: usize| (log.times[position], rank_of(log, &region.ranks[own], position as u32));
             let earlier = partition(log.len(), |position| of(position) < (origin.time, origin.rank));
             let number = region.window + earlier as u64 - 1;
             same = if before == (arrival, number) { same + 1 } else { 0 };

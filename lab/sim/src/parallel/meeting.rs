@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError, RwLock};
 
-use super::order::Handled;
+use super::order::Log;
 use super::share::Share;
 use crate::packet::SimPacket;
 
@@ -22,7 +22,7 @@ pub(crate) struct Message {
 /// What a region tells the others after a window.
 #[derive(Debug, Default)]
 pub(crate) struct Letter {
-    pub log: Vec<Handled>,
+    pub log: Log,
     pub messages: Vec<Message>,
     /// A time before which no event of the region is due.
     pub earliest: u64,
@@ -48,7 +48,9 @@ pub(crate) struct Meeting {
     round: AtomicUsize,
     /// Whether a thread has ended before the run did.
     broken: AtomicBool,
-    sleepers: Mutex<()>,
+    /// The threads that sleep, or are about to. The lock makes sure that none is between looking and sleeping.
+    sleeping: AtomicUsize,
+    bed: Mutex<()>,
     woken: Condvar,
     pub shares: Mutex<Vec<Share>>,
 }
@@ -61,7 +63,8 @@ impl Meeting {
             arrived: AtomicUsize::new(0),
             round: AtomicUsize::new(0),
             broken: AtomicBool::new(false),
-            sleepers: Mutex::new(()),
+            sleeping: AtomicUsize::new(0),
+            bed: Mutex::new(()),
             woken: Condvar::new(),
             shares: Mutex::default(),
         }
@@ -93,29 +96,33 @@ impl Meeting {
         let round = self.round.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == regions {
             self.arrived.store(0, Ordering::Relaxed);
-            self.round.store(round.wrapping_add(1), Ordering::Release);
+            self.round.store(round.wrapping_add(1), Ordering::SeqCst);
             self.wake();
             return;
         }
-        let over = || self.round.load(Ordering::Acquire) != round || self.broken.load(Ordering::Acquire);
+        let over = || self.round.load(Ordering::SeqCst) != round || self.broken.load(Ordering::SeqCst);
         for _ in 0..LOOKS {
             if over() {
                 return self.check();
             }
             std::hint::spin_loop();
         }
-        let mut guard = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.bed.lock().unwrap_or_else(PoisonError::into_inner);
+        self.sleeping.fetch_add(1, Ordering::SeqCst);
         while !over() {
             guard = self.woken.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
+        self.sleeping.fetch_sub(1, Ordering::SeqCst);
         drop(guard);
         self.check();
     }
 
-    /// Wakes those that sleep. The lock makes sure that nobody is between looking and sleeping.
+    /// Wakes those that sleep. A thread that is about to sleep has said so before it looked for the last time.
     fn wake(&self) {
-        drop(self.sleepers.lock().unwrap_or_else(PoisonError::into_inner));
-        self.woken.notify_all();
+        if self.sleeping.load(Ordering::SeqCst) > 0 {
+            drop(self.bed.lock().unwrap_or_else(PoisonError::into_inner));
+            self.woken.notify_all();
+        }
     }
 
     fn check(&self) {
@@ -141,7 +148,7 @@ impl<'a> Attendance<'a> {
 impl Drop for Attendance<'_> {
     fn drop(&mut self) {
         if !self.over {
-            self.meeting.broken.store(true, Ordering::Release);
+            self.meeting.broken.store(true, Ordering::SeqCst);
             self.meeting.wake();
         }
     }

@@ -6,11 +6,28 @@
 //! region.
 //! *Cost*: a few nanoseconds for each event that was handled, and a comparison for each that shares its time with another region.
 
-/// An event that a region has handled in this window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Handled {
-    pub time: u64,
-    pub origin: Origin,
+/// The events that a region has handled in this window, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub times: Vec<u64>,
+    /// What scheduled each of them, and its position among those of its time that the region handled, from 1 on.
+    pub origins: Vec<(Origin, u32)>,
+}
+
+impl Log {
+    #[inline]
+    pub fn add(&mut self, time: u64, origin: Origin) {
+        let before = if self.times.last() == Some(&time) { self.origins.last().map_or(0, |last| last.1) } else { 0 };
+        self.times.push(time);
+        self.origins.push((origin, before + 1));
+    }
+    pub fn len(&self) -> usize {
+        self.times.len()
+    }
+    pub fn clear(&mut self) {
+        self.times.clear();
+        self.origins.clear();
+    }
 }
 
 /// What scheduled an event.
@@ -18,8 +35,8 @@ pub(crate) struct Handled {
 pub(crate) struct Origin {
     /// The time of the event that scheduled it.
     pub time: u64,
-    /// The rank of that event at its time, from 1 on; [`HERE`] if it was handled in this window by the same region, so that its rank
-    /// is not known yet. 0 for the construction of the simulation.
+    /// The rank of that event at its time, from 1 on; [`HERE`] if it was handled in this window by the same region, so that its time
+    /// and rank are in the log. 0 for the construction of the simulation.
     pub rank: u32,
     /// The position among the events that it scheduled.
     pub index: u32,
@@ -30,34 +47,66 @@ pub(crate) struct Origin {
 /// See [`Origin::rank`].
 pub(crate) const HERE: u32 = u32::MAX;
 
-/// Finds the rank of each event among all that were handled at the same time. `logs` has what each region handled in a window, in
-/// order, and `ranks` receives the ranks.
-pub(crate) fn rank(logs: &[&[Handled]], ranks: &mut [Vec<u32>]) {
+/// The ranks of events of one region that differ from their position in the region, by their positions in its log.
+type Ranks = Vec<(u32, u32)>;
+
+/// The rank of the event at `entry` of `log` among all events of its time.
+#[inline]
+pub(crate) fn rank_of(log: &Log, ranks: &Ranks, entry: u32) -> u32 {
+    match ranks.binary_search_by_key(&entry, |known| known.0) {
+        Ok(at) => ranks[at].1,
+        Err(_) => log.origins[entry as usize].1,
+    }
+}
+
+/// Finds the ranks of events that several regions handled at the same time. `logs` has what each region handled in a window.
+pub(crate) fn rank(logs: &[&Log], ranks: &mut [Ranks]) {
+    ranks.iter_mut().for_each(Ranks::clear);
     let mut next = vec![0; logs.len()];
-    ranks.iter_mut().zip(logs).for_each(|(ranks, log)| {
-        ranks.clear();
-        ranks.reserve(log.len());
-    });
-    let head = |region: usize, next: &[usize]| logs[region].get(next[region]);
-    while let Some(time) = (0..logs.len()).filter_map(|region| Some(head(region, &next)?.time)).min() {
+    while let Some(time) = next_tie(logs, &mut next) {
         let mut rank = 0;
-        let known = |region: usize, next: &[usize], ranks: &[Vec<u32>]| {
-            let handled = head(region, next).filter(|handled| handled.time == time)?;
-            let Origin { rank, entry, .. } = handled.origin;
-            let rank = if rank == HERE { ranks[region][entry as usize] } else { rank };
-            Some((handled.origin.time, rank, handled.origin.index, region))
-        };
-        let mut tied =
-            (0..logs.len()).filter(|&region| head(region, &next).is_some_and(|handled| handled.time == time));
-        let (first, second) = (tied.next(), tied.next());
-        while let Some(region) = match second {
-            None => first.filter(|&region| head(region, &next).is_some_and(|handled| handled.time == time)),
-            Some(_) => (0..logs.len()).filter_map(|region| known(region, &next, ranks)).min().map(|least| least.3),
-        } {
+        loop {
+            let key = |region: usize| {
+                let log = logs[region];
+                let at = next[region];
+                log.times.get(at).filter(|&&handled| handled == time)?;
+                let Origin { time, rank, index, entry } = log.origins[at].0;
+                let (time, rank) = if rank == HERE {
+                    (log.times[entry as usize], rank_of(log, &ranks[region], entry))
+                } else {
+                    (time, rank)
+                };
+                Some((time, rank, index, region))
+            };
+            let Some((.., region)) = (0..logs.len()).filter_map(key).min() else { break };
             rank += 1;
-            ranks[region].push(rank);
+            ranks[region].push((next[region] as u32, rank));
             next[region] += 1;
         }
+    }
+}
+
+/// Advances `next` to the first events from there on that two regions or more handled at the same time, and returns this time.
+fn next_tie(logs: &[&Log], next: &mut [usize]) -> Option<u64> {
+    if let ([a, b], [i, j]) = (logs, &mut *next) {
+        // Which of the two is earlier is random: no branch depends on it.
+        while let (Some(first), Some(second)) = (a.times.get(*i), b.times.get(*j)) {
+            if first == second {
+                return Some(*first);
+            }
+            *i += usize::from(first < second);
+            *j += usize::from(second < first);
+        }
+        return None;
+    }
+    loop {
+        let heads = || logs.iter().zip(&*next).map(|(log, &at)| log.times.get(at).copied());
+        let time = heads().flatten().min()?;
+        if heads().filter(|head| *head == Some(time)).count() > 1 {
+            return Some(time);
+        }
+        let first = heads().position(|head| head == Some(time))?;
+        next[first] += 1;
     }
 }
 
@@ -131,7 +180,7 @@ mod tests {
                 pending.push((random.below(4), sequence, random.below(regions as u64) as usize, origin));
                 sequence += 1;
             }
-            let mut logs: Vec<Vec<Handled>> = vec![Vec::new(); regions];
+            let mut logs: Vec<Log> = (0..regions).map(|_| Log::default()).collect();
             let mut expected: Vec<Vec<u32>> = vec![Vec::new(); regions];
             let (mut now, mut rank) = (u64::MAX, 0);
             while let Some(at) = (0..pending.len()).min_by_key(|&at| (pending[at].0, pending[at].1)) {
@@ -139,23 +188,24 @@ mod tests {
                 rank = if time == now { rank + 1 } else { 1 };
                 now = time;
                 let entry = logs[region].len() as u32;
-                logs[region].push(Handled { time, origin });
+                logs[region].add(time, origin);
                 expected[region].push(rank);
-                for index in 0..if logs.iter().map(Vec::len).sum::<usize>() < 300 { random.below(3) as u32 } else { 0 }
+                for index in 0..if logs.iter().map(Log::len).sum::<usize>() < 300 { random.below(3) as u32 } else { 0 }
                 {
-                    pending.push((time + random.below(2), sequence, region, Origin { time, rank: HERE, index, entry }));
+                    let origin = Origin { time: 0, rank: HERE, index, entry };
+                    pending.push((time + random.below(2), sequence, region, origin));
                     sequence += 1;
                 }
             }
             let mut ranks = vec![Vec::new(); regions];
-            rank_all(&logs, &mut ranks);
-            assert_eq!(ranks, expected, "case {case}");
+            super::rank(&logs.iter().collect::<Vec<_>>(), &mut ranks);
+            let found: Vec<Vec<u32>> = logs
+                .iter()
+                .zip(&ranks)
+                .map(|(log, ranks)| (0..log.len() as u32).map(|entry| rank_of(log, ranks, entry)).collect())
+                .collect();
+            assert_eq!(found, expected, "case {case}");
         }
-    }
-
-    fn rank_all(logs: &[Vec<Handled>], ranks: &mut [Vec<u32>]) {
-        let logs: Vec<&[Handled]> = logs.iter().map(Vec::as_slice).collect();
-        rank(&logs, ranks);
     }
 
     #[test]

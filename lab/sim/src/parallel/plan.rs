@@ -181,11 +181,14 @@ fn weights(sim: &Simulation, links: &[RegionLink], nodes: usize) -> Vec<f64> {
         };
         let packets = slowest.min(own) / Bytes::new(1500).bits() as f64;
         let answers = spec.transport.has_connections();
-        let ends = if answers { 2.0 } else { 0.5 };
-        [spec.from, spec.to].into_iter().for_each(|host| weights[host.0 as usize] += packets * ends);
-        sim.path(flow, 0).for_each(|link| weights[links[link].ends[0] as usize] += packets);
-        if answers {
-            sim.path(flow, 1).for_each(|link| weights[links[link].ends[0] as usize] += packets);
+        // A TCP sender does more than a receiver, and two packets have an acknowledgement.
+        let ends = if answers { [2.0, 1.5] } else { [0.5, 0.5] };
+        for (host, end) in [spec.from, spec.to].into_iter().zip(ends) {
+            weights[host.0 as usize] += packets * end;
+        }
+        for (side, part) in [1.0, if answers { 0.5 } else { 0.0 }].into_iter().enumerate() {
+            sim.path(flow, side)
+                .for_each(|link| weights[links[link].ends[0] as usize] += packets * part * links[link].work);
         }
     }
     weights
@@ -224,14 +227,7 @@ fn assign(
     let outermost = *by_distance(&beside, 0).last()?;
     let order = by_distance(&beside, outermost);
     let total: f64 = heavy.iter().sum();
-    let mut regions_of_sets = vec![0_usize; count];
-    let mut before = 0.0;
-    for set in order {
-        // By its middle, so that a heavy set does not move those after it.
-        let middle = before + heavy[set] / 2.0;
-        regions_of_sets[set] = ((middle / total * most as f64) as usize).min(most - 1);
-        before += heavy[set];
-    }
+    let regions_of_sets = cut(&order, &heavy, most);
     // Regions without nodes are left out, and the region of what is pinned is the first.
     let mut numbers = vec![usize::MAX; most];
     let mut used = 0;
@@ -249,6 +245,31 @@ fn assign(
     (0..count).for_each(|set| sums[numbers[regions_of_sets[set]]] += heavy[set]);
     let share = sums.iter().copied().fold(0.0, f64::max) / total;
     Some((of.iter().map(|&set| numbers[regions_of_sets[set]] as u8).collect(), share))
+}
+
+/// Cuts `order` into at most `most` runs of sets, the heaviest of which is as light as possible. Returns the run of each set.
+fn cut(order: &[usize], heavy: &[f64], most: usize) -> Vec<usize> {
+    let total: f64 = heavy.iter().sum();
+    let heaviest = heavy.iter().copied().fold(0.0, f64::max);
+    let (mut low, mut high) = ((total / most as f64).max(heaviest), total);
+    let runs = |bound: f64| {
+        let (mut run, mut weight, mut runs) = (0, 0.0, vec![0; order.len()]);
+        for &set in order {
+            if weight > 0.0 && weight + heavy[set] > bound {
+                (run, weight) = (run + 1, 0.0);
+            }
+            weight += heavy[set];
+            // Rounding may leave a little beyond the bound.
+            runs[set] = run.min(most - 1);
+        }
+        (runs, run + 1)
+    };
+    // Far closer than the estimates are.
+    for _ in 0..30 {
+        let middle = f64::midpoint(low, high);
+        if runs(middle).1 <= most { high = middle } else { low = middle }
+    }
+    runs(high).0
 }
 
 /// All sets in the order of their distance from `first`. Those that nothing connects with it follow.

@@ -191,3 +191,22 @@ fn the_example_of_a_mahimahi_trace_is_of_the_model() {
     let apart = model.iter().zip(&again).map(|(one, other)| one.abs_diff(*other)).max();
     assert!(apart <= Some(25), "{apart:?} ms");
 }
+
+/// A paced sender sends its first data apart from the acknowledgement that ends the handshake, at the same time and with the same
+/// sequence number.
+#[test]
+fn packets_that_are_sent_together_have_numbers_of_their_own() {
+    let mut net = Network::new(9);
+    let (a, b) = (net.host("a"), net.host("b"));
+    net.duplex(a, b, Line::new(Rate::from_mbit(5), Span::from_millis(10)));
+    net.flow(FlowSpec::tcp("tcp", a, b, tcp::Config::prague(), Workload::BULK));
+    net.trace(Selection::default());
+    let mut sim = net.build().expect("a network");
+    sim.run_until(Instant::from_nanos(2_000_000_000));
+    let trace = sim.take_trace().expect("a trace");
+    let delivered = trace.packets.iter().filter(|event| event.what == Occurrence::Delivered);
+    let numbers: Vec<u32> = delivered.map(|event| event.number).collect();
+    let distinct: std::collections::BTreeSet<_> = numbers.iter().collect();
+    assert!(numbers.len() > 500);
+    assert_eq!(distinct.len(), numbers.len(), "the network copies no packet");
+}

@@ -2,7 +2,8 @@
 //!
 //! The schema is the newest that qvis reads: version 0.3 (draft-ietf-quic-qlog-main-schema-05 and -quic-events-05), as JSON text
 //! sequences (RFC 7464), a file for each end of a connection. TCP has no schema of its own: its segments are packets of one
-//! stream, numbered as they are sent, and an acknowledgement is of those that have arrived since the one before. A packet
+//! stream and of one type, because types have numbers of their own; they are numbered as they are sent, and an acknowledgement is of
+//! those that have arrived since the one before. A packet
 //! counts as lost when the sender sends its data again, because neither TCP nor quinn tells when it decided so.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -234,7 +235,7 @@ impl Numbered {
         if syn {
             frames.push(Frame::Crypto { offset: 0, length: 0 });
         }
-        Contents { kind: if syn { "initial" } else { "1RTT" }, number, length: u64::from(event.packet.size), frames }
+        Contents { kind: "1RTT", number, length: u64::from(event.packet.size), frames }
     }
 }
 

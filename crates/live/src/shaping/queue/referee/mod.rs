@@ -32,7 +32,7 @@ use crate::shaping::watchdog::WorkerState;
 use model::{End, Faults, Model};
 
 /// TCP without limit and two streams of datagrams for 0.7 s, on a line of 8 Mbit/s: 3,325 records.
-const LIVE: &[u8] = include_bytes!("live.tgr");
+const LIVE: &[u8] = include_bytes!("../../../../tests/recorded.tgr");
 /// How many runs there are of it.
 const SEEDS: u64 = 60;
 /// The queues of the data path.
