@@ -309,6 +309,19 @@ mod tests {
         assert_eq!(ledger.states(&named(2))[0].used.as_u64(), 5, "a name keeps the count when conditions change");
     }
 
+    /// Of two rules that are alike the first matches; the count of a rule that is gone is still its quota's.
+    #[test]
+    fn counts_of_another_classifier_are_added_by_rule() {
+        let port = |port: u16| rule(&format!("port = {port}\nquota = \"1kB/month\""));
+        let (old, new) = (config(&(port(1) + &port(2))), config(&(port(2) + &port(2))));
+        let mut meter = Meter::new(&old);
+        meter.continue_as(Meter::new(&new));
+        let added = Account { packets: 2, bytes: Bytes::new(300) };
+        keys(&old).iter().for_each(|key| meter.add(key, added));
+        assert_eq!(meter.counts(), [added, Account::default()]);
+        assert_eq!(meter.take(), [(keys(&old)[0].clone(), 300), (keys(&old)[1].clone(), 300)]);
+    }
+
     #[test]
     fn what_was_not_taken_outlives_a_change_of_the_rules() {
         let (old, new) = (config(&rule("port = 2\nquota = \"1kB/day\"")), config(&rule("port = 1")));

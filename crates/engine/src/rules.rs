@@ -458,6 +458,24 @@ mod tests {
         assert!(failure.to_string().contains("write `host` with its addresses"), "{failure}");
     }
 
+    /// In the order of the file, each once; by the numbers of the data path where it has others than those of names.
+    #[test]
+    fn an_image_has_the_groups_and_interfaces_of_its_rules() {
+        let text = "version = 1\n[[class]]\nname = \"a\"\nrate = \"1mbit\"\ndefault = true\n\
+                    [[rule]]\nclass = \"a\"\nfrom-interface = [\"lan1\", \"lan0\"]\n\
+                    [[rule]]\nclass = \"a\"\ncgroup = \"voice\"\n\
+                    [[rule]]\nclass = \"a\"\nport = 7\nfrom-interface = \"lan0\"\n";
+        let (source, mut diagnostics) = (Source::new("groups.toml", text), Diagnostics::new());
+        let config =
+            shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        let names = Names {
+            interfaces: Some([("lan0".into(), 1 << 63 | 5)].into()),
+            cgroups: [("voice".into(), 77)].into(),
+            ..Names::default()
+        };
+        assert_eq!(groups(&config, &names), [interface_number("lan1"), 1 << 63 | 5, 77]);
+    }
+
     #[test]
     fn an_interface_is_known_where_packets_have_it() {
         assert_ne!(interface_number("lan0"), interface_number("lan1"));
