@@ -278,8 +278,8 @@ __noinline u32 twin_is_of_another(u32 slot)
 	return false;
 }
 
-/* Queues packets anew from this one on, by the rules in force. */
-__noinline int twin_queue_by_rules(u32 slot)
+/* Queues packets anew from this one on, by the rules in force. A part of its callers: the calls would be too deep. */
+static __always_inline void queue_by_rules(u32 slot)
 {
 	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 		u32 next;
@@ -293,7 +293,6 @@ __noinline int twin_queue_by_rules(u32 slot)
 		/* Each may end another flow. */
 		twin_fbq_settle(&classes, &fbq);
 	}
-	return 0;
 }
 
 /* Whether a packet in a discipline is of another flow by the rules in force, or none is in the flow of its class. */
@@ -346,7 +345,7 @@ __noinline int twin_follow_rules(void)
 			break;
 		if (twin_queue_of(&state.held, number)->backlog.packets != 0 &&
 		    twin_is_of_another(twin_queue_of(&state.held, number)->head))
-			twin_queue_by_rules(twin_take_queue(number));
+			queue_by_rules(twin_take_queue(number));
 	}
 	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
 		u32 first;
@@ -357,7 +356,7 @@ __noinline int twin_follow_rules(void)
 		twin_restart_aqm(q);
 		twin_restart_adapting(q);
 		twin_restart_queues(q, discipline_of(q)->room.first);
-		twin_queue_by_rules(first);
+		queue_by_rules(first);
 	}
 	return 0;
 }

@@ -256,13 +256,26 @@ TWIN_GLOBAL u32 twin_admits_early(const struct twin_options *options TWIN_GIVEN,
 	return true;
 }
 
-/* Makes the updates of a queue of PIE that are due by the latest time of any call. */
+/* Makes the next update of a queue of PIE, if it is due by the latest time of any call. Returns whether another may be. */
+TWIN_GLOBAL u32 twin_update_pie(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+				struct twin_held *held TWIN_GIVEN, u32 number)
+{
+	pie_params params = twin_pie(options);
+
+	return pie_state_update_if_due(&twin_control_of(held, number)->pie, &params, &discipline->pie_stats, held->latest);
+}
+
+/* Makes those that are due, as the core does. */
 TWIN_GLOBAL u32 twin_catch_up_pie(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
 				  struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	pie_params params = twin_pie(options);
 
-	pie_state_catch_up(&twin_control_of(held, number)->pie, &params, &discipline->pie_stats, held->latest);
+	TWIN_FOR(u32, i, 0, pie_most_updates()) {
+		if (!twin_update_pie(options, discipline, held, number))
+			break;
+	}
+	pie_state_skip_missed(&twin_control_of(held, number)->pie, &params, held->latest);
 	return 0;
 }
 
