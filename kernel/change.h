@@ -37,9 +37,7 @@ static __always_inline bool take_options(struct twin_options *written)
 	fresh_classes.default_class = 0;
 	fresh_classes.class[0].account = fresh.account;
 	fresh_classes.inside[0] = fresh;
-	/* Pairs of hosts are not told apart here. */
 	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) &&
-	       fresh.by_pair == 0 && fresh.pair_threshold == 0 &&
 	       (fresh.kind != TWIN_MERED || has_twin_tables);
 }
 
@@ -48,7 +46,10 @@ __noinline int twin_requeue_in(u32 slot)
 {
 	u32 q = twin_packet_of(&state.held, slot)->class;
 
-	twin_put_again(options_of(q), discipline_of(q), &state.held, tables_of(options_of(q)), slot);
+	/* It was classified last. */
+	u64 pair = twin_has_pairs(options_of(q)) ? twin_know_pair() : 0;
+
+	twin_put_again(options_of(q), discipline_of(q), &state.held, tables_of(options_of(q)), pair, slot);
 	return 0;
 }
 
@@ -72,6 +73,7 @@ __noinline u64 twin_flow_by_rules(u32 number)
 	struct sk_buff *skb = slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
 
 	class_of.flow = twin_packet_of(&state.held, number)->key;
+	is_classified = false;
 	if (skb) {
 		classify(skb, in_force.rules);
 		skb = bpf_kptr_xchg(&slot->skb, skb);
@@ -134,7 +136,7 @@ __noinline int twin_restart_adapting(u32 q)
 /* The queues of a discipline, of which the first is given. Returns the first of the next. */
 __noinline u32 twin_restart_queues(u32 q, u32 first)
 {
-	twin_begin_queues(options_of(q), discipline_of(q), state.held.latest, first);
+	twin_begin_queues(options_of(q), discipline_of(q), &state.held, first);
 	return first + twin_queues(options_of(q));
 }
 
@@ -276,8 +278,8 @@ __noinline u32 twin_is_of_another(u32 slot)
 	return false;
 }
 
-/* Queues packets anew from this one on, by the rules in force. */
-__noinline int twin_queue_by_rules(u32 slot)
+/* Queues packets anew from this one on, by the rules in force. A part of its callers: the calls would be too deep. */
+static __always_inline void queue_by_rules(u32 slot)
 {
 	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 		u32 next;
@@ -291,7 +293,6 @@ __noinline int twin_queue_by_rules(u32 slot)
 		/* Each may end another flow. */
 		twin_fbq_settle(&classes, &fbq);
 	}
-	return 0;
 }
 
 /* Whether a packet in a discipline is of another flow by the rules in force, or none is in the flow of its class. */
@@ -344,7 +345,7 @@ __noinline int twin_follow_rules(void)
 			break;
 		if (twin_queue_of(&state.held, number)->backlog.packets != 0 &&
 		    twin_is_of_another(twin_queue_of(&state.held, number)->head))
-			twin_queue_by_rules(twin_take_queue(number));
+			queue_by_rules(twin_take_queue(number));
 	}
 	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
 		u32 first;
@@ -355,7 +356,7 @@ __noinline int twin_follow_rules(void)
 		twin_restart_aqm(q);
 		twin_restart_adapting(q);
 		twin_restart_queues(q, discipline_of(q)->room.first);
-		twin_queue_by_rules(first);
+		queue_by_rules(first);
 	}
 	return 0;
 }

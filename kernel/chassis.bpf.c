@@ -24,7 +24,7 @@
 		     i##_next ? (i = *i##_next, true) : false;                                                              \
 	     });)
 
-#include "fbc.h"
+#include "rates.h"
 #include "skb.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
@@ -77,6 +77,9 @@ struct {
 	__type(value, struct twin_fbq_options);
 } twin_classes SEC(".maps");
 
+/* The interfaces that can have one total. */
+#define TWIN_LINES 16
+
 /* How the link counts packets, and until when it is shaped. Mapped by the user; zeros are for a user who sets nothing. */
 struct twin_link {
 	/* 1: a packet has the size that it has from the network header on, and the overhead. 0: as the kernel counts it. */
@@ -85,6 +88,8 @@ struct twin_link {
 	u64 overhead;
 	/* Packets pass undecided after this time, in ns of CLOCK_MONOTONIC. 0: never. */
 	u64 until;
+	/* The indices of the interfaces whose packets wait here, where there are several; others are 0. */
+	u64 lines[TWIN_LINES];
 };
 
 struct {
@@ -176,6 +181,16 @@ u32 moved[TWIN_FBQ_CLASSES];
 /* The account that each had before. */
 u32 accounts[TWIN_FBQ_CLASSES];
 
+/* Packets that arrived and were matched by the rule of each profile, by the first or the second rules. */
+struct twin_matched {
+	u64 packets, bytes;
+} matched[2 * TWIN_FBQ_PROFILES];
+
+/* Of each of several interfaces: what was sent, from the network header on, and how many packets were dropped. */
+struct twin_line {
+	u64 packets, bytes, dropped;
+} lines[TWIN_LINES];
+
 /* See promises.h. */
 __noinline u32 twin_know_flow(u32 number)
 {
@@ -200,6 +215,16 @@ __noinline u64 twin_know_host(u64 fair_by)
 	/* A record has room for half of it. */
 	RECORD(host = (u32)host;)
 	return host;
+}
+
+/* The key of the pair of hosts of the packet that arrives. */
+__noinline u64 twin_know_pair(void)
+{
+	u64 source = twin_know_host(1), destination = twin_know_host(2);
+
+	/* The reference has one host for a packet in a class. */
+	RECORD(if (in_force.kind == TWIN_FBQ) destination = source;)
+	return twin_pair_of(source, destination);
 }
 
 static __always_inline struct twin_options *written_options(void)
@@ -314,6 +339,44 @@ static __always_inline void count_sent(struct twin_counters *counters, u64 size,
 		counters->waits[index]++;
 }
 
+/* Counts a packet that arrives for the rule that has matched it. */
+static __always_inline void count_matched(u64 size)
+{
+	u32 at = (u32)(in_force.rules & 1) * TWIN_FBQ_PROFILES + twin_index(class_of.profile, TWIN_FBQ_PROFILES);
+	struct twin_matched *to = &matched[twin_index(at, 2 * TWIN_FBQ_PROFILES)];
+
+	to->packets++;
+	to->bytes += size;
+}
+
+/* Counts a packet for the interface with this index, by which it leaves or has arrived: one of so many bytes that was sent, or one that
+ * was dropped. */
+__noinline int twin_count_line(u32 index, u64 bytes, u64 sent)
+{
+	struct twin_link *link = link_of();
+
+	TWIN_FOR(u32, i, 0, TWIN_LINES) {
+		struct twin_line *line = &lines[twin_index(i, TWIN_LINES)];
+
+		if (!link || link->lines[twin_index(i, TWIN_LINES)] != index)
+			continue;
+		line->packets += sent;
+		line->bytes += bytes;
+		line->dropped += !sent;
+		break;
+	}
+	return 0;
+}
+
+/* A packet of several interfaces has the index of its own, which our device sends it on to. */
+static __always_inline void drop_on_line(const struct sk_buff *skb)
+{
+	const struct twin_link *link = link_of();
+
+	if (link && link->lines[0])
+		twin_count_line(skb->skb_iif, 0, false);
+}
+
 static __always_inline void count_queued(struct twin_counters *counters, u64 size)
 {
 	counters->queued_packets++;
@@ -335,6 +398,9 @@ __noinline u32 twin_take(u64 now, u64 size, u64 key, u64 how)
 
 	twin_now(&state.held, now);
 	discipline->arrives = (struct twin_arrival){ .number = arrived, .size = size, .key = key, .class = q, .capable = how >> 1 & 1, .always = how & 1 };
+	if (twin_has_pairs(options))
+		discipline->arrives.pair = twin_know_pair();
+	RECORD(if (in_force.kind != TWIN_FBQ) call.pair = discipline->arrives.pair;)
 	slot = twin_accept(options, discipline, &state.held, tables_of(options));
 	if (slot == TWIN_NONE)
 		return TWIN_NONE;
@@ -385,7 +451,7 @@ __noinline u64 twin_decide(u32 q, u64 first, u64 always)
 	u64 step = twin_step(TWIN_EMPTY, TWIN_NONE);
 
 	if (first)
-		twin_prepare(options, discipline, state.held.latest);
+		twin_prepare(discipline);
 	if (always && !twin_has_flows(options)) {
 		if (discipline->backlog.packets != 0)
 			step = twin_step(TWIN_SEND, twin_pop_of(discipline, &state.held, discipline->room.first));
@@ -444,8 +510,8 @@ __noinline int twin_tell(void)
 __noinline int twin_record_arrival(u64 size)
 {
 	call = (struct twin_call){ .first = size, .capable = class_of.class, .flow = class_of.flow, .pair = class_of.profile };
-	if (in_force.kind == TWIN_FBQ && classes.fair_by != 0)
-		call.capable |= twin_know_host(classes.fair_by) << 32;
+	if (in_force.kind == TWIN_FBQ)
+		call.capable |= twin_know_host(max_u64(classes.fair_by, 1)) << 32;
 	return 0;
 }
 
@@ -474,108 +540,7 @@ __noinline int twin_record(u64 what, u64 now)
 }
 #endif
 
-static __always_inline void count_drop(struct twin_counters *counters, u64 number, u64 size, qdisc_drop_reason why)
-{
-	u32 at = 2 * (u32)why;
-
-	RECORD(call.drops += 2; call.which += number + 1;)
-	if (at < DROPS - 1) {
-		counters->dropped[at]++;
-		counters->dropped[at + 1] += size;
-	}
-}
-
-static __always_inline void count_left(struct Qdisc *sch, struct twin_counters *counters, u64 size)
-{
-	counters->queued_packets--;
-	counters->queued_bytes -= size;
-	sch->q.qlen--;
-	sch->qstats.backlog -= size;
-}
-
-/* Takes a packet that has left its queue out of its slot, which is free then. */
-static __always_inline struct sk_buff *take_out(struct Qdisc *sch, u32 number)
-{
-	struct twin_packet *packet = twin_packet_of(&state.held, number);
-	struct twin_counters *counters = counters_of(packet->class);
-	struct twin_slot *slot = slot_of(number);
-
-	if (counters)
-		count_left(sch, counters, packet->size);
-	twin_free_slot(&state.held, number);
-	return slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
-}
-
-/* Drops a packet that has left its queue. */
-static __always_inline void drop(struct Qdisc *sch, u32 number, qdisc_drop_reason why)
-{
-	struct twin_packet *packet = twin_packet_of(&state.held, number);
-	struct twin_counters *counters = counters_of(packet->class);
-	struct sk_buff *skb = take_out(sch, number);
-
-	if (counters)
-		count_drop(counters, packet->number, packet->size, why);
-	sch->qstats.drops++;
-	if (skb)
-		bpf_kfree_skb(skb);
-}
-
-/*
- * Puts a packet that the discipline of its class has released into the flow of the class. Returns whether there was room. Then
- * twin_finish_classified is to be called, and not by it: the calls would be too deep.
- */
-__noinline u32 twin_put_inside(u32 slot)
-{
-	u32 number;
-
-	if (twin_fbq_stage(&classes, &fbq, &state.held, slot))
-		return true;
-	number = twin_fbq_arrive(&classes, &fbq, &state.held, classes.flows);
-	if (number == TWIN_NONE)
-		return false;
-	twin_fbq_requeue(&classes, &fbq, &state.held, number, slot);
-	return true;
-}
-
-/*
- * The slot of the packet that a discipline releases; TWIN_NONE for none. is_inside: the packet goes into the flow of the class of the
- * discipline; where there is no room for it, another does.
- */
-static __always_inline u32 release(struct Qdisc *sch, u32 q, bool always, bool is_inside)
-{
-	bool first = true, is_there;
-
-	TWIN_FOR(u32, i, 0, TWIN_MOST_STEPS) {
-		u64 step = twin_decide(q, first, always);
-		u32 action = twin_action(step);
-
-		first = false;
-		if (action == TWIN_AGAIN)
-			continue;
-		if (action != TWIN_SEND && action != TWIN_DROP)
-			break;
-		if (action == TWIN_SEND) {
-			if (!is_inside)
-				return step;
-			is_there = twin_put_inside(step);
-			twin_finish_classified();
-			if (is_there)
-				return step;
-			first = true;
-		}
-		drop(sch, step, action == TWIN_DROP ? QDISC_DROP_REASON_EARLY : QDISC_DROP_REASON_FLOW_LIMIT);
-	}
-	return TWIN_NONE;
-}
-
-/* Puts what the discipline of a class releases into the flow of the class, if no packet is there. */
-static __always_inline void stage(struct Qdisc *sch, u32 q, bool always)
-{
-	if (!twin_fbq_class_of(&fbq, q)->staged && fbq.alone == 0)
-		release(sch, q, always, true);
-	twin_fbq_settle(&classes, &fbq);
-}
-
+#include "release.h"
 #include "change.h"
 
 SEC("struct_ops/twin_enqueue")
@@ -612,6 +577,8 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
 		counters->v6_packets++;
 	RECORD(twin_record_arrival(size);)
+	if (options->kind == TWIN_FBQ)
+		count_matched(size);
 	inside = options->kind != TWIN_FBQ || twin_fbq_has_inside(&classes, q);
 	if (inside) {
 		if (options->kind == TWIN_FBQ)
@@ -628,6 +595,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	slot = number == TWIN_NONE ? NULL : slot_of(number);
 	if (!slot) {
 		count_drop(counters, arrived, size, inside ? discipline_of(q)->refusal : fbq.refusal);
+		drop_on_line(skb);
 		sch->qstats.drops++;
 		bpf_qdisc_skb_drop(skb, to_free);
 		RECORD(twin_record(ENQUEUE, now);)
@@ -665,7 +633,7 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 	struct sk_buff *skb = NULL;
 	struct twin_packet *packet;
 	u32 number;
-	u64 now;
+	u64 now, overhead = 0;
 	bool over;
 
 	/* Every second call finds nothing. The clock does not run back, so that the time need not be kept. */
@@ -694,7 +662,10 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 		if (counters && skb) {
 			count_sent(counters, packet->size, saturating_sub_u64(state.held.latest, packet->came));
 			if (link->from_network)
-				counters->overhead_bytes += segments_of(skb) * min_u64(link->overhead, U32_MAX);
+				overhead = segments_of(skb) * min_u64(link->overhead, U32_MAX);
+			counters->overhead_bytes += overhead;
+			if (link->lines[0])
+				twin_count_line(skb->skb_iif, saturating_sub_u64(packet->size, overhead), true);
 		}
 	}
 	if (fbq.crossed != 0)

@@ -59,9 +59,18 @@ enum twin_field {
 	TWIN_IP_KIND,
 	TWIN_DSCP,
 	TWIN_PACKET_MARK,
+	/* From the network header on; of fragments neither this nor the two below are known. */
+	TWIN_LENGTH,
+	/* 256 for an acknowledgement without data, and the flags of TCP. */
+	TWIN_SEGMENT,
+	/* 256 for ICMPv6, and the type of the message. */
+	TWIN_MESSAGE,
 	/* A power of two. */
 	TWIN_FIELDS = 16
 };
+
+/* The fields in which packets of one flow differ. */
+#define TWIN_TRAITS (1 << TWIN_LENGTH | 1 << TWIN_SEGMENT | 1 << TWIN_MESSAGE)
 
 /* What rules can be about. */
 struct twin_fields {
@@ -71,8 +80,8 @@ struct twin_fields {
 	u64 is_v6;
 	/* Of a fragment: its number, its place in bytes, and whether more follow; is_fragment is 0 for a whole datagram. */
 	u64 is_fragment, fragment_id, fragment_at, more;
-	/* Where a packet begins that this one carries in a tunnel, 0 for none, and where this one ends. */
-	u64 carried_at, carried_end;
+	/* Where a packet begins that this one carries in a tunnel, 0 for none, up to where this one can be read, and where it ends. */
+	u64 carried_at, carried_end, carried_whole;
 	/* For the look-up: what the interval of each field leads to. */
 	u32 found[TWIN_AXES];
 };
@@ -113,6 +122,7 @@ TWIN_INLINE u64 twin_be64(const u8 *bytes)
 
 enum {
 	TWIN_HOP_BY_HOP = 0,
+	TWIN_ICMP = 1,
 	TWIN_IPV4_IN_IP = 4,
 	TWIN_TCP = 6,
 	TWIN_UDP = 17,
@@ -122,6 +132,7 @@ enum {
 	TWIN_FRAGMENT = 44,
 	TWIN_GRE = 47,
 	TWIN_AUTHENTICATION = 51,
+	TWIN_ICMPV6 = 58,
 	TWIN_DESTINATION_OPTIONS = 60,
 	TWIN_SCTP = 132,
 	TWIN_MOBILITY = 135,
@@ -145,7 +156,7 @@ TWIN_INLINE void twin_know_protocol(struct twin_fields *fields, u32 protocol)
 }
 
 /* Notes the packet that this one carries, if it is that of a tunnel that can be looked into. */
-TWIN_INLINE void twin_note_carried(const twin_bytes *bytes, u32 at, u32 end, u32 protocol, struct twin_fields *fields)
+TWIN_INLINE void twin_note_carried(const twin_bytes *bytes, u32 at, u32 end, u32 whole, u32 protocol, struct twin_fields *fields)
 {
 	u8 header[4];
 	u32 type;
@@ -165,13 +176,33 @@ TWIN_INLINE void twin_note_carried(const twin_bytes *bytes, u32 at, u32 end, u32
 	}
 	fields->carried_at = at;
 	fields->carried_end = end;
+	fields->carried_whole = whole;
 }
 
-TWIN_INLINE void twin_transport(const twin_bytes *bytes, u32 at, u32 end, u32 protocol, struct twin_fields *fields)
+/* The flags of a TCP segment, and whether it is an acknowledgement without data. The packet ends at `whole`. */
+TWIN_INLINE void twin_segment(const twin_bytes *bytes, u32 at, u32 end, u32 whole, struct twin_fields *fields)
+{
+	u8 rest[2];
+	bool is_pure;
+
+	if (fields->is_fragment || at + 14 > end || !twin_read(bytes, at + 12, rest, 2))
+		return;
+	/* ACK, perhaps with PSH, and nothing behind the header. */
+	is_pure = (rest[1] & ~8) == 16 && rest[0] >> 4 >= 5 && at + (rest[0] >> 4) * 4u == whole;
+	twin_know(fields, TWIN_SEGMENT, 0, (is_pure ? 256 : 0) + rest[1]);
+}
+
+/* The header of the transport, from `at` on: bytes up to `end` can be read, of a packet that ends at `whole`. */
+TWIN_INLINE void twin_transport(const twin_bytes *bytes, u32 at, u32 end, u32 whole, u32 protocol, struct twin_fields *fields)
 {
 	u8 ports[4];
 
-	twin_note_carried(bytes, at, end, protocol, fields);
+	twin_note_carried(bytes, at, end, whole, protocol, fields);
+	if (protocol == TWIN_ICMP || protocol == TWIN_ICMPV6) {
+		if (!fields->is_fragment && at < end && twin_read(bytes, at, ports, 1))
+			twin_know(fields, TWIN_MESSAGE, 0, (protocol == TWIN_ICMPV6 ? 256 : 0) + ports[0]);
+		return;
+	}
 	if (protocol != TWIN_TCP && protocol != TWIN_UDP && protocol != TWIN_DCCP && protocol != TWIN_SCTP &&
 	    protocol != TWIN_UDP_LITE)
 		return;
@@ -179,6 +210,8 @@ TWIN_INLINE void twin_transport(const twin_bytes *bytes, u32 at, u32 end, u32 pr
 		return;
 	twin_know(fields, TWIN_SOURCE_PORT, 0, twin_be16(ports));
 	twin_know(fields, TWIN_DESTINATION_PORT, 0, twin_be16(ports + 2));
+	if (protocol == TWIN_TCP)
+		twin_segment(bytes, at, end, whole, fields);
 }
 
 TWIN_INLINE void twin_know_fragment(struct twin_fields *fields, u64 id, u32 at, bool more)
@@ -190,7 +223,7 @@ TWIN_INLINE void twin_know_fragment(struct twin_fields *fields, u64 id, u32 at, 
 }
 
 /* Follows the headers from `at` on, the first of which is `next`, while they are extensions. */
-TWIN_INLINE void twin_extensions(const twin_bytes *bytes, u32 at, u32 end, u32 next, struct twin_fields *fields)
+TWIN_INLINE void twin_extensions(const twin_bytes *bytes, u32 at, u32 end, u32 whole, u32 next, struct twin_fields *fields)
 {
 	bool is_v6 = fields->is_v6, later = false;
 
@@ -226,15 +259,20 @@ TWIN_INLINE void twin_extensions(const twin_bytes *bytes, u32 at, u32 end, u32 n
 	if (twin_is_extension(is_v6, next))
 		return;
 	twin_know_protocol(fields, next);
-	twin_transport(bytes, at, end, next, fields);
+	twin_transport(bytes, at, end, whole, next, fields);
 }
 
-/* The end of a packet that states its length, which offloading leaves at zero. */
-TWIN_INLINE u32 twin_end(u32 at, u32 stated, u32 length, u32 captured)
+/* The length of a packet that states it, which offloading leaves at zero. */
+TWIN_INLINE u32 twin_total(u32 stated, u32 length)
 {
-	u32 total = stated == 0 || stated > length ? length : stated;
+	return stated == 0 || stated > length ? length : stated;
+}
 
-	return at + min_u32(total, captured);
+/* The length of a packet, whose other headers are known by now. */
+TWIN_INLINE void twin_know_length(struct twin_fields *fields, u32 total)
+{
+	if (!fields->is_fragment)
+		twin_know(fields, TWIN_LENGTH, 0, min_u32(total, 65535));
 }
 
 TWIN_INLINE void twin_know_ip(struct twin_fields *fields, u32 service)
@@ -246,7 +284,8 @@ TWIN_INLINE void twin_know_ip(struct twin_fields *fields, u32 service)
 
 TWIN_INLINE void twin_v4(const twin_bytes *bytes, u32 at, u32 length, u32 captured, const u8 *fixed, struct twin_fields *fields)
 {
-	u32 header = (fixed[0] & 15) * 4, stated = twin_be16(fixed + 2), place = twin_be16(fixed + 6), end;
+	u32 header = (fixed[0] & 15) * 4, stated = twin_be16(fixed + 2), place = twin_be16(fixed + 6);
+	u32 total = twin_total(stated, length), end = at + min_u32(total, captured), whole = at + total;
 
 	if (header < 20 || (stated != 0 && stated < header))
 		return;
@@ -254,28 +293,29 @@ TWIN_INLINE void twin_v4(const twin_bytes *bytes, u32 at, u32 length, u32 captur
 	twin_know(fields, TWIN_SOURCE, 0, twin_be32(fixed + 12));
 	twin_know(fields, TWIN_DESTINATION, 0, twin_be32(fixed + 16));
 	twin_know_ip(fields, fixed[1]);
-	end = twin_end(at, stated, length, captured);
 	at += header;
 	if ((place & 0x3fff) == 0) {
-		twin_extensions(bytes, at, end, fixed[9], fields);
+		twin_extensions(bytes, at, end, whole, fixed[9], fields);
+		twin_know_length(fields, total);
 		return;
 	}
 	twin_know_fragment(fields, twin_be16(fixed + 4), (place & 0x1fff) * 8, (place & 0x2000) != 0);
 	/* Later fragments show no other header, and all must have the same protocol. */
 	twin_know_protocol(fields, fixed[9]);
 	if ((place & 0x1fff) == 0)
-		twin_transport(bytes, at, end, fixed[9], fields);
+		twin_transport(bytes, at, end, whole, fixed[9], fields);
 }
 
 TWIN_INLINE void twin_v6(const twin_bytes *bytes, u32 at, u32 length, u32 captured, const u8 *fixed, struct twin_fields *fields)
 {
-	u32 payload = twin_be16(fixed + 4);
+	u32 payload = twin_be16(fixed + 4), total = twin_total(payload == 0 ? 0 : payload + 40, length);
 
 	fields->is_v6 = 1;
 	twin_know(fields, TWIN_SOURCE, twin_be64(fixed + 8), twin_be64(fixed + 16));
 	twin_know(fields, TWIN_DESTINATION, twin_be64(fixed + 24), twin_be64(fixed + 32));
 	twin_know_ip(fields, (fixed[0] & 15) << 4 | fixed[1] >> 4);
-	twin_extensions(bytes, at + 40, twin_end(at, payload == 0 ? 0 : payload + 40, length, captured), fixed[6], fields);
+	twin_extensions(bytes, at + 40, at + min_u32(total, captured), at + total, fixed[6], fields);
+	twin_know_length(fields, total);
 }
 
 /* Dissects a packet of IP that begins at `at` and has `length` bytes, of which `captured` can be read. */
@@ -292,24 +332,30 @@ TWIN_INLINE void twin_ip(const twin_bytes *bytes, u32 at, u32 length, u32 captur
 }
 
 /*
- * Dissects a packet and those that it carries in tunnels: the fields are those of the innermost one, but for the code point, which is
- * that of the packet itself.
+ * Dissects a packet and those that it carries in tunnels: the fields are those of the innermost one, but for the code point and the
+ * length, which are those of the packet itself. Of a fragment inside no length is known.
  */
 TWIN_INLINE void twin_layers(const twin_bytes *bytes, u32 at, u32 length, u32 captured, struct twin_fields *fields)
 {
-	u64 service = 0;
+	u64 service = 0, whole = 0;
 
 	TWIN_FOR(u32, i, 0, TWIN_TUNNELS + 1) {
 		fields->carried_at = 0;
 		twin_ip(bytes, at, length, captured, fields);
-		if (i == 0)
+		if (i == 0) {
 			service = fields->low[TWIN_DSCP];
-		else
+			whole = fields->low[TWIN_LENGTH];
+		} else {
 			fields->low[TWIN_DSCP] = service;
+			fields->low[TWIN_LENGTH] = whole;
+			if (fields->is_fragment)
+				fields->known &= ~(1u << TWIN_LENGTH);
+		}
 		if (fields->carried_at == 0 || fields->carried_at >= fields->carried_end)
 			break;
 		at = fields->carried_at;
-		length = captured = fields->carried_end - at;
+		length = fields->carried_whole - at;
+		captured = fields->carried_end - at;
 	}
 }
 
@@ -592,6 +638,9 @@ TWIN_INLINE bool twin_uses(const u64 *rules, enum twin_field field)
 {
 	return twin_number(rules, TWIN_USED) >> field & 1;
 }
+
+/* What a forwarded packet, which has no control group, has in its place: from this number on, the index of the interface by which it came in. */
+#define TWIN_INTERFACES (1ull << 63)
 
 /*
  * Goes on from a control group to the one that has it: of all of them the group counts that a rule names first. `first` is the

@@ -121,7 +121,23 @@ TWIN_GLOBAL u64 twin_step_round(const struct twin_options *options TWIN_GIVEN, s
 	return twin_step(TWIN_AGAIN, TWIN_NONE);
 }
 
-/* A step of FQ-CoDel: a queue at the end of its turn, or its first packet. */
+/* A step of PIE on a queue. */
+TWIN_GLOBAL u64 twin_step_pie(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+			      struct twin_held *held TWIN_GIVEN, u32 number)
+{
+	struct twin_queue *queue = twin_queue_of(held, number);
+	u32 slot;
+
+	twin_catch_up_pie(options, discipline, held, number);
+	if (queue->backlog.packets == 0)
+		return twin_step(TWIN_EMPTY, TWIN_NONE);
+	slot = twin_pop_of(discipline, held, number);
+	pie_state_departed(&twin_control_of(held, number)->pie, saturating_sub_u64(held->latest, twin_packet_of(held, slot)->at),
+			   queue->backlog.packets == 0);
+	return twin_step(TWIN_SEND, slot);
+}
+
+/* A step of FQ-CoDel or FQ-PIE: a queue at the end of its turn, or its first packet. */
 TWIN_GLOBAL u64 twin_step_fq(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
 			     struct twin_held *held TWIN_GIVEN)
 {
@@ -138,7 +154,8 @@ TWIN_GLOBAL u64 twin_step_fq(const struct twin_options *options TWIN_GIVEN, stru
 		twin_list_append(held, &discipline->active, number);
 		return twin_step(TWIN_AGAIN, TWIN_NONE);
 	}
-	step = twin_step_codel(options, discipline, held, number);
+	step = options->kind == TWIN_FQ_PIE ? twin_step_pie(options, discipline, held, number)
+					    : twin_step_codel(options, discipline, held, number);
 	twin_classify(held, &discipline->lengths, number);
 	if (twin_action(step) == TWIN_SEND || twin_action(step) == TWIN_MARK)
 		round_deficit_spend(&control->deficit, twin_packet_of(held, step)->size);
@@ -188,12 +205,10 @@ TWIN_INLINE u64 twin_step_own(const struct twin_options *options, struct twin_di
 }
 #endif
 
-/* Before the steps of a call of dequeue, at a time that is the latest of any call. */
-TWIN_INLINE void twin_prepare(const struct twin_options *options, struct twin_discipline *discipline, u64 now)
+/* Before the steps of a call of dequeue. */
+TWIN_INLINE void twin_prepare(struct twin_discipline *discipline)
 {
 	discipline->call = (codel_call){0};
-	if (options->kind == TWIN_PIE)
-		twin_catch_up_pie(options, discipline, now);
 }
 
 /* Whether a call of dequeue does nothing but to advance the time where no packet waits. */
@@ -221,8 +236,6 @@ TWIN_GLOBAL u64 twin_step_queue(const struct twin_options *options TWIN_GIVEN, s
 	slot = twin_pop_of(discipline, held, number);
 	if ((options->kind == TWIN_RED || options->kind == TWIN_ARED) && first->backlog.packets == 0)
 		red_red_on_empty(&discipline->ared.red, now);
-	if (options->kind == TWIN_PIE)
-		pie_state_departed(&discipline->pie, saturating_sub_u64(now, packet->at), first->backlog.packets == 0);
 	return twin_step(TWIN_SEND, slot);
 }
 
@@ -232,10 +245,12 @@ TWIN_INLINE u64 twin_next(const struct twin_options *options, struct twin_discip
 {
 	if (options->kind == TWIN_DRR || options->kind == TWIN_SFQ)
 		return twin_step_round(options, discipline, held);
-	if (options->kind == TWIN_FQ_CODEL)
+	if (twin_is_controlled(options))
 		return twin_step_fq(options, discipline, held);
 	if (options->kind == TWIN_CODEL)
 		return twin_step_codel(options, discipline, held, discipline->room.first);
+	if (options->kind == TWIN_PIE)
+		return twin_step_pie(options, discipline, held, discipline->room.first);
 	if (twin_is_own(options))
 		return twin_step_own(options, discipline, held);
 	if (!tables)

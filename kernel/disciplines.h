@@ -35,21 +35,22 @@ struct twin_discipline {
 	codel_stats stats;
 	/* red is this without adaptation. */
 	ared_ared ared;
-	pie_state pie;
 	pie_stats pie_stats;
 	random_stream random;
 	round_turns turns;
 	sfq_hash hash;
 	meredt_floor floor;
-	/* mered: the record of the flow of the packet that arrives, and whether it is a mouse. */
+	meredt_mean_value mean;
+	/* mered: the record of the flow of the packet that arrives, its value, and whether it is a mouse. */
 	u32 record;
+	u32 value;
 	bool is_mouse;
-	/* Queues that take turns; fq_codel: those that just became busy, and the others. */
+	/* Queues that take turns; fq_codel and fq_pie: those that just became busy, and the others. */
 	struct twin_list active, fresh;
 #ifdef TWIN_WITH_OWN
 	own_decider own;
 #endif
-	/* fq_codel: how often a packet arrived while none was queued. */
+	/* fq_codel, fq_pie: how often a packet arrived while none was queued. */
 	u64 busy_period;
 	struct twin_lengths lengths;
 };
@@ -65,13 +66,31 @@ struct twin_state {
 
 TWIN_INLINE bool twin_is_fair(const struct twin_options *options)
 {
-	return options->kind >= TWIN_DRR && options->kind <= TWIN_FQ_CODEL;
+	return (options->kind >= TWIN_DRR && options->kind <= TWIN_FQ_CODEL) || options->kind == TWIN_FQ_PIE;
+}
+
+/* Whether each of many queues has a control law. */
+TWIN_INLINE bool twin_is_controlled(const struct twin_options *options)
+{
+	return options->kind == TWIN_FQ_CODEL || options->kind == TWIN_FQ_PIE;
 }
 
 /* Whether the keys of flows matter. */
 TWIN_INLINE bool twin_has_flows(const struct twin_options *options)
 {
 	return twin_is_fair(options) || options->kind == TWIN_MERED;
+}
+
+/* Whether it matters between which hosts a packet is. */
+TWIN_INLINE bool twin_has_pairs(const struct twin_options *options)
+{
+	return options->kind == TWIN_MERED && (options->by_pair == 1 || options->pair_threshold != 0);
+}
+
+/* The key of a pair of hosts, as crates/core/src/packet.rs has it. */
+TWIN_INLINE u64 twin_pair_of(u64 source, u64 destination)
+{
+	return rotate_left_u64(source * 0x9e3779b97f4a7c15ull, 29) ^ destination;
 }
 
 /* The queues that a discipline needs. */
@@ -144,7 +163,7 @@ TWIN_INLINE bool twin_has_ared(const struct twin_options *options)
 	return options->kind == TWIN_ARED || options->kind == TWIN_MERED;
 }
 
-/* A beginning has three parts, since the stack of the kernel is small. First what red, ared, mered and pie need. */
+/* A beginning has three parts, since the stack of the kernel is small. First what red, ared and mered need. */
 TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_discipline *discipline, struct twin_tables *tables)
 {
 	random_stream random = random_stream_from_parts(options->random[0], options->random[1], options->random[2],
@@ -155,18 +174,13 @@ TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_
 		discipline->ared.red = red_red_drawing(twin_red(options), random);
 	if (options->kind == TWIN_MERED) {
 		discipline->floor = meredt_floor_new(options->floor, options->floor_credit);
-		if (tables)
+		discipline->mean = (meredt_mean_value){0};
+		if (tables) {
 			twin_table_begin(&tables->flows);
-#ifdef TWIN_PAIRS
-		twin_table_begin(&tables->pairs);
-#endif
+			twin_table_begin(&tables->pairs);
+		}
 	}
-	if (options->kind == TWIN_PIE) {
-		pie_params params = twin_pie(options);
-
-		discipline->pie = pie_state_new(&params);
-		discipline->pie_stats = (pie_stats){0};
-	}
+	discipline->pie_stats = (pie_stats){0};
 }
 
 /* Then what ared has beyond red. */
@@ -180,14 +194,15 @@ TWIN_INLINE void twin_begin_adapting(const struct twin_options *options, struct 
  * And that no packet waits in it, at the latest time of any call: its queues are empty, of which the first is given. Slots stay as
  * they are.
  */
-TWIN_INLINE void twin_begin_queues(const struct twin_options *options, struct twin_discipline *discipline, u64 now, u32 first)
+TWIN_INLINE void twin_begin_queues(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
+				   u32 first)
 {
 	struct twin_list none = { .head = TWIN_NONE, .tail = TWIN_NONE };
 
 	discipline->backlog = (qdisc_backlog){0};
 	discipline->room = (struct twin_room){ .first = first, .count = twin_queues(options), .free = TWIN_NONE };
 	discipline->call = (codel_call){0};
-	discipline->bucket = bucket_token_bucket_full(options->rate, options->burst, now);
+	discipline->bucket = bucket_token_bucket_full(options->rate, options->burst, held->latest);
 	discipline->stats = (codel_stats){0};
 	discipline->turns = round_turns_of(options->quantum);
 	discipline->active = discipline->fresh = none;
@@ -198,6 +213,15 @@ TWIN_INLINE void twin_begin_queues(const struct twin_options *options, struct tw
 		discipline->hash = sfq_hash_new(options->seed, options->queues, perturb);
 	}
 	twin_begin_own(options, discipline);
+	if (options->kind == TWIN_PIE || options->kind == TWIN_FQ_PIE) {
+		pie_params params = twin_pie(options);
+
+		TWIN_FOR(u32, i, 0, TWIN_SPACE) {
+			if (i >= discipline->room.count)
+				break;
+			twin_control_of(held, first + i)->pie = pie_state_new(&params);
+		}
+	}
 }
 
 /* Forgets all packets and times. */
@@ -232,26 +256,48 @@ TWIN_GLOBAL u32 twin_admits_early(const struct twin_options *options TWIN_GIVEN,
 	return true;
 }
 
-TWIN_GLOBAL u32 twin_catch_up_pie(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN, u64 now)
+/* Makes the next update of a queue of PIE, if it is due by the latest time of any call. Returns whether another may be. */
+TWIN_GLOBAL u32 twin_update_pie(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+				struct twin_held *held TWIN_GIVEN, u32 number)
 {
 	pie_params params = twin_pie(options);
 
-	pie_state_catch_up(&discipline->pie, &params, &discipline->pie_stats, now);
+	return pie_state_update_if_due(&twin_control_of(held, number)->pie, &params, &discipline->pie_stats, held->latest);
+}
+
+/* Makes those that are due, as the core does. */
+TWIN_GLOBAL u32 twin_catch_up_pie(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+				  struct twin_held *held TWIN_GIVEN, u32 number)
+{
+	pie_params params = twin_pie(options);
+
+	TWIN_FOR(u32, i, 0, pie_most_updates()) {
+		if (!twin_update_pie(options, discipline, held, number))
+			break;
+	}
+	pie_state_skip_missed(&twin_control_of(held, number)->pie, &params, held->latest);
 	return 0;
 }
 
-TWIN_GLOBAL u32 twin_admits_pie(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN, u64 now)
+/* For a queue of PIE, of those of fq_pie that of the flow; all queues of that have a limit together. */
+TWIN_GLOBAL u32 twin_admits_pie(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+				struct twin_held *held TWIN_GIVEN)
 {
 	fifo_limit limit = { .packets = options->limit_packets, .bytes = options->limit_bytes };
 	struct twin_arrival *arrives = &discipline->arrives;
 	pie_params params = twin_pie(options);
+	u32 number = discipline->room.first;
+	pie_state *pie;
 
-	twin_catch_up_pie(options, discipline, now);
-	if (!fifo_limit_admits(&limit, discipline->backlog, arrives->size))
+	if (options->kind == TWIN_FQ_PIE)
+		number += round_spread(arrives->key, options->queues);
+	pie = &twin_control_of(held, number)->pie;
+	twin_catch_up_pie(options, discipline, held, number);
+	if (options->kind == TWIN_PIE && !fifo_limit_admits(&limit, discipline->backlog, arrives->size))
 		return false;
-	if (!pie_state_unlucky(&discipline->pie, &params, &discipline->random, arrives->size, discipline->backlog))
+	if (!pie_state_unlucky(pie, &params, &discipline->random, arrives->size, twin_queue_of(held, number)->backlog))
 		return true;
-	arrives->marked = arrives->capable && pie_state_signal(&discipline->pie, &params) == RED_SIGNAL_MARK;
+	arrives->marked = arrives->capable && pie_state_signal(pie, &params) == RED_SIGNAL_MARK;
 	discipline->refusal = QDISC_DROP_REASON_EARLY;
 	return arrives->marked;
 }
@@ -261,16 +307,18 @@ TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_dis
 	fifo_limit limit = { .packets = options->limit_packets, .bytes = options->limit_bytes };
 	u64 size = discipline->arrives.size, now = held->latest;
 
+	if (twin_is_fair(options) && (size > limit.bytes || limit.packets == 0))
+		return false;
+	if (options->kind == TWIN_PIE || options->kind == TWIN_FQ_PIE)
+		return twin_admits_pie(options, discipline, held);
 	if (twin_is_fair(options))
-		return size <= limit.bytes && limit.packets > 0;
+		return true;
 	if (options->kind == TWIN_MERED)
 		return twin_admits_measured(options, discipline, held);
 	if (twin_is_own(options))
 		return twin_admits_own(options, discipline, now);
 	if (options->kind == TWIN_RED || options->kind == TWIN_ARED)
 		return twin_admits_early(options, discipline, now);
-	if (options->kind == TWIN_PIE)
-		return twin_admits_pie(options, discipline, now);
 	if (options->kind == TWIN_TBF && size > bucket_token_bucket_depth(&discipline->bucket)) {
 		discipline->refusal = QDISC_DROP_REASON_LARGER_THAN_BURST;
 		return false;
@@ -288,7 +336,7 @@ TWIN_INLINE u32 twin_queue_for(const struct twin_options *options, struct twin_d
 
 		return number == TWIN_NONE ? first : number;
 	}
-	if (options->kind == TWIN_FQ_CODEL)
+	if (twin_is_controlled(options))
 		return first + round_spread(key, options->queues);
 	if (options->kind == TWIN_MERED)
 		return first + (discipline->is_mouse ? TWIN_MICE : TWIN_ELEPHANTS);
@@ -315,7 +363,7 @@ TWIN_GLOBAL u32 twin_put(const struct twin_options *options TWIN_GIVEN, struct t
 
 	if (options->kind == TWIN_SFQ && twin_queue_of(held, number)->backlog.packets == 0)
 		control->since = sfq_hash_entered(&discipline->hash);
-	if (options->kind == TWIN_FQ_CODEL && discipline->backlog.packets == 0) {
+	if (twin_is_controlled(options) && discipline->backlog.packets == 0) {
 		discipline->active = discipline->fresh = (struct twin_list){ .head = TWIN_NONE, .tail = TWIN_NONE };
 		discipline->busy_period++;
 	}
@@ -324,7 +372,7 @@ TWIN_GLOBAL u32 twin_put(const struct twin_options *options TWIN_GIVEN, struct t
 	if (!twin_is_fair(options))
 		return 0;
 	twin_classify(held, &discipline->lengths, number);
-	if (options->kind == TWIN_FQ_CODEL) {
+	if (twin_is_controlled(options)) {
 		if (control->place == FLOW_QUEUES_PLACE_OFF || control->since != discipline->busy_period) {
 			control->place = FLOW_QUEUES_PLACE_NEW;
 			control->since = discipline->busy_period;
@@ -377,12 +425,12 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_disc
  * elephants.
  */
 TWIN_INLINE void twin_put_again(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
-				struct twin_tables *tables, u32 slot)
+				struct twin_tables *tables, u64 pair, u32 slot)
 {
 	struct twin_packet *packet = twin_packet_of(held, slot);
 
 	/* More packets may wait than there are records for by the options. */
-	discipline->arrives = (struct twin_arrival){ .size = packet->size, .key = packet->key, .always = true };
+	discipline->arrives = (struct twin_arrival){ .size = packet->size, .key = packet->key, .pair = pair, .always = true };
 	if (tables)
 		twin_measure(options, discipline, held, tables);
 	twin_put(options, discipline, held, slot);

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TWIN_PAIRS
-#include "fbc.h"
+#include "rates.h"
 
 /* The bytes of a packet. */
 typedef struct {
@@ -107,12 +106,12 @@ static bool classify_frame(const u64 *record, struct decision *decision)
 	if (record[4] <= U32_MAX)
 		twin_know(&fields, TWIN_UID, 0, record[4]);
 	/* Then those that have it: each has half of its number. */
-	for (u64 group = record[5]; record[5] != U64_MAX && group != 0; group /= 2)
+	for (u64 group = record[5]; record[5] != U64_MAX && group != 0; group = group < TWIN_INTERFACES ? group / 2 : 0)
 		twin_know_group(numbers, group, &first, &fields);
 	is_plain = record[1] >= 14 && twin_read(&bytes, 12, type, 2) &&
 		   twin_read_plain((twin_start){ frame + 14, record[1] - 14 }, twin_be16(type), min_u64(record[1], record[2]) - 14, &plain);
 	kept = is_plain ? twin_kept_at(&memory, twin_place_of(&plain)) : NULL;
-	if (is_plain)
+	if (is_plain && !twin_needs_traits(numbers))
 		twin_know_plain(&plain, &fields);
 	else if (twin_read(&bytes, 12, type, 2))
 		twin_dissect(&bytes, 14, twin_be16(type), record[2], record[1], &fields);
@@ -172,7 +171,7 @@ static u32 release(u32 q, struct decision *decision)
 	const struct twin_options *of = options_of(q);
 	struct twin_discipline *discipline = &state.disciplines[q];
 
-	twin_prepare(of, discipline, state.held.latest);
+	twin_prepare(discipline);
 	for (u32 i = 0; i < TWIN_MOST_STEPS; i++) {
 		u64 step = twin_next(of, discipline, &state.held, tables(of));
 
@@ -244,7 +243,9 @@ static void enqueue(const u64 *record, struct decision *decision)
 	if (twin_fbq_has_inside(&fbq_options, q)) {
 		twin_fbq_begin_call(&fbq_options, &fbq, &state.held, now);
 		/* All packets are those that can be marked. */
-		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .class = q, .capable = true }, decision);
+		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4],
+						  .pair = twin_pair_of(record[3] >> 32, record[3] >> 32), .class = q, .capable = true },
+			   decision);
 		stage(q, decision);
 		return;
 	}
@@ -301,7 +302,7 @@ static void begin(void)
 			continue;
 		twin_begin_aqm(of, discipline, tables(of));
 		twin_begin_adapting(of, discipline);
-		twin_begin_queues(of, discipline, 0, first);
+		twin_begin_queues(of, discipline, &state.held, first);
 		first += twin_queues(of);
 	}
 }

@@ -88,6 +88,8 @@ struct sk_buff {
 	u32 len;
 	u32 data_len;
 	u32 mark;
+	/* The index of the interface by which it came in; 0 for one of this host. */
+	int skb_iif;
 	__be16 protocol;
 	u16 network_header;
 	u16 mac_header;
@@ -126,6 +128,7 @@ struct bpf_dynptr {
 /* What programs of other kinds have for a packet. */
 struct __sk_buff {
 	u32 len;
+	u32 pkt_type;
 };
 
 struct bpf_sk_buff_ptr {
@@ -147,6 +150,7 @@ struct Qdisc_ops {
 extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free) __attribute__((section(".ksyms")));
 extern void bpf_kfree_skb(struct sk_buff *skb) __attribute__((section(".ksyms")));
 extern void bpf_qdisc_watchdog_schedule(struct Qdisc *sch, u64 expire, u64 delta_ns) __attribute__((section(".ksyms")));
+extern int bpf_dynptr_clone(const struct bpf_dynptr *bytes, struct bpf_dynptr *to) __attribute__((section(".ksyms")));
 extern int bpf_dynptr_from_skb(struct __sk_buff *skb, u64 flags, struct bpf_dynptr *bytes) __attribute__((section(".ksyms")));
 extern void *bpf_cast_to_kern_ctx(void *context) __attribute__((section(".ksyms")));
 extern void *bpf_rdonly_cast(const void *from, u32 type) __attribute__((section(".ksyms")));

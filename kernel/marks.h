@@ -15,6 +15,8 @@
 #define TC_ACT_UNSPEC (-1)
 #define BPF_F_RECOMPUTE_CSUM 1
 #define ETHERNET_HEADER 14
+/* The own copy of a multicast packet, which has not come by the line. */
+#define PACKET_LOOPBACK 5
 /* A mark that was owed for longer is not given: congestion has gone since, ns. */
 #define LONGEST_OWED 1000000000ull
 #define TWIN_CONGESTED 3
@@ -25,7 +27,7 @@ _Static_assert(MARKED_ACCOUNTS == TWIN_FBQ_CLASSES, "each class has an account")
 
 /* What the programs at tc do. Mapped by the user. */
 struct twin_marks {
-	/* The index of the device where arriving packets are queued. */
+	/* The index of the device where the packets of these programs are queued; 0 where that is the interface by which they leave. */
 	u64 device;
 	/* For each account, the code point of its packets plus 1; 0 where they keep theirs. */
 	u64 dscp[MARKED_ACCOUNTS];
@@ -55,7 +57,7 @@ static __always_inline bool twin_needs_class(const struct twin_options *options)
 /* The queue of a discipline that owes the marks of a flow: that of the flow where each has a control law, else the first. */
 static __always_inline u32 twin_owing_queue(const struct twin_options *options, const struct twin_discipline *discipline, u64 key)
 {
-	return discipline->room.first + (options->kind == TWIN_FQ_CODEL ? round_spread(key, options->queues) : 0);
+	return discipline->room.first + (twin_is_controlled(options) ? round_spread(key, options->queues) : 0);
 }
 
 #define TWIN_ECT1 1
@@ -192,10 +194,20 @@ static __always_inline void see(struct __sk_buff *context, struct sk_buff *skb)
 	has_classifier = true;
 }
 
+/*
+ * Of several interfaces with one total the filter of this program has an action, which leads each packet to the device where they are
+ * queued. From there it comes by here again. The kernel knows that and does not lead it there a second time.
+ */
 SEC("tc")
 int twin_leaving(struct __sk_buff *context)
 {
-	see(context, bpf_cast_to_kern_ctx(context));
+	struct sk_buff *skb = bpf_cast_to_kern_ctx(context);
+	struct twin_marks *marks;
+	u32 key = 0;
+
+	marks = bpf_map_lookup_elem(&twin_marks, &key);
+	if (marks && (marks->device == 0 || marks->device != (u32)skb->skb_iif))
+		see(context, skb);
 	return TC_ACT_UNSPEC;
 }
 
@@ -207,7 +219,8 @@ int twin_arriving(struct __sk_buff *context)
 	u32 key = 0;
 
 	marks = bpf_map_lookup_elem(&twin_marks, &key);
-	if (!marks || (skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)))
+	if (!marks || (skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)) ||
+	    context->pkt_type == PACKET_LOOPBACK)
 		return TC_ACT_UNSPEC;
 	see(context, skb);
 	/* The device takes packets with a header of Ethernet only, and gives them back without it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* MERED: mice and elephants in two queues. A part of disciplines.h. */
+/* MERED and MEREDT: mice and elephants in two queues. A part of disciplines.h. */
 #ifndef TWIN_MERED_H
 #define TWIN_MERED_H
 
@@ -12,6 +12,25 @@ TWIN_INLINE elephants_border twin_border(const struct twin_options *options)
 		.longest_mouse = options->longest_mouse,
 		.measure = options->counts_packets == 1 ? ELEPHANTS_MEASURE_PACKETS : ELEPHANTS_MEASURE_BYTES,
 	};
+}
+
+/* The value of an elephant of a length. */
+TWIN_GLOBAL u32 twin_value(const struct twin_options *options TWIN_GIVEN, u64 length)
+{
+	elephants_point before = {0}, after = {0};
+	u64 count = min_u64(options->points, TWIN_POINTS);
+
+	TWIN_FOR(u32, i, 0, TWIN_POINTS) {
+		u64 point = options->values[twin_index(i, TWIN_POINTS)];
+
+		if (i >= count)
+			break;
+		before = after;
+		after = (elephants_point){ .length = point & TWIN_POINT_LENGTH, .value = point / (TWIN_POINT_LENGTH + 1) };
+		if (after.length > length)
+			return elephants_point_between(&before, &after, length);
+	}
+	return after.value;
 }
 
 /*
@@ -31,7 +50,6 @@ TWIN_GLOBAL u32 twin_measure(const struct twin_options *options TWIN_GIVEN, stru
 	if (number == TWIN_NONE)
 		return false;
 	discipline->is_mouse = elephants_flow_arrive(flow, &border, size);
-#ifdef TWIN_PAIRS
 	if (discipline->is_mouse && options->pair_threshold != 0) {
 		elephants_pair_rule rule = { .threshold = options->pair_threshold, .rate = options->pair_rate };
 		u32 other = twin_touch(&tables->pairs, held->latest, pair, options->records, options->idle);
@@ -42,9 +60,10 @@ TWIN_GLOBAL u32 twin_measure(const struct twin_options *options TWIN_GIVEN, stru
 			discipline->is_mouse = false;
 		}
 	}
-#endif
-	if (!discipline->is_mouse)
+	if (!discipline->is_mouse) {
+		discipline->value = twin_value(options, flow->length);
 		twin_protect(&tables->flows, number, options->records);
+	}
 	return true;
 }
 
@@ -71,7 +90,8 @@ TWIN_GLOBAL u32 twin_admits_measured(const struct twin_options *options TWIN_GIV
 
 	if (discipline->is_mouse)
 		return fifo_limit_admits(&limit, discipline->backlog, arrives->size);
-	zone = ared_ared_observe(&discipline->ared, held->latest, elephants);
+	zone = meredt_mean_value_scale(&discipline->mean, ared_ared_observe(&discipline->ared, held->latest, elephants), discipline->value,
+				       options->fairness);
 	verdict = red_dropper_judge(&red->dropper, &red->params.early, zone, arrives->size, arrives->capable);
 	if (verdict.kind == AQM_VERDICT_DROP)
 		discipline->refusal = verdict.drop;

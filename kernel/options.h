@@ -16,12 +16,17 @@ enum twin_kind {
 	TWIN_SFQ,
 	TWIN_FQ_CODEL,
 	TWIN_MERED,
+	TWIN_FQ_PIE,
 	TWIN_KINDS,
 	/* Of fbc.h. */
 	TWIN_FBQ = TWIN_KINDS,
 	/* Of own.h. */
 	TWIN_OWN,
 };
+
+/* The most points of a table of values, a power of two, and the longest length in it. */
+#define TWIN_POINTS 16
+#define TWIN_POINT_LENGTH ((1ull << 48) - 1)
 
 /* The most parameters of a decider of a user's own. */
 #define TWIN_OWN_NUMBERS 16
@@ -38,7 +43,7 @@ struct twin_options {
 	/* tbf. */
 	u64 rate;
 	u64 burst;
-	/* codel, fq_codel; the target also pie. The interval also of adaptation (ared) and of updates (pie). */
+	/* codel, fq_codel; the target also pie and fq_pie. The interval also of adaptation (ared) and of updates (pie, fq_pie). */
 	u64 target;
 	u64 interval;
 	u64 mtu;
@@ -59,13 +64,13 @@ struct twin_options {
 	u64 idle_packet;
 	/* red, ared, pie: the mean packet, by which the probability is scaled; 0 for all packets alike. */
 	u64 mean;
-	/* pie. In 1/16 per second: alpha and beta. */
+	/* pie, fq_pie. In 1/16 per second: alpha and beta. */
 	u64 allowance;
 	u64 alpha;
 	u64 beta;
 	u64 least_queue_mean;
 	u64 most_marked;
-	/* drr, sfq, fq_codel. */
+	/* drr, sfq, fq_codel, fq_pie. */
 	u64 quantum;
 	u64 queues;
 	/* sfq: 0 for never. */
@@ -73,7 +78,7 @@ struct twin_options {
 	u64 seed;
 	/* red, ared, pie: the state and the step of the random stream, each with the upper half first. */
 	u64 random[4];
-	/* mered, beside the fields of ared. The longest flow that is a mouse. */
+	/* mered, which is meredt as well, beside the fields of ared. The longest flow that is a mouse. */
 	u64 longest_mouse;
 	/* 1 where a length counts packets; 1 where a flow is a pair of hosts. */
 	u64 counts_packets;
@@ -88,6 +93,11 @@ struct twin_options {
 	/* What is served to elephants at least, and the service beyond it that counts for it later. */
 	u64 floor;
 	u64 floor_credit;
+	/* The value of an elephant by its length: how many points there are, of each the length in 48 bits, and above them the value. */
+	u64 points;
+	u64 values[16];
+	/* The part of the probability of its drops that is in proportion to its value. */
+	u64 fairness;
 	/* own, beside the rate and the burst of a bucket, 0 for none: the parameters of its decider, in the order of their fields. */
 	u64 own[16];
 	/* Without classes: where the chassis counts. */

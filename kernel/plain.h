@@ -124,11 +124,17 @@ TWIN_INLINE bool twin_is_kept(const struct twin_kept *kept, const struct twin_pl
 		 kept->plain.destination[1] == plain->destination[1]));
 }
 
-/* Keeps what a packet is classified as at a place of its own, unless its owner counts. */
+/* Whether rules are about what shows in no struct twin_plain, so that a packet is read field by field. */
+TWIN_INLINE bool twin_needs_traits(const u64 *rules)
+{
+	return (twin_number(rules, TWIN_USED) & TWIN_TRAITS) != 0;
+}
+
+/* Keeps what a packet is classified as at a place of its own, unless its owner counts, or what differs from packet to packet. */
 TWIN_INLINE void twin_keep(const u64 *rules, struct twin_kept *kept, const struct twin_plain *plain, u64 under,
 			   const struct twin_class_of *of)
 {
-	if (!twin_uses(rules, TWIN_UID) && !twin_uses(rules, TWIN_CGROUP))
+	if (!twin_uses(rules, TWIN_UID) && !twin_uses(rules, TWIN_CGROUP) && !twin_needs_traits(rules))
 		*kept = (struct twin_kept){ *plain, under, *of };
 }
 

@@ -497,7 +497,9 @@ void prove_pie_catches_up(void)
 	ASSUME(stats.updates < MANY);
 	/* The numbers of updates missed are small enough to be counted. */
 	ASSUME(params.update > 1);
-	pie_state_catch_up(&state, &params, &stats, now);
+	pie_state_update_if_due(&state, &params, &stats, now);
+	PROVE(state.probability <= pie_one());
+	pie_state_skip_missed(&state, &params, now);
 	PROVE(state.probability <= pie_one());
 }
 
@@ -542,6 +544,37 @@ void prove_elephants(void)
 	elephants_flow_exceed(&flow, &rule);
 	elephants_pair_take(&pair, &rule, now, size);
 	PROVE(pair.bucket.some && bucket_holds(&pair.bucket.value));
+}
+
+/* The value of an elephant between two points of a table is between theirs. */
+void prove_point(void)
+{
+	ANY(elephants_point, before);
+	ANY(elephants_point, after);
+	ANY(u64, length);
+	u64 value;
+
+	ASSUME(before.length < after.length && after.length < 1ull << 47);
+	ASSUME(before.value <= after.value && after.value <= 65535);
+	ASSUME(before.length <= length && length < after.length);
+	value = elephants_point_between(&before, &after, length);
+	PROVE(value >= before.value && value <= after.value);
+}
+
+/* The running mean of values stays in their range, and what it makes of a probability is one. */
+void prove_mean_value(void)
+{
+	ANY(meredt_mean_value, mean);
+	ANY(red_zone, zone);
+	ANY(u32, value);
+	ANY(u64, fairness);
+
+	ASSUME(mean <= 65535ull << 16 && value <= 65535 && fairness <= ONE);
+	ASSUME(zone.kind <= RED_ZONE_BEYOND && zone.chance <= ONE && zone.gentle <= ONE);
+	zone = meredt_mean_value_scale(&mean, zone, value, fairness);
+	PROVE(mean <= 65535ull << 16);
+	PROVE(zone.kind != RED_ZONE_CHANCE || zone.chance <= ONE);
+	PROVE(zone.kind != RED_ZONE_GENTLE || zone.gentle <= ONE);
 }
 
 /* The debt to elephants stays above its floor. */

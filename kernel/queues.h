@@ -69,11 +69,14 @@ struct twin_control {
 	/* The size class, and the neighbours in it. */
 	u32 class, class_before, class_next;
 	round_allowance allowance;
-	/* When it became busy: sfq by changes of the hash, fq_codel by the busy periods of all queues together. */
+	/* When it became busy: sfq by changes of the hash, fq_codel and fq_pie by the busy periods of all queues together. */
 	u64 since;
 	round_deficit deficit;
 	flow_queues_place place;
-	codel_state codel;
+	union {
+		codel_state codel;
+		pie_state pie;
+	};
 };
 
 /* The queues of a discipline by their length. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Records of flows in bounded memory, as crates/core/src/structures/flow_table.rs has them: what ends first, and what is kept. With
- * TWIN_PAIRS there are records of pairs of hosts as well, and that of a flow and that of a pair are one struct.
+ * Records of flows and of pairs of hosts in bounded memory, as crates/core/src/structures/flow_table.rs has them: what ends first, and
+ * what is kept. That of a flow and that of a pair are one struct.
  */
 #ifndef TWIN_RECORDS_H
 #define TWIN_RECORDS_H
@@ -26,10 +26,10 @@ struct twin_record {
 	u32 chain;
 	u32 pins;
 	u32 segment;
-	elephants_flow flow;
-#ifdef TWIN_PAIRS
-	elephants_pair pair;
-#endif
+	union {
+		elephants_flow flow;
+		elephants_pair pair;
+	};
 };
 
 struct twin_table {
@@ -41,10 +41,7 @@ struct twin_table {
 
 /* What mered keeps of flows. Other disciplines have no such memory. */
 struct twin_tables {
-	struct twin_table flows;
-#ifdef TWIN_PAIRS
-	struct twin_table pairs;
-#endif
+	struct twin_table flows, pairs;
 };
 
 TWIN_INLINE struct twin_record *twin_record_of(struct twin_table *table, u32 number)
@@ -134,7 +131,7 @@ TWIN_INLINE void twin_record_end(struct twin_table *table, u32 number)
 }
 
 /* The record of a key, made if there is none; TWIN_NONE when every record is pinned. */
-TWIN_INLINE u32 twin_touch(struct twin_table *table, u64 now, u64 key, u64 capacity, u64 idle)
+TWIN_GLOBAL u32 twin_touch(struct twin_table *table TWIN_GIVEN, u64 now, u64 key, u64 capacity, u64 idle)
 {
 	u64 chain = twin_record_chain(key);
 	struct twin_record *record;

@@ -94,13 +94,19 @@ static __always_inline bool is_full(const struct sock *sk)
 	return sk->__sk_common.skc_state != TCP_TIME_WAIT && sk->__sk_common.skc_state != TCP_NEW_SYN_RECV;
 }
 
-/* As NFQUEUE has the user: of the process that opened the socket, while it is open. */
-static __noinline void know_owner(const u64 *rules, const struct sock *sk, struct twin_fields *fields)
+/*
+ * As NFQUEUE has the user: of the process that opened the socket, while it is open. A packet without a socket was forwarded, if it came
+ * in by an interface.
+ */
+static __noinline void know_owner(const u64 *rules, const struct sk_buff *skb, struct twin_fields *fields)
 {
+	const struct sock *sk = skb->sk;
 	struct socket *socket;
 	struct cgroup *group;
 	u32 first = U32_MAX;
 
+	if (!sk && skb->skb_iif != 0 && twin_uses(rules, TWIN_CGROUP))
+		twin_know_group(rules, TWIN_INTERFACES | (u32)skb->skb_iif, &first, fields);
 	if (!sk || !is_full(sk))
 		return;
 	socket = sk->sk_socket;
@@ -122,8 +128,11 @@ static __noinline void know_owner(const u64 *rules, const struct sock *sk, struc
 /* These are verified once each, as those of the chassis. */
 __noinline int twin_read_headers(const struct bpf_dynptr *bytes, u32 at, u32 type, u32 length, struct twin_reader *to)
 {
-	if (to)
-		twin_dissect(bytes, at, type, length, length, &to->fields);
+	struct bpf_dynptr own;
+
+	/* The verifier forgets what the argument is when the compiler keeps it on the stack, but not what is there itself. */
+	if (to && bpf_dynptr_clone(bytes, &own) == 0)
+		twin_dissect(&own, at, type, length, length, &to->fields);
 	return 0;
 }
 
@@ -189,8 +198,8 @@ static __noinline int know_packet(struct __sk_buff *context, struct sk_buff *skb
 	fields->known = fields->is_v6 = fields->is_fragment = 0;
 	twin_know(fields, TWIN_PACKET_MARK, 0, skb->mark);
 	if (twin_uses(rules, TWIN_UID) || twin_uses(rules, TWIN_CGROUP))
-		know_owner(rules, skb->sk, fields);
-	if (read_plain(skb, &plain))
+		know_owner(rules, skb, fields);
+	if (!twin_needs_traits(rules) && read_plain(skb, &plain))
 		twin_know_plain(&plain, fields);
 	else if (bpf_dynptr_from_skb(context, 0, &bytes) == 0)
 		twin_read_headers(&bytes, header_at(skb), bpf_ntohs(skb->protocol), skb->len, to);

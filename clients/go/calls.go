@@ -582,8 +582,7 @@ type DirectionObservation struct {
 	// In the order of the file.
 	Classes []ClassObservation `json:"classes"`
 
-	// The rules of the file with the packets that each has matched, the first `Observation::MOST_RULES` of them; absent in the
-	// kernel path, which does not count them.
+	// The rules of the file with the packets that each has matched, the first `Observation::MOST_RULES` of them.
 	Rules []RuleObservation `json:"rules,omitempty"`
 
 	// The rules with a quota, in the order of the file.

@@ -421,10 +421,7 @@ export interface DirectionObservation {
   answer?: Answer;
   /** In the order of the file. */
   classes: ClassObservation[];
-  /**
-   * The rules of the file with the packets that each has matched, the first `Observation::MOST_RULES` of them; absent in the
-   * kernel path, which does not count them.
-   */
+  /** The rules of the file with the packets that each has matched, the first `Observation::MOST_RULES` of them. */
   rules?: RuleObservation[];
   /** The rules with a quota, in the order of the file. */
   quotas?: QuotaStatus[];

@@ -249,6 +249,11 @@ typedef struct {
 	option_bucket_token_bucket bucket;
 } elephants_pair;
 
+typedef struct {
+	units_bytes length;
+	u64 value;
+} elephants_point;
+
 typedef enum {
 	FBQ_BY_GUARANTEE,
 	FBQ_BY_SHARE,
@@ -278,6 +283,8 @@ typedef struct {
 	s64 owed;
 	s64 least;
 } meredt_floor;
+
+typedef u64 meredt_mean_value;
 
 typedef struct {
 	u64 probability;
@@ -1271,6 +1278,18 @@ TWIN_INLINE bool elephants_pair_take(elephants_pair *self, const elephants_pair_
 	return pays;
 }
 
+/* Point::between of crates/core/src/aqm/elephants.rs */
+TWIN_INLINE u64 elephants_point_between(const elephants_point *self, const elephants_point *next, units_bytes length)
+{
+	u64 t = units_bytes_as_u64(next->length);
+	u64 t_2 = units_bytes_as_u64(self->length);
+	u64 run = ((u64)(t - t_2));
+	u64 t_3 = units_bytes_as_u64(length);
+	u64 t_4 = units_bytes_as_u64(self->length);
+	u64 part = ((u64)(((u64)(t_3 - t_4)) * ((u64)(next->value - self->value))));
+	return ((u64)(self->value + div_ceil_u64(part, run)));
+}
+
 /* PLACES of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u32 fbq_places(void)
 {
@@ -1609,10 +1628,193 @@ TWIN_INLINE void meredt_floor_none_queued(meredt_floor *self)
 	self->owed = min_s64(self->owed, 0ll);
 }
 
-/* MOST_UPDATES of crates/core/src/aqm/pie.rs */
-TWIN_INLINE u32 pie_most_updates(void)
+/* weighed of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE probability_probability meredt_weighed(probability_probability p, u64 weight)
 {
-	return 1024u;
+	u64 t = probability_probability_bits(p);
+	probability_probability t_2 = probability_probability_saturating_from_bits(mul_div_u64(t, weight, ((u64)(1ull << 32u))));
+	return t_2;
+}
+
+/* MeanValue::scale of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE red_zone meredt_mean_value_scale(meredt_mean_value *self, red_zone zone, u32 value, probability_probability fairness)
+{
+	u64 value_2 = ((u64)(((u64)value) * 65536ull));
+	u64 t;
+	if ((*self) == 0ull) {
+		t = value_2;
+	} else {
+		t = ((u64)(((u64)((*self) - ((u64)((*self) / 64ull)))) + ((u64)(value_2 / 64ull))));
+	}
+	(*self) = t;
+	u64 mean = max_u64((*self), 1ull);
+	u64 t_2 = probability_probability_bits(probability_probability_one());
+	u64 t_3 = probability_probability_bits(fairness);
+	u64 t_5 = ((u64)(((u64)(t_2 - t_3)) * (*self)));
+	u64 t_4 = probability_probability_bits(fairness);
+	u64 weight = ((u64)(((u64)(t_5 + ((u64)(t_4 * value_2)))) / mean));
+	red_zone t_6 = zone;
+	red_zone t_7;
+	if (t_6.kind == RED_ZONE_CHANCE) {
+		probability_probability p = t_6.chance;
+		probability_probability t_8 = meredt_weighed(p, weight);
+		t_7 = (red_zone){ .kind = RED_ZONE_CHANCE, .chance = t_8 };
+	} else if (t_6.kind == RED_ZONE_GENTLE) {
+		probability_probability p_2 = t_6.gentle;
+		probability_probability t_9 = meredt_weighed(p_2, weight);
+		t_7 = (red_zone){ .kind = RED_ZONE_GENTLE, .gentle = t_9 };
+	} else if (t_6.kind == RED_ZONE_BELOW) {
+		t_7 = (red_zone){ .kind = RED_ZONE_BELOW };
+	} else {
+		t_7 = (red_zone){ .kind = RED_ZONE_BEYOND };
+	}
+	return t_7;
+}
+
+/* State::departed of crates/core/src/aqm/pie.rs */
+TWIN_INLINE void pie_state_departed(pie_state *self, units_span delay, bool is_empty)
+{
+	units_span t;
+	if (is_empty) {
+		t = units_span_zero();
+	} else {
+		t = delay;
+	}
+	self->delay = t;
+}
+
+/* State::new of crates/core/src/aqm/pie.rs */
+TWIN_INLINE pie_state pie_state_new(const pie_params *params)
+{
+	units_span t_2 = params->burst;
+	units_instant t = units_instant_add_span(units_instant_zero(), params->update);
+	return (pie_state){ .probability = 0ull, .delay = units_span_zero(), .delay_before = units_span_zero(), .burst = t_2, .gathered = 0ull, .next_update = t };
+}
+
+/* State::probability of crates/core/src/aqm/pie.rs */
+TWIN_INLINE probability_probability pie_state_probability(const pie_state *self)
+{
+	probability_probability t = probability_probability_saturating_from_bits(((u64)(self->probability >> 28u)));
+	return t;
+}
+
+/* State::signal of crates/core/src/aqm/pie.rs */
+TWIN_INLINE red_signal pie_state_signal(const pie_state *self, const pie_params *params)
+{
+	probability_probability t_2 = pie_state_probability(self);
+	red_signal t;
+	if (t_2 < params->most_marked) {
+		t = params->signal;
+	} else {
+		t = RED_SIGNAL_DROP;
+	}
+	return t;
+}
+
+/* State::skip_missed of crates/core/src/aqm/pie.rs */
+TWIN_INLINE void pie_state_skip_missed(pie_state *self, const pie_params *params, units_instant now)
+{
+	units_span t = units_instant_since(now, self->next_update);
+	u64 t_2 = units_span_as_nanos(t);
+	u64 t_3 = units_span_as_nanos(params->update);
+	u64 missed = ((u64)(t_2 / t_3));
+	if (self->next_update <= now) {
+		units_span t_5 = units_span_saturating_mul(params->update, ((u64)(missed + 1ull)));
+		units_instant_add_assign_span(&self->next_update, t_5);
+	}
+}
+
+/* ONE of crates/core/src/aqm/pie.rs */
+TWIN_INLINE u64 pie_one(void)
+{
+	return ((u64)(1ull << 60u));
+}
+
+/* Bytes::saturating_mul of crates/units/src/quantity.rs */
+TWIN_INLINE units_bytes units_bytes_saturating_mul(units_bytes self, u64 n)
+{
+	return saturating_mul_u64(self, n);
+}
+
+/* FACTOR_LOW of crates/core/src/random.rs */
+TWIN_INLINE u64 random_factor_low(void)
+{
+	return 4865540595714422341ull;
+}
+
+/* FACTOR_HIGH of crates/core/src/random.rs */
+TWIN_INLINE u64 random_factor_high(void)
+{
+	return 2549297995355413924ull;
+}
+
+/* Stream::advance of crates/core/src/random.rs */
+TWIN_INLINE void random_stream_advance(random_stream *self)
+{
+	u64 product = wrapping_mul_u64(self->low, random_factor_low());
+	u64 cross = wrapping_add_u64(wrapping_mul_u64(self->high, random_factor_low()), wrapping_mul_u64(self->low, random_factor_high()));
+	u64 high = wrapping_add_u64(mul_high_u64(self->low, random_factor_low()), cross);
+	self->low = wrapping_add_u64(product, self->step_low);
+	self->high = wrapping_add_u64(wrapping_add_u64(high, self->step_high), ((u64)(self->low < product)));
+}
+
+/* Stream::next_u64 of crates/core/src/random.rs */
+TWIN_INLINE u64 random_stream_next_u64(random_stream *self)
+{
+	random_stream_advance(self);
+	return rotate_right_u64(((u64)(self->high ^ self->low)), ((u32)((u64)(self->high >> 58u))));
+}
+
+/* State::unlucky of crates/core/src/aqm/pie.rs */
+TWIN_INLINE bool pie_state_unlucky(pie_state *self, const pie_params *params, random_stream *random, units_bytes size, qdisc_backlog backlog)
+{
+	bool t_2 = units_span_is_zero(self->burst);
+	if (!t_2) {
+		return false;
+	}
+	u64 t_3 = units_span_as_nanos(self->delay_before);
+	u64 t_4 = units_span_as_nanos(params->target);
+	bool calm = ((t_3 < ((u64)(t_4 / 2ull))) && (self->probability < ((u64)(pie_one() / 5ull))));
+	bool t_7 = calm;
+	if (!t_7) {
+		units_bytes t_6 = units_bytes_saturating_mul(params->mean, 2ull);
+		t_7 = (backlog.bytes <= t_6);
+	}
+	if (t_7) {
+		return false;
+	}
+	red_sizing t_8 = params->sizing;
+	u64 t_9;
+	if (t_8.kind == RED_SIZING_PER_PACKET) {
+		t_9 = self->probability;
+	} else {
+		units_bytes mean = t_8.per_byte_mean;
+		u64 t_12 = self->probability;
+		u64 t_10 = units_bytes_as_u64(size);
+		u64 t_11 = units_bytes_as_u64(mean);
+		t_9 = mul_div_u64(t_12, t_10, t_11);
+	}
+	u64 p = t_9;
+	if (self->probability == 0ull) {
+		self->gathered = 0ull;
+	}
+	self->gathered = saturating_add_u64(self->gathered, p);
+	bool t_14;
+	if (self->gathered < ((u64)(((u64)(pie_one() / 100ull)) * 85ull))) {
+		t_14 = false;
+	} else {
+		bool t_16 = (self->gathered >= ((u64)(((u64)(pie_one() / 10ull)) * 85ull)));
+		if (!t_16) {
+			u64 t_15 = random_stream_next_u64(random);
+			t_16 = (((u64)(t_15 >> 4u)) < p);
+		}
+		t_14 = t_16;
+	}
+	bool hit = t_14;
+	if (hit) {
+		self->gathered = 0ull;
+	}
+	return hit;
 }
 
 /* Span::saturating_sub of crates/units/src/quantity.rs */
@@ -1641,12 +1843,6 @@ TWIN_INLINE s64 pie_difference(units_span a, units_span b)
 		t = sub_s64(0ll, ((s64)min_u64(t_5, pie_most())));
 	}
 	return t;
-}
-
-/* ONE of crates/core/src/aqm/pie.rs */
-TWIN_INLINE u64 pie_one(void)
-{
-	return ((u64)(1ull << 60u));
 }
 
 /* divisor of crates/core/src/aqm/pie.rs */
@@ -1746,158 +1942,16 @@ TWIN_INLINE bool pie_state_update(pie_state *self, const pie_params *params)
 	return (((self->probability != p) || (self->burst != burst)) || (self->delay_before != delay));
 }
 
-/* State::catch_up of crates/core/src/aqm/pie.rs */
-TWIN_INLINE void pie_state_catch_up(pie_state *self, const pie_params *params, pie_stats *stats, units_instant now)
+/* State::update_if_due of crates/core/src/aqm/pie.rs */
+TWIN_INLINE bool pie_state_update_if_due(pie_state *self, const pie_params *params, pie_stats *stats, units_instant now)
 {
-	u32 t = 0u;
-	u32 t_2 = pie_most_updates();
-	TWIN_FOR(u32, i, t, t_2) {
-		if (self->next_update > now) {
-			return;
-		}
-		bool t_4 = pie_state_update(self, params);
-		bool changed = t_4;
-		stats->updates = ((u64)(stats->updates + 1ull));
-		units_instant_add_assign_span(&self->next_update, params->update);
-		if (!changed) {
-			break;
-		}
-	}
-	units_span t_6 = units_instant_since(now, self->next_update);
-	u64 t_7 = units_span_as_nanos(t_6);
-	u64 t_8 = units_span_as_nanos(params->update);
-	u64 missed = ((u64)(t_7 / t_8));
-	if (self->next_update <= now) {
-		units_span t_10 = units_span_saturating_mul(params->update, ((u64)(missed + 1ull)));
-		units_instant_add_assign_span(&self->next_update, t_10);
-	}
-}
-
-/* State::departed of crates/core/src/aqm/pie.rs */
-TWIN_INLINE void pie_state_departed(pie_state *self, units_span delay, bool is_empty)
-{
-	units_span t;
-	if (is_empty) {
-		t = units_span_zero();
-	} else {
-		t = delay;
-	}
-	self->delay = t;
-}
-
-/* State::new of crates/core/src/aqm/pie.rs */
-TWIN_INLINE pie_state pie_state_new(const pie_params *params)
-{
-	units_span t_2 = params->burst;
-	units_instant t = units_instant_add_span(units_instant_zero(), params->update);
-	return (pie_state){ .probability = 0ull, .delay = units_span_zero(), .delay_before = units_span_zero(), .burst = t_2, .gathered = 0ull, .next_update = t };
-}
-
-/* State::probability of crates/core/src/aqm/pie.rs */
-TWIN_INLINE probability_probability pie_state_probability(const pie_state *self)
-{
-	probability_probability t = probability_probability_saturating_from_bits(((u64)(self->probability >> 28u)));
-	return t;
-}
-
-/* State::signal of crates/core/src/aqm/pie.rs */
-TWIN_INLINE red_signal pie_state_signal(const pie_state *self, const pie_params *params)
-{
-	probability_probability t_2 = pie_state_probability(self);
-	red_signal t;
-	if (t_2 < params->most_marked) {
-		t = params->signal;
-	} else {
-		t = RED_SIGNAL_DROP;
-	}
-	return t;
-}
-
-/* Bytes::saturating_mul of crates/units/src/quantity.rs */
-TWIN_INLINE units_bytes units_bytes_saturating_mul(units_bytes self, u64 n)
-{
-	return saturating_mul_u64(self, n);
-}
-
-/* FACTOR_LOW of crates/core/src/random.rs */
-TWIN_INLINE u64 random_factor_low(void)
-{
-	return 4865540595714422341ull;
-}
-
-/* FACTOR_HIGH of crates/core/src/random.rs */
-TWIN_INLINE u64 random_factor_high(void)
-{
-	return 2549297995355413924ull;
-}
-
-/* Stream::advance of crates/core/src/random.rs */
-TWIN_INLINE void random_stream_advance(random_stream *self)
-{
-	u64 product = wrapping_mul_u64(self->low, random_factor_low());
-	u64 cross = wrapping_add_u64(wrapping_mul_u64(self->high, random_factor_low()), wrapping_mul_u64(self->low, random_factor_high()));
-	u64 high = wrapping_add_u64(mul_high_u64(self->low, random_factor_low()), cross);
-	self->low = wrapping_add_u64(product, self->step_low);
-	self->high = wrapping_add_u64(wrapping_add_u64(high, self->step_high), ((u64)(self->low < product)));
-}
-
-/* Stream::next_u64 of crates/core/src/random.rs */
-TWIN_INLINE u64 random_stream_next_u64(random_stream *self)
-{
-	random_stream_advance(self);
-	return rotate_right_u64(((u64)(self->high ^ self->low)), ((u32)((u64)(self->high >> 58u))));
-}
-
-/* State::unlucky of crates/core/src/aqm/pie.rs */
-TWIN_INLINE bool pie_state_unlucky(pie_state *self, const pie_params *params, random_stream *random, units_bytes size, qdisc_backlog backlog)
-{
-	bool t_2 = units_span_is_zero(self->burst);
-	if (!t_2) {
+	if (self->next_update > now) {
 		return false;
 	}
-	u64 t_3 = units_span_as_nanos(self->delay_before);
-	u64 t_4 = units_span_as_nanos(params->target);
-	bool calm = ((t_3 < ((u64)(t_4 / 2ull))) && (self->probability < ((u64)(pie_one() / 5ull))));
-	bool t_7 = calm;
-	if (!t_7) {
-		units_bytes t_6 = units_bytes_saturating_mul(params->mean, 2ull);
-		t_7 = (backlog.bytes <= t_6);
-	}
-	if (t_7) {
-		return false;
-	}
-	red_sizing t_8 = params->sizing;
-	u64 t_9;
-	if (t_8.kind == RED_SIZING_PER_PACKET) {
-		t_9 = self->probability;
-	} else {
-		units_bytes mean = t_8.per_byte_mean;
-		u64 t_12 = self->probability;
-		u64 t_10 = units_bytes_as_u64(size);
-		u64 t_11 = units_bytes_as_u64(mean);
-		t_9 = mul_div_u64(t_12, t_10, t_11);
-	}
-	u64 p = t_9;
-	if (self->probability == 0ull) {
-		self->gathered = 0ull;
-	}
-	self->gathered = saturating_add_u64(self->gathered, p);
-	bool t_14;
-	if (self->gathered < ((u64)(((u64)(pie_one() / 100ull)) * 85ull))) {
-		t_14 = false;
-	} else {
-		bool t_16 = (self->gathered >= ((u64)(((u64)(pie_one() / 10ull)) * 85ull)));
-		if (!t_16) {
-			u64 t_15 = random_stream_next_u64(random);
-			t_16 = (((u64)(t_15 >> 4u)) < p);
-		}
-		t_14 = t_16;
-	}
-	bool hit = t_14;
-	if (hit) {
-		self->gathered = 0ull;
-	}
-	return hit;
+	stats->updates = ((u64)(stats->updates + 1ull));
+	units_instant_add_assign_span(&self->next_update, params->update);
+	bool t_2 = pie_state_update(self, params);
+	return t_2;
 }
 
 /* Backlog::add of crates/core/src/qdisc.rs */
@@ -2247,6 +2301,12 @@ TWIN_INLINE u64 fbq_weight_one(void)
 TWIN_INLINE u64 fbq_whole(void)
 {
 	return ((u64)(1ull << 32u));
+}
+
+/* MOST_UPDATES of crates/core/src/aqm/pie.rs */
+TWIN_INLINE u32 pie_most_updates(void)
+{
+	return 1024u;
 }
 
 #endif

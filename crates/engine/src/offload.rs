@@ -5,6 +5,7 @@
 
 mod totals;
 
+use tidegate_core::accounts::Account;
 use tidegate_core::classify::Fields;
 use tidegate_core::fbq::{FlowCounts, FlowView, HeldBy};
 use tidegate_core::qdisc::{Backlog, Event};
@@ -12,6 +13,7 @@ use tidegate_core::{ClassId, Instant, Rate, Span};
 
 use crate::advice::OffloadedAdvice;
 use crate::engine::Engine;
+use crate::quota::Key;
 use crate::registry::{PromiseTable, Promised};
 use crate::sink::Sink;
 
@@ -21,6 +23,11 @@ pub use totals::Totals;
 pub trait Offload {
     /// Reads the counters of `classes`, given by name, and of all packets. Classes without counters are left out.
     fn totals(&mut self, classes: &[String]) -> (Vec<(ClassId, Totals)>, Totals);
+    /// Reads the packets that each rule has matched since the last reading, by the count to which the rule belongs, and those that
+    /// matched none. Rules without new packets may be left out. Nothing where there are no rules.
+    fn matched(&mut self) -> Vec<(Option<Key>, Account)> {
+        Vec::new()
+    }
     /// Reads all flows.
     fn flows(&mut self) -> OffloadedFlows;
     /// Replaces the promises that the scheduler applies to flows.
@@ -51,6 +58,12 @@ impl<H: Copy + Send + 'static> Engine<H> {
     pub fn mirror(&mut self, now: Instant, offload: &mut dyn Offload, out: &mut impl Sink<H>) {
         let (classes, all) = offload.totals(self.class_names());
         self.set_totals(now, &classes, &all);
+        for (key, counted) in offload.matched() {
+            match key {
+                Some(key) => self.account.rules.add(&key, counted),
+                None => self.account.unclassified += counted.packets,
+            }
+        }
         let OffloadedFlows { flows, held, continues, crossed } = offload.flows();
         self.set_flows(now, &flows, &held, continues, out);
         self.pass_on(now, crossed, out);

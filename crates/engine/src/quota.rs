@@ -34,6 +34,11 @@ impl Key {
     }
 }
 
+/// The counts to which the rules of `config` belong, in the order of the file.
+pub fn keys(config: &Config) -> Vec<Key> {
+    config.rules.iter().map(|rule| Key::new(config, rule)).collect()
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -55,7 +60,7 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub fn new(config: &Config) -> Self {
-        let keys: Vec<Key> = config.rules.iter().map(|rule| Key::new(config, rule)).collect();
+        let keys = keys(config);
         let quotas = config.quotas().map(|(at, ..)| (at, 0)).collect();
         Self { counts: vec![Account::default(); keys.len()], keys, quotas, left: Vec::new() }
     }
@@ -65,6 +70,14 @@ impl Meter {
         // The rules of reservations are numbered after those of the file.
         if let Some(count) = rule.and_then(|rule| self.counts.get_mut(rule as usize)) {
             count.count(size);
+        }
+    }
+    /// Counts packets that another classifier has counted for the rule of `key`: for the first of those that are alike. Those of a rule
+    /// that is gone are kept for its quota.
+    pub fn add(&mut self, key: &Key, counted: Account) {
+        match self.keys.iter().position(|known| known == key) {
+            Some(rule) => self.counts[rule].add(counted),
+            None => self.left.push((key.clone(), counted.bytes.as_u64())),
         }
     }
     /// The packets that each rule has matched, in the order of the file.
@@ -294,6 +307,19 @@ mod tests {
         let named = |port: u16| config(&rule(&format!("name = \"n\"\nport = {port}\nquota = \"1kB/day\"")));
         ledger.settle(&named(1), today, counted(&named(1), 0, 5));
         assert_eq!(ledger.states(&named(2))[0].used.as_u64(), 5, "a name keeps the count when conditions change");
+    }
+
+    /// Of two rules that are alike the first matches; the count of a rule that is gone is still its quota's.
+    #[test]
+    fn counts_of_another_classifier_are_added_by_rule() {
+        let port = |port: u16| rule(&format!("port = {port}\nquota = \"1kB/month\""));
+        let (old, new) = (config(&(port(1) + &port(2))), config(&(port(2) + &port(2))));
+        let mut meter = Meter::new(&old);
+        meter.continue_as(Meter::new(&new));
+        let added = Account { packets: 2, bytes: Bytes::new(300) };
+        keys(&old).iter().for_each(|key| meter.add(key, added));
+        assert_eq!(meter.counts(), [added, Account::default()]);
+        assert_eq!(meter.take(), [(keys(&old)[0].clone(), 300), (keys(&old)[1].clone(), 300)]);
     }
 
     #[test]

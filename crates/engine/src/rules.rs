@@ -108,14 +108,15 @@ impl std::error::Error for BuildFailure {}
 /// What rules depend on besides the configuration: the ids of the users and control groups that they name, on this machine, the
 /// addresses of the devices that they name, and the rules that do not hold now. Empty for a data path that knows no owners and no
 /// neighbours, and where all rules hold.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Names {
     /// The numbers of users by name.
     pub users: HashMap<String, u32>,
     /// The numbers of control groups by path, as the data path will set them in [`Fields::cgroup`].
     pub cgroups: HashMap<String, u64>,
-    /// Whether packets have [the number](interface_number) of the interface by which they came in.
-    pub interfaces: bool,
+    /// The numbers of interfaces by name, as the data path sets them in [`Fields::cgroup`] of packets that came in by them; one without
+    /// an entry has [that of its name](interface_number). `None` if packets have no such numbers.
+    pub interfaces: Option<BTreeMap<String, u64>>,
     /// The addresses of devices by hardware address; none for a device that is not there.
     pub macs: BTreeMap<Mac, BTreeSet<IpAddr>>,
     /// The addresses of names; none for a name that has no address now.
@@ -161,17 +162,32 @@ pub struct Classification {
     pub flow: FlowKey,
 }
 
-/// Returns the rules and the hash of flow keys as an array of numbers, for a program that classifies by itself. `groups` are the
-/// control groups of the rules, in their order.
+/// Returns the rules and the hash of flow keys as an array of numbers, for a program that classifies by itself.
 ///
 /// # Errors
 /// If the rules cannot be built, or name an owner that `setup` does not have.
-pub fn image(config: &Config, setup: &Setup, groups: &[u64]) -> Result<Vec<u64>, BuildFailure> {
+pub fn image(config: &Config, setup: &Setup) -> Result<Vec<u64>, BuildFailure> {
     let rules = Rules::new(config, setup)?;
     let target = |class: ClassId, profile| Target { class: class.0, profile, salt: rules.salt(class) };
     let targets: Vec<Target> = rules.classes.iter().zip(1..).map(|(class, profile)| target(*class, profile)).collect();
-    let image = classify::image(rules.classifier.rules(), &targets, target(rules.default, 0), &rules.hash, groups);
+    let groups = groups(config, &setup.names);
+    let image = classify::image(rules.classifier.rules(), &targets, target(rules.default, 0), &rules.hash, &groups);
     image.map_err(BuildFailure::Rules)
+}
+
+/// The numbers of the control groups and interfaces that rules name, in their order.
+fn groups(config: &Config, mut names: &Names) -> Vec<u64> {
+    let mut groups = Vec::new();
+    for matches in config.rules.iter().map(|rule| &rule.matches) {
+        let named = matches.cgroups.iter().filter_map(|path| names.cgroup(path)).collect::<Vec<_>>();
+        let incoming = matches.from_interfaces.iter().filter_map(|name| names.interface(name));
+        for group in named.into_iter().chain(incoming) {
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+    }
+    groups
 }
 
 /// The rules with their classes, and the hash of flow keys.
@@ -316,7 +332,8 @@ impl Owners for &Names {
         self.cgroups.get(path).copied()
     }
     fn interface(&mut self, name: &str) -> Option<u64> {
-        self.interfaces.then(|| interface_number(name))
+        let own = self.interfaces.as_ref()?.get(name);
+        Some(own.copied().unwrap_or_else(|| interface_number(name)))
     }
     fn addresses(&mut self, mac: Mac) -> Option<Vec<IpAddr>> {
         Some(self.macs.get(&mac)?.iter().copied().collect())
@@ -439,6 +456,24 @@ mod tests {
     fn without_neighbours_the_way_out_is_told() {
         let failure = classes("mac = \"02:00:5e:00:53:01\"", None).expect_err("nobody knows neighbours");
         assert!(failure.to_string().contains("write `host` with its addresses"), "{failure}");
+    }
+
+    /// In the order of the file, each once; by the numbers of the data path where it has others than those of names.
+    #[test]
+    fn an_image_has_the_groups_and_interfaces_of_its_rules() {
+        let text = "version = 1\n[[class]]\nname = \"a\"\nrate = \"1mbit\"\ndefault = true\n\
+                    [[rule]]\nclass = \"a\"\nfrom-interface = [\"lan1\", \"lan0\"]\n\
+                    [[rule]]\nclass = \"a\"\ncgroup = \"voice\"\n\
+                    [[rule]]\nclass = \"a\"\nport = 7\nfrom-interface = \"lan0\"\n";
+        let (source, mut diagnostics) = (Source::new("groups.toml", text), Diagnostics::new());
+        let config =
+            shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        let names = Names {
+            interfaces: Some([("lan0".into(), 1 << 63 | 5)].into()),
+            cgroups: [("voice".into(), 77)].into(),
+            ..Names::default()
+        };
+        assert_eq!(groups(&config, &names), [interface_number("lan1"), 1 << 63 | 5, 77]);
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         self.account.rules.take()
     }
     /// The packets that each rule of the configuration has matched, in the order of the file. They count when they arrive, with the
-    /// overhead of the link; a rule goes on with its count when it moves in the file. Nothing where an offload classifies.
+    /// overhead of the link; a rule goes on with its count when it moves in the file.
     pub fn rule_counts(&self) -> &[Account] {
         self.account.rules.counts()
     }

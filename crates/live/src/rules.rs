@@ -75,6 +75,7 @@ mod plan;
 mod stale;
 mod verify;
 
+pub(crate) use copy::CopyTable;
 pub use error::RulesError;
 pub(crate) use hold::{HoldRules, remove_holds};
 pub use lock::InterfaceLock;

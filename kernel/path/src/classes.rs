@@ -284,7 +284,7 @@ mod tests {
         assert!(steps(&text) && !steps(&without));
         let early = without.replace("kind = \"fifo\", limit = \"50kB\", packets = 9", "kind = \"pie\"");
         assert!(steps(&early) && !steps(&early.replace("\"pie\"", "\"pie\", signal = \"drop\"")));
-        let next = self::numbers(&plan(&early).unwrap(), &all);
+        let next = numbers(&plan(&early).unwrap(), &all);
         assert_eq!((next[INSIDES], next[STRUCTURE]), (PIE, all[STRUCTURE] + 1));
         // Its stream is that of the class in the engine.
         let pie = Options::of_numbers(std::array::from_fn(|at| next[INSIDES + at]));

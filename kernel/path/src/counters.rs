@@ -9,8 +9,10 @@ use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, ClassId, Rate};
 use tidegate_engine::advice::OffloadedAdvice;
 use tidegate_engine::guard::lock;
+use tidegate_engine::quota::Key;
 use tidegate_engine::{Offload, OffloadedFlows, PromiseTable, Promised, Totals};
 use tidegate_live::probe::Version;
+use tidegate_live::shaping::InterfaceCounts;
 use tidegate_live::shaping::backend::OffloadCounters;
 use tidegate_units::Span;
 
@@ -18,7 +20,7 @@ use crate::options::counters::{
     ADVISED_PACKETS, ARRIVED_PACKETS, DROPPED, EMPTIED, LONGEST, MARKED_PACKETS, MOVED_IN_PACKETS, MOVED_OUT_PACKETS,
     OVERHEAD_BYTES, QUEUED_PACKETS, REMARKED_PACKETS, SENT_PACKETS, V4_PACKETS, V6_PACKETS, WAITS, WORDS as COUNTERS,
 };
-use crate::options::{FBQ_CLASSES, advice};
+use crate::options::{FBQ_CLASSES, LINES, advice, link};
 use crate::programs::Discipline;
 
 const BUCKETS: usize = COUNTERS - WAITS;
@@ -40,11 +42,14 @@ pub(crate) struct Counters {
     advises: bool,
     /// The queues of flows that were advised a rate.
     advised: Vec<usize>,
+    /// What the program had counted for each interface in an earlier data path.
+    lines: [InterfaceCounts; LINES as usize],
 }
 
 impl Counters {
     pub fn new(discipline: Arc<Discipline>) -> Self {
         let told = discipline.flows.told();
+        let lines = std::array::from_fn(|at| discipline.flows.line(at));
         Self {
             discipline,
             waits: vec![[0; BUCKETS]; FBQ_CLASSES as usize],
@@ -53,6 +58,7 @@ impl Counters {
             places: Vec::new(),
             advises: false,
             advised: Vec::new(),
+            lines,
         }
     }
 
@@ -109,6 +115,10 @@ impl Offload for Counters {
         }
         self.waits = waits;
         (found, all)
+    }
+
+    fn matched(&mut self) -> Vec<(Option<Key>, Account)> {
+        self.discipline.matched()
     }
 
     fn flows(&mut self) -> OffloadedFlows {
@@ -177,6 +187,18 @@ impl OffloadCounters for Counters {
     }
     fn has_events(&self) -> bool {
         self.discipline.flows.told() != self.told
+    }
+    fn interfaces(&self) -> Vec<InterfaceCounts> {
+        let is_one = |at: &usize| self.discipline.link.get(link::LINES + at) != 0;
+        let since = |at: usize| {
+            let (now, before) = (self.discipline.flows.line(at), self.lines[at]);
+            InterfaceCounts {
+                sent_packets: now.sent_packets - before.sent_packets,
+                sent_bytes: now.sent_bytes - before.sent_bytes,
+                dropped_packets: now.dropped_packets - before.dropped_packets,
+            }
+        };
+        (0..LINES as usize).take_while(is_one).map(since).collect()
     }
     fn has_sent(&self, version: Version) -> bool {
         let counter = match version {

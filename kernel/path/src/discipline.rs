@@ -2,18 +2,21 @@
 
 use tidegate_config::discipline::outside::Outside;
 use tidegate_config::discipline::{Discipline, InKernel};
-use tidegate_core::elephants::{self, Measure};
+use tidegate_core::elephants::{FlowBy, Measure};
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
-use tidegate_core::{Span, codel, mered, pie, red};
+use tidegate_core::{Bytes, Span, codel, meredt, pie, red};
 
 use super::options::{
-    ARED, CODEL, DRR, FIFO, FQ_CODEL, MERED, OWN, OWN_NUMBERS, Options, PIE, RECORDS, RED, SFQ, SLOTS, SPACE,
+    ARED, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED, SFQ, SLOTS,
+    SPACE,
 };
 
 /// The most packets that are queued: the arriving packet needs a slot too, before another is dropped for it.
 pub(super) const PACKETS: u64 = SLOTS - 1;
+/// The bits of a length in a point of a table of values.
+const LENGTH_BITS: u32 = 48;
 /// The flows that `drr` in a class tells apart.
 const FLOWS_OF_CLASS: u64 = 1_024;
 
@@ -78,6 +81,10 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
         }
         Discipline::Mered(section) => {
             let params = section.params();
+            (mered(&params.table_driven(), place, lack)?, params.ared.signal)
+        }
+        Discipline::Meredt(section) => {
+            let params = section.params().ok()?;
             (mered(&params, place, lack)?, params.ared.signal)
         }
         Discipline::Pie(section) => {
@@ -114,6 +121,11 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
             let (options, signal) = controlled(FQ_CODEL, &params.codel);
             (Options { quantum: params.quantum.as_u64(), queues: params.queues.into(), ..options }, signal)
         }
+        Discipline::FqPie(section) => {
+            let params = section.params();
+            let options = Options { kind: FQ_PIE, quantum: params.quantum.as_u64(), ..pie(&params.pie) };
+            (Options { queues: params.queues.into(), ..options }, params.pie.signal)
+        }
         Discipline::Outside(section) => (own(section, discipline.kind(), place, lack)?, Signal::Drop),
         other => {
             lack(format!("kind = \"{}\" in {place}", other.kind()));
@@ -123,7 +135,7 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
     if options.queues > SPACE {
         lack(format!("{} queues of `{}` in {place} (up to {SPACE} are possible)", options.queues, discipline.kind()));
     }
-    let draws = [RED, ARED, PIE, MERED, OWN].contains(&options.kind);
+    let draws = [RED, ARED, PIE, FQ_PIE, MERED, OWN].contains(&options.kind);
     let random = if draws { Stream::named(at.seed, at.stream).parts() } else { [0; 4] };
     Some(Options { marks: u64::from(signal == Signal::Mark), random, ..options })
 }
@@ -132,7 +144,7 @@ impl Options {
     /// The queues that a discipline needs of [`SPACE`].
     pub(super) fn queues_needed(&self) -> u64 {
         match self.kind {
-            DRR | SFQ | FQ_CODEL => self.queues,
+            DRR | SFQ | FQ_CODEL | FQ_PIE => self.queues,
             MERED => 2,
             _ => 1,
         }
@@ -143,28 +155,51 @@ impl Options {
     }
 }
 
-fn mered(params: &mered::Params, place: &str, lack: &mut dyn FnMut(String)) -> Option<Options> {
-    let mut missing = |what: &str, remedy: &str| lack(format!("{what} of `mered` in {place} (write {remedy})"));
-    if params.pair.is_some() {
-        missing("the rule of pairs of hosts", "pair-rule = \"off\" under memory");
-    }
-    if params.flow_by == elephants::FlowBy::HostPair {
-        missing("flows by pairs of hosts", "flow-by = \"flow\" under memory");
-    }
-    let records = u64::from(params.table.capacity);
+/// Whether it tells pairs of hosts apart.
+pub(super) fn by_pairs(discipline: &Discipline) -> bool {
+    let elephants = match discipline {
+        Discipline::Mered(section) => section.params().table_driven().elephants,
+        Discipline::Meredt(section) => match section.params() {
+            Ok(params) => params.elephants,
+            Err(_) => return false,
+        },
+        _ => return false,
+    };
+    elephants.pair.is_some() || elephants.flow_by == FlowBy::HostPair
+}
+
+/// The options of MERED, which is MEREDT with a table of one step.
+fn mered(params: &meredt::Params, place: &str, lack: &mut dyn FnMut(String)) -> Option<Options> {
+    let elephants = &params.elephants;
+    let records = u64::from(elephants.table.capacity);
     if records > RECORDS {
-        missing(&format!("{records} records"), &format!("up to {RECORDS}"));
+        lack(format!("{records} records in {place} (up to {RECORDS} are possible)"));
     }
+    let points = elephants.value.points();
+    if points.iter().any(|point| point.0.as_u64() >> LENGTH_BITS != 0) {
+        lack(format!("a mouse of 2^{LENGTH_BITS} bytes in {place}"));
+    }
+    let mut values = [0; POINTS as usize];
+    for (to, (length, value)) in values.iter_mut().zip(points) {
+        *to = u64::from(*value) << LENGTH_BITS | length.as_u64();
+    }
+    let longest_mouse = points.iter().rev().find(|point| point.1 == 0).map_or(Bytes::ZERO, |point| point.0);
     let options = Options {
         kind: MERED,
         interval: params.ared.interval.as_nanos(),
-        longest_mouse: params.threshold.as_u64(),
-        counts_packets: u64::from(params.measure == Measure::Packets),
+        longest_mouse: longest_mouse.as_u64(),
+        counts_packets: u64::from(elephants.measure == Measure::Packets),
+        by_pair: u64::from(elephants.flow_by == FlowBy::HostPair),
         records,
-        idle: params.table.idle.as_nanos(),
+        idle: elephants.table.idle.as_nanos(),
+        pair_threshold: elephants.pair.map_or(0, |pair| pair.threshold.as_u64().max(1)),
+        pair_rate: elephants.pair.map_or(0, |pair| pair.rate.as_bps()),
         elephant_limit: params.elephant_limit.as_u64(),
         floor: params.floor.bits(),
         floor_credit: params.floor_credit.as_u64(),
+        points: points.len() as u64,
+        values,
+        fairness: params.fairness.bits(),
         ..early(&params.ared.red().ok()?)
     };
     Some(options.within(params.limit))

@@ -8,6 +8,7 @@ use tidegate_core::fbq::{FlowCounts, HeldBy};
 use tidegate_core::qdisc::{Backlog, Event};
 use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate, Span};
 use tidegate_engine::OffloadedFlow;
+use tidegate_live::shaping::InterfaceCounts;
 
 use super::options::{FBQ, FBQ_CLASSES, FBQ_PROMISES};
 use crate::bpf::{LoadError, Mapped, Place, Variables};
@@ -75,6 +76,11 @@ places! {
     told_flow: "told.flow",
     told_bytes: "told.bytes",
     told_above: "told.above",
+    matched_packets: "matched.packets",
+    matched_bytes: "matched.bytes",
+    line_packets: "lines.packets",
+    line_bytes: "lines.bytes",
+    line_dropped: "lines.dropped",
     dropped_packets: "fbq.flows.dropped.packets",
     dropped_bytes: "fbq.flows.dropped.bytes",
     promised: "classes.promise.number",
@@ -135,6 +141,23 @@ impl Flows {
         let is_one = |place: &usize| self.read(&at.key, *place) > u64::MAX - FBQ_CLASSES;
         let present = (0..used).filter(|place| self.read(&at.present, *place) != 0 && !is_one(place));
         (present.filter_map(flow).collect(), held)
+    }
+
+    /// The counter of packets that a rule has matched: of the first set of rules, then of the second.
+    pub fn matched(&self, counter: usize) -> Account {
+        let packets = self.read(&self.places.matched_packets, counter);
+        Account { packets, bytes: Bytes::new(self.read(&self.places.matched_bytes, counter)) }
+    }
+
+    /// The packets of one of several interfaces.
+    pub fn line(&self, at: usize) -> InterfaceCounts {
+        let read = |place| self.read(place, at);
+        let Places { line_packets, line_bytes, line_dropped, .. } = &self.places;
+        InterfaceCounts {
+            sent_packets: read(line_packets),
+            sent_bytes: read(line_bytes),
+            dropped_packets: read(line_dropped),
+        }
     }
 
     /// How many events of feedback there ever were.

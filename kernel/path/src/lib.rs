@@ -24,6 +24,7 @@ mod counters;
 mod discipline;
 mod doctor;
 mod flows;
+mod matched;
 #[allow(missing_docs, reason = "the headers describe them")]
 #[rustfmt::skip]
 pub mod options;

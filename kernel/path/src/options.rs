@@ -11,6 +11,8 @@ pub const MANY_QUEUES: u64 = 65536;
 pub const SPACE: u64 = 8192;
 /// `TWIN_OWN_NUMBERS` of kernel/options.h.
 pub const OWN_NUMBERS: u64 = 16;
+/// `TWIN_POINTS` of kernel/options.h.
+pub const POINTS: u64 = 16;
 /// `TWIN_RECORDS` of kernel/records.h.
 pub const RECORDS: u64 = 65536;
 /// `TWIN_FBQ_CLASSES` of kernel/classes.h.
@@ -19,6 +21,8 @@ pub const FBQ_CLASSES: u64 = 64;
 pub const FBQ_PROFILES: u64 = 256;
 /// `TWIN_FBQ_PROMISES` of kernel/classes.h.
 pub const FBQ_PROMISES: u64 = 256;
+/// `TWIN_LINES` of kernel/chassis.bpf.c.
+pub const LINES: u64 = 16;
 /// `TWIN_RULES` of kernel/classify.h.
 pub const RULES: u64 = 65536;
 /// `TWIN_RULE_STEPS` of kernel/classify.h.
@@ -35,9 +39,10 @@ pub const DRR: u64 = 6;
 pub const SFQ: u64 = 7;
 pub const FQ_CODEL: u64 = 8;
 pub const MERED: u64 = 9;
-pub const KINDS: u64 = 10;
-pub const FBQ: u64 = 10;
-pub const OWN: u64 = 11;
+pub const FQ_PIE: u64 = 10;
+pub const KINDS: u64 = 11;
+pub const FBQ: u64 = 11;
+pub const OWN: u64 = 12;
 
 /// `struct twin_options` of kernel/options.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -81,6 +86,9 @@ pub struct Options {
     pub elephant_limit: u64,
     pub floor: u64,
     pub floor_credit: u64,
+    pub points: u64,
+    pub values: [u64; 16],
+    pub fairness: u64,
     pub own: [u64; 16],
     pub account: u64,
     pub rules: u64,
@@ -89,7 +97,7 @@ pub struct Options {
 
 impl Options {
     /// How many numbers they are.
-    pub const NUMBERS: usize = 61;
+    pub const NUMBERS: usize = 79;
 
     /// The numbers in their order.
     pub fn numbers(&self) -> [u64; Self::NUMBERS] {
@@ -101,8 +109,9 @@ impl Options {
             alpha, beta, least_queue_mean, most_marked, quantum,
             queues, perturb, seed, random: [random_0, random_1, random_2, random_3], longest_mouse,
             counts_packets, by_pair, records, idle, pair_threshold,
-            pair_rate, elephant_limit, floor, floor_credit, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15],
-            account, rules, changes,
+            pair_rate, elephant_limit, floor, floor_credit, points,
+            values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
+            changes,
         } = *self;
         [
             kind, limit_packets, limit_bytes, rate, burst,
@@ -113,11 +122,14 @@ impl Options {
             queues, perturb, seed, random_0, random_1,
             random_2, random_3, longest_mouse, counts_packets, by_pair,
             records, idle, pair_threshold, pair_rate, elephant_limit,
-            floor, floor_credit, own_0, own_1, own_2,
-            own_3, own_4, own_5, own_6, own_7,
-            own_8, own_9, own_10, own_11, own_12,
-            own_13, own_14, own_15, account, rules,
-            changes,
+            floor, floor_credit, points, values_0, values_1,
+            values_2, values_3, values_4, values_5, values_6,
+            values_7, values_8, values_9, values_10, values_11,
+            values_12, values_13, values_14, values_15, fairness,
+            own_0, own_1, own_2, own_3, own_4,
+            own_5, own_6, own_7, own_8, own_9,
+            own_10, own_11, own_12, own_13, own_14,
+            own_15, account, rules, changes,
         ]
     }
     /// Options of numbers in their order.
@@ -131,11 +143,14 @@ impl Options {
             queues, perturb, seed, random_0, random_1,
             random_2, random_3, longest_mouse, counts_packets, by_pair,
             records, idle, pair_threshold, pair_rate, elephant_limit,
-            floor, floor_credit, own_0, own_1, own_2,
-            own_3, own_4, own_5, own_6, own_7,
-            own_8, own_9, own_10, own_11, own_12,
-            own_13, own_14, own_15, account, rules,
-            changes,
+            floor, floor_credit, points, values_0, values_1,
+            values_2, values_3, values_4, values_5, values_6,
+            values_7, values_8, values_9, values_10, values_11,
+            values_12, values_13, values_14, values_15, fairness,
+            own_0, own_1, own_2, own_3, own_4,
+            own_5, own_6, own_7, own_8, own_9,
+            own_10, own_11, own_12, own_13, own_14,
+            own_15, account, rules, changes,
         ] = numbers;
         Self {
             kind, limit_packets, limit_bytes, rate, burst,
@@ -145,8 +160,9 @@ impl Options {
             alpha, beta, least_queue_mean, most_marked, quantum,
             queues, perturb, seed, random: [random_0, random_1, random_2, random_3], longest_mouse,
             counts_packets, by_pair, records, idle, pair_threshold,
-            pair_rate, elephant_limit, floor, floor_credit, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15],
-            account, rules, changes,
+            pair_rate, elephant_limit, floor, floor_credit, points,
+            values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
+            changes,
         }
     }
 }
@@ -156,8 +172,9 @@ pub mod link {
     pub const FROM_NETWORK: usize = 0;
     pub const OVERHEAD: usize = 1;
     pub const UNTIL: usize = 2;
+    pub const LINES: usize = 3;
     /// The words of the struct.
-    pub const WORDS: usize = 3;
+    pub const WORDS: usize = 19;
 }
 
 /// Words of `struct twin_marks` of kernel/marks.h.

@@ -1,5 +1,6 @@
 //! [`KernelPath`]: the discipline at the root of an interface.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -7,27 +8,31 @@ use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Config, DataPath, Unattended};
 use tidegate_engine::guard::lock;
+use tidegate_engine::quota::{self, Key};
 use tidegate_engine::{Names, PromiseTable, Setup, rules};
 use tidegate_live::netlink::Error;
 use tidegate_live::probe::Inspection;
 use tidegate_live::rtnl::{OnLink, RootQdisc, Rtnl};
 use tidegate_live::rules::{Difference, Direction};
 use tidegate_live::shaping::backend::{
-    Backend, DEVICE, DISCIPLINE, OffloadBackend, OffloadCounters, clear_root, device_name, remove_device,
+    Backend, DEVICE, DISCIPLINE, OffloadBackend, OffloadCounters, clear_root, device_name, remove_common_device,
+    remove_device,
 };
 use tidegate_live::shaping::{Hold, Running, StartError, WorkerCounts, resolve, wait_until_empty};
 use tidegate_units::Span;
 
 use crate::counters::{Counters, queued};
 use crate::options::fbq_options::STRUCTURE;
-use crate::options::link::{FROM_NETWORK, OVERHEAD, UNTIL};
-use crate::options::{FBQ_PROMISES, Options, marks};
+use crate::options::link::{self, FROM_NETWORK, OVERHEAD, UNTIL};
+use crate::options::{FBQ_PROMISES, LINES, Options, marks};
 use crate::plan::{self, Plan};
 use crate::programs::Discipline;
 use crate::promises::{Promises, room_for};
 
 /// How long the queue may take to empty at an end.
 const EMPTYING: Duration = Duration::from_secs(2);
+/// The number of an interface by which packets came in is its index above this number: `TWIN_INTERFACES` of kernel/classify.h.
+const INTERFACES: u64 = 1 << 63;
 /// How long packets that have left the queue of our device may take to arrive.
 const ARRIVING: Duration = Duration::from_millis(20);
 
@@ -40,14 +45,13 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     if config.interface.data_path == DataPath::Auto {
         plan::examine_choice(config)?;
     }
-    let setup = Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
-    image(config, &setup).map(drop)
+    let names = resolve(config, Vec::new())?.0;
+    image(config, &Setup { seed: 0, secret: [0; 2], catch_up: Span::ZERO, most_queued: None, names }).map(drop)
 }
 
-/// The rules as the program has them; the names of owners are looked up anew.
+/// The rules as the program has them.
 fn image(config: &Config, setup: &Setup) -> Result<Vec<u64>, StartError> {
-    let (names, _, groups) = resolve(config, Vec::new())?;
-    let image = rules::image(config, &Setup { names, ..setup.clone() }, &groups)?;
+    let image = rules::image(config, setup)?;
     room_for(&image, &Promises::default()).map_err(too_large)?;
     Ok(image)
 }
@@ -63,9 +67,19 @@ fn too_large(numbers: String) -> StartError {
 #[derive(Debug)]
 struct Prepared {
     plan: Plan,
-    /// The rules.
+    /// The rules, and the counts to which they belong.
     image: Vec<u64>,
+    keys: Vec<Key>,
     unattended: Unattended,
+}
+
+/// A change that has not come into force.
+#[derive(Debug)]
+struct Change {
+    config: Config,
+    /// What its rules depend on.
+    names: Names,
+    prepared: Prepared,
 }
 
 /// A discipline, and the interface that it is attached to.
@@ -74,20 +88,40 @@ pub(crate) struct KernelPath {
     discipline: Arc<Discipline>,
     attached: Option<Attachment>,
     /// The next configuration, while a change is going on.
-    next: Option<Prepared>,
+    next: Option<Change>,
+}
+
+/// An interface whose packets the discipline has.
+#[derive(Clone, Debug)]
+struct Line {
+    name: String,
+    /// `None` while it is not there.
+    index: Option<u32>,
 }
 
 #[derive(Debug)]
 struct Attachment {
-    /// The index of the interface.
-    line: u32,
-    /// The index of the device whose root the discipline is: the interface, or for what arrives a device of ours.
+    /// The interfaces, in the order of the configuration.
+    lines: Vec<Line>,
+    /// The index of the device whose root the discipline is: the only interface, or a device of ours for what arrives or for what leaves
+    /// by several.
     index: u32,
     direction: OnLink,
     /// Whether packets get code points or marks.
     marks: bool,
-    /// The names that owners in rules had at the start, the seed of random streams, and the secret of flow keys.
+    /// What the rules in force depend on, the seed of random streams, and the secret of flow keys.
     setup: Setup,
+}
+
+impl Attachment {
+    /// Whether packets are led to a device of ours.
+    fn has_device(&self) -> bool {
+        self.direction == OnLink::Arriving || self.lines.len() > 1
+    }
+    /// The indices of the interfaces that are there.
+    fn indices(&self) -> impl Iterator<Item = u32> {
+        self.lines.iter().filter_map(|line| line.index)
+    }
 }
 
 impl KernelPath {
@@ -95,73 +129,115 @@ impl KernelPath {
         Self { discipline, attached: None, next: None }
     }
 
-    /// Puts the discipline at the root of the interface, or of a device of ours to which what arrives is led, in the place of one that
-    /// an earlier run has left.
-    fn put(&self, to: &mut Attachment, name: &str, config: &Config) -> Result<Vec<String>, StartError> {
+    /// Puts the discipline at the root of the interface, or of a device of ours to which packets are led, in the place of one that an
+    /// earlier run has left.
+    fn put(&self, to: &mut Attachment, config: &Config) -> Result<Vec<String>, StartError> {
         let mut rtnl = Rtnl::open()?;
         let mut notes = Vec::new();
-        to.index = to.line;
-        if to.direction == OnLink::Arriving {
-            let left = remove_device(&mut rtnl, to.line)?;
-            notes.extend(left.map(|queued| taken_over(name, queued)));
-            let device = device_name(to.line);
-            rtnl.create(&device, DEVICE)?;
-            to.index = rtnl.link(&device)?.map_or(0, |link| link.index);
-            notes.push(format!("what arrives by {name} waits at {device}, a device made for that"));
+        for line in &to.lines {
+            notes.extend(line.index.map(|index| make_room(&mut rtnl, to, &line.name, index)).transpose()?.flatten());
         }
-        let prepared = prepared(to, config, self.discipline.queues)?;
+        let first = to.indices().next().ok_or_else(detached)?;
+        to.index = if to.has_device() { make_device(&mut rtnl, to, first)? } else { first };
+        let prepared = prepared(to.index, &to.setup, config, self.discipline.queues)?;
         notes.extend(prepared.plan.notes.clone());
         to.marks = prepared.plan.marks();
-        self.discipline.marks.set(marks::DEVICE, to.index.into());
+        self.discipline.marks.set(marks::DEVICE, if to.has_device() { to.index.into() } else { 0 });
         self.configure(prepared);
-        if to.direction == OnLink::Leaving {
-            notes.extend(make_room(&mut rtnl, to.line, name)?);
-        }
-        let hold = Hold::begin(&mut rtnl, to.line);
-        wait_until_empty(&mut rtnl, to.line);
-        rtnl.set_plain(to.index, &self.discipline.name)?;
-        match rtnl.root_qdisc(to.index)? {
-            Some(root) if root.kind == self.discipline.name => {}
-            other => {
-                let kind = other.map_or("nothing".into(), |root| root.kind);
-                let text = format!("the root of {name} is {kind} although {} was put there", self.discipline.name);
-                return Err(StartError::DataPath(text));
-            }
-        }
-        if to.direction == OnLink::Arriving {
+        if to.has_device() {
+            let names: Vec<&str> = to.lines.iter().map(|line| &*line.name).collect();
+            let does = if to.direction == OnLink::Arriving { "arrives" } else { "leaves" };
+            let device = device_name(first, to.direction);
+            notes.push(format!("what {does} by {} waits at {device}, a device made for that", names.join(" + ")));
+            self.take_root(&mut rtnl, to.index, &device)?;
             rtnl.up(to.index)?;
         }
-        // Whoever adds it later loses what waits.
-        rtnl.add_clsact(to.line)?;
-        self.set_program(&mut rtnl, to, to.marks)?;
-        match hold {
-            Ok(hold) => hold.end()?,
-            Err(error) => notes.push(format!("what left by {name} while its queue was exchanged may be lost: {error}")),
+        for line in &to.lines {
+            let Some(index) = line.index else { continue };
+            if let Some(error) = self.lead(&mut rtnl, to, index, &line.name)? {
+                notes.push(format!("what left by {} while its queue was exchanged may be lost: {error}", line.name));
+            }
         }
+        self.note_lines(to);
         Ok(notes)
     }
 
-    /// Puts the discipline at an interface that has returned, and was number `earlier` before.
-    fn put_again(&self, to: &mut Attachment, earlier: u32, name: &str, config: &Config) -> Result<(), StartError> {
-        if to.direction == OnLink::Arriving {
-            remove_device(&mut Rtnl::open()?, earlier)?;
+    /// Has the packets of an interface queued by the discipline. What leaves by it waits meanwhile; returns why it did not.
+    fn lead(&self, rtnl: &mut Rtnl, to: &Attachment, line: u32, name: &str) -> Result<Option<StartError>, StartError> {
+        let hold = Hold::begin(rtnl, line);
+        wait_until_empty(rtnl, line);
+        if !to.has_device() {
+            self.take_root(rtnl, line, name)?;
         }
-        self.put(to, name, config).map(drop)
+        // Whoever adds it later loses what waits.
+        rtnl.add_clsact(line)?;
+        self.set_program(rtnl, to, line, to.marks)?;
+        match hold {
+            Ok(hold) => hold.end().map(|()| None),
+            Err(error) => Ok(Some(error)),
+        }
     }
 
-    /// Has our program see packets at the interface where that is needed: all that arrive, and those that leave where they are
-    /// marked.
-    fn set_program(&self, rtnl: &mut Rtnl, to: &Attachment, marks: bool) -> Result<(), StartError> {
-        if to.direction == OnLink::Leaving && !marks {
-            return Ok(rtnl.remove_program(to.line, to.direction, DISCIPLINE)?);
+    /// Makes the discipline the root of a link.
+    fn take_root(&self, rtnl: &mut Rtnl, index: u32, name: &str) -> Result<(), StartError> {
+        rtnl.set_plain(index, &self.discipline.name)?;
+        match rtnl.root_qdisc(index)? {
+            Some(root) if root.kind == self.discipline.name => Ok(()),
+            other => {
+                let kind = other.map_or("nothing".into(), |root| root.kind);
+                let text = format!("the root of {name} is {kind} although {} was put there", self.discipline.name);
+                Err(StartError::DataPath(text))
+            }
+        }
+    }
+
+    /// Has the program count the packets of each of several interfaces.
+    fn note_lines(&self, to: &Attachment) {
+        for at in 0..LINES as usize {
+            let line = to.lines.get(at).filter(|_| to.lines.len() > 1);
+            // No packet is of the last index, which keeps the place of one that is not there.
+            let index = line.map_or(0, |line| line.index.unwrap_or(u32::MAX));
+            self.discipline.link.set(link::LINES + at, index.into());
+        }
+    }
+
+    /// Follows an interface that has returned with another index.
+    fn put_again(
+        &self,
+        to: &mut Attachment,
+        at: usize,
+        earlier: Option<u32>,
+        config: &Config,
+    ) -> Result<(), StartError> {
+        let (Some(line), mut rtnl) = (to.lines[at].index, Rtnl::open()?) else { return Ok(()) };
+        if to.lines.len() > 1 {
+            // The others go on at the device.
+            make_room(&mut rtnl, to, &to.lines[at].name, line)?;
+            self.lead(&mut rtnl, to, line, &to.lines[at].name)?;
+            self.note_lines(to);
+            return Ok(());
+        }
+        if let (OnLink::Arriving, Some(earlier)) = (to.direction, earlier) {
+            remove_device(&mut rtnl, earlier)?;
+        }
+        self.put(to, config).map(drop)
+    }
+
+    /// Has our program see packets at an interface where that is needed: where they are led elsewhere, and those that leave where they
+    /// are marked.
+    fn set_program(&self, rtnl: &mut Rtnl, to: &Attachment, line: u32, marks: bool) -> Result<(), StartError> {
+        if !to.has_device() && !marks {
+            return Ok(rtnl.remove_program(line, to.direction, DISCIPLINE)?);
         }
         let program = self.discipline.filter(to.direction);
         let program = program.map_err(|error| StartError::NoKernelProgram(error.to_string()))?;
-        Ok(rtnl.set_program(to.line, to.direction, DISCIPLINE, program)?)
+        // The program itself leads what arrives elsewhere, which takes no action.
+        let elsewhere = (to.has_device() && to.direction == OnLink::Leaving).then_some(to.index);
+        Ok(rtnl.set_program(line, to.direction, DISCIPLINE, program, elsewhere)?)
     }
 
     /// Puts another configuration in force. Queued packets stay: none is lost, and packets of a flow stay in order.
-    fn configure(&self, Prepared { plan, image, unattended }: Prepared) {
+    fn configure(&self, Prepared { plan, image, keys, unattended }: Prepared) {
         let Discipline { classes, link, marks, .. } = &*self.discipline;
         let accounts = self.discipline.accounts_of(&plan.names);
         for (account, dscp) in accounts.iter().zip(&plan.dscp) {
@@ -179,6 +255,7 @@ impl KernelPath {
             written.classes = numbers;
             written.rule_changes += u64::from(written.rules != image);
             written.rules = image;
+            written.rule_keys = keys;
             if is_other {
                 written.promises = written.promises.ended();
             }
@@ -187,11 +264,11 @@ impl KernelPath {
         self.discipline.renew();
     }
 
-    /// Another configuration in the form that the program takes.
+    /// Another configuration in the form that the program takes, whose rules have these names.
     ///
     /// # Errors
     /// [`StartError::NotInKernel`] or [`StartError::Change`] with what this program cannot do.
-    fn other(&self, config: &Config) -> Result<Prepared, StartError> {
+    fn other(&self, config: &Config, names: &Names) -> Result<Prepared, StartError> {
         if plan::is_mered(config) && !self.discipline.has_mered {
             let text = "the memory that `mered` needs in the kernel is taken at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
@@ -200,7 +277,9 @@ impl KernelPath {
             let text = "a discipline of another crate has a program of its own, which is loaded at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
-        let prepared = prepared(self.attached.as_ref().ok_or_else(detached)?, config, self.discipline.queues)?;
+        let to = self.attached.as_ref().ok_or_else(detached)?;
+        let setup = Setup { names: names.clone(), ..to.setup.clone() };
+        let prepared = prepared(to.index, &setup, config, self.discipline.queues)?;
         self.discipline.has_room(Some(&prepared.image), None).map_err(too_large)?;
         Ok(prepared)
     }
@@ -211,27 +290,35 @@ impl KernelPath {
         let mut rtnl = Rtnl::open()?;
         self.discipline.link.set(UNTIL, 1);
         self.wait_until_empty();
-        let hold = Hold::begin(&mut rtnl, to.line).ok();
-        let removed = rtnl.remove_program(to.line, to.direction, DISCIPLINE);
-        if to.direction == OnLink::Leaving {
-            self.wait_until_empty();
-            let root = rtnl.root_qdisc(to.index).ok().flatten();
-            if root.is_some_and(|root| root.kind == self.discipline.name) {
-                rtnl.clear_qdisc(to.index)?;
-            }
+        let mut removed = Ok(());
+        for line in to.indices() {
+            removed = removed.and(self.leave(&mut rtnl, &to, line));
         }
-        // With it goes what waits at the root, where the other direction may have a discipline of ours.
-        let root = rtnl.root_qdisc(to.line).ok().flatten();
-        let removed = match root.is_some_and(|root| root.kind.starts_with(DISCIPLINE)) {
-            true => removed,
-            false => removed.and(rtnl.remove_clsact(to.line)),
-        };
-        drop(hold);
-        if to.direction == OnLink::Arriving {
+        if to.has_device() {
             thread::sleep(ARRIVING);
-            remove_device(&mut rtnl, to.line)?;
+            removed = removed.and(remove_own_device(&mut rtnl, to.index));
         }
         removed
+    }
+
+    /// Gives an interface its default discipline, and removes our program.
+    fn leave(&self, rtnl: &mut Rtnl, to: &Attachment, line: u32) -> Result<(), Error> {
+        let _hold = Hold::begin(rtnl, line);
+        let removed = rtnl.remove_program(line, to.direction, DISCIPLINE);
+        if to.direction == OnLink::Leaving {
+            // What was on its way there is ahead of what leaves from now on.
+            self.wait_until_empty();
+        }
+        let root = rtnl.root_qdisc(line).ok().flatten();
+        if !to.has_device() && root.is_some_and(|root| root.kind == self.discipline.name) {
+            rtnl.clear_qdisc(line)?;
+        }
+        // With it goes what waits at the root, where the other direction may have a discipline of ours.
+        let root = rtnl.root_qdisc(line).ok().flatten();
+        match root.is_some_and(|root| root.kind.starts_with(DISCIPLINE)) {
+            true => removed,
+            false => removed.and(rtnl.remove_clsact(line)),
+        }
     }
 
     /// Waits until nothing is queued, for [`EMPTYING`] at most.
@@ -248,60 +335,99 @@ impl Backend for KernelPath {
         Some(&self.discipline.name)
     }
 
-    /// Another discipline at the root is a difference. An interface that is not there has not been changed.
+    /// Another discipline at the root is a difference, and so is a program that is gone. An interface that is not there has not been
+    /// changed.
     fn inspect(&mut self) -> Result<Inspection, Error> {
         let mut inspection = Inspection { differences: Vec::new(), queues: Vec::new() };
-        let Some(Attachment { line, index, direction, marks, .. }) = self.attached else { return Ok(inspection) };
+        let Some(to) = &self.attached else { return Ok(inspection) };
         let mut rtnl = Rtnl::open()?;
-        if rtnl.link_by_index(line)?.is_some() {
-            let found = rtnl.root_qdisc(index)?.map_or("nothing".into(), |root| root.kind);
+        let there = to.lines.iter().filter_map(|line| Some((&line.name, line.index?)));
+        let mut is_any_there = false;
+        for (name, line) in there {
+            if rtnl.link_by_index(line)?.is_none() {
+                continue;
+            }
+            is_any_there = true;
+            let has_program = to.marks || to.has_device();
+            if has_program && rtnl.program(line, to.direction, DISCIPLINE)?.is_none() {
+                let program = if to.lines.len() > 1 { format!("{DISCIPLINE} at {name}") } else { DISCIPLINE.into() };
+                inspection.differences.push(Difference::MissingProgram { program });
+            }
+        }
+        if is_any_there {
+            let found = rtnl.root_qdisc(to.index)?.map_or("nothing".into(), |root| root.kind);
             let meant = self.discipline.name.clone();
             inspection.differences.extend((found != meant).then_some(Difference::Root { found, meant }));
-            let has_program = marks || direction == OnLink::Arriving;
-            if has_program && rtnl.program(line, direction, DISCIPLINE)?.is_none() {
-                inspection.differences.push(Difference::MissingProgram { program: DISCIPLINE.into() });
-            }
         }
         Ok(inspection)
     }
 
+    fn interfaces(&self, config: &Config) -> Result<BTreeMap<String, u64>, Error> {
+        let names = config.rules.iter().flat_map(|rule| &rule.matches.from_interfaces);
+        let mut rtnl = Rtnl::open()?;
+        // By one that is not there no packet comes.
+        let mut number = |name: &String| Ok(INTERFACES | rtnl.link(name)?.map_or(0, |link| u64::from(link.index)));
+        names.map(|name| Ok((name.clone(), number(name)?))).collect()
+    }
+
     fn prepare(&mut self, config: &Config) -> Result<Names, StartError> {
-        let next = self.other(config)?;
-        // A program that finds no code point and owes no mark changes nothing.
-        if let Some(to) = self.attached.as_ref().filter(|_| next.plan.marks()) {
-            self.set_program(&mut Rtnl::open()?, to, true)?;
+        let mut names = resolve(config, Vec::new())?.0;
+        if let Some(numbers) = &mut names.interfaces {
+            *numbers = self.interfaces(config)?;
         }
-        self.next = Some(next);
-        Ok(resolve(config, Vec::new())?.0)
+        let prepared = self.other(config, &names)?;
+        // A program that finds no code point and owes no mark changes nothing.
+        if let Some(to) = self.attached.as_ref().filter(|_| prepared.plan.marks()) {
+            let mut rtnl = Rtnl::open()?;
+            to.indices().try_for_each(|line| self.set_program(&mut rtnl, to, line, true))?;
+        }
+        self.next = Some(Change { config: config.clone(), names: names.clone(), prepared });
+        Ok(names)
+    }
+
+    fn begin_change(&mut self, _running: &Running, names: &Names) -> Result<(), StartError> {
+        let Some(Change { config, .. }) = self.next.take() else { return Ok(()) };
+        let prepared = self.other(&config, names)?;
+        self.next = Some(Change { config, names: names.clone(), prepared });
+        Ok(())
     }
 
     fn finish_change(&mut self) {
-        if let Some(next) = self.next.take() {
-            let marks = next.plan.marks();
-            self.configure(next);
+        if let Some(Change { names, prepared, .. }) = self.next.take() {
+            let marks = prepared.plan.marks();
+            self.configure(prepared);
             if let Some(to) = &mut self.attached {
-                to.marks = marks;
+                (to.marks, to.setup.names) = (marks, names);
             }
             if let Some(to) = self.attached.as_ref().filter(|_| !marks)
                 && let Ok(mut rtnl) = Rtnl::open()
             {
                 // One that stays does nothing.
-                let _ = self.set_program(&mut rtnl, to, false);
+                let _ = to.indices().try_for_each(|line| self.set_program(&mut rtnl, to, line, false));
             }
         }
     }
 
-    fn revert(&mut self, config: &Config) -> Result<(), StartError> {
-        if self.next.take().is_none() {
-            self.configure(self.other(config)?);
+    fn revert(&mut self, config: &Config, names: &Names) -> Result<(), StartError> {
+        if self.next.take().is_some() {
+            return Ok(());
         }
+        self.renew_rules(config, names)
+    }
+
+    fn renew_rules(&mut self, config: &Config, names: &Names) -> Result<(), StartError> {
+        self.configure(self.other(config, names)?);
+        self.attached.iter_mut().for_each(|to| to.setup.names = names.clone());
         Ok(())
     }
 
-    fn follow(&mut self, _at: usize, name: &str, index: u32, running: &Running) -> Result<(), StartError> {
+    fn follow(&mut self, at: usize, name: &str, index: u32, running: &Running) -> Result<(), StartError> {
         let Some(mut to) = self.attached.take() else { return Err(detached()) };
-        let earlier = std::mem::replace(&mut to.line, index);
-        let put = if earlier == index { Ok(()) } else { self.put_again(&mut to, earlier, name, running.config()) };
+        let line = &mut to.lines[at];
+        name.clone_into(&mut line.name);
+        let earlier = line.index.replace(index);
+        let is_same = earlier == Some(index);
+        let put = if is_same { Ok(()) } else { self.put_again(&mut to, at, earlier, running.config()) };
         self.attached = Some(to);
         put
     }
@@ -329,20 +455,22 @@ impl Backend for KernelPath {
 impl OffloadBackend for KernelPath {
     fn attach(
         &mut self,
-        interface: &str,
-        index: u32,
+        interfaces: &[(String, Option<u32>)],
         config: &Config,
         setup: &Setup,
     ) -> Result<Vec<String>, StartError> {
         // An earlier data path may have left its accounts.
         lock(&self.discipline.accounts).clear();
+        drop(self.discipline.matched());
         self.discipline.write(|written| written.promises = written.promises.ended());
         let direction = match config.interface.direction {
             Direction::Egress => OnLink::Leaving,
             Direction::Ingress => OnLink::Arriving,
         };
-        let mut to = Attachment { line: index, index, direction, marks: false, setup: setup.clone() };
-        let put = self.put(&mut to, interface, config);
+        let line = |(name, index): &(String, Option<u32>)| Line { name: name.clone(), index: *index };
+        let lines = interfaces.iter().map(line).collect();
+        let mut to = Attachment { lines, index: 0, direction, marks: false, setup: setup.clone() };
+        let put = self.put(&mut to, config);
         self.attached = Some(to);
         put
     }
@@ -359,19 +487,42 @@ impl Drop for KernelPath {
 }
 
 /// A configuration for a program that tells up to `queues` flows apart.
-fn prepared(to: &Attachment, config: &Config, queues: u64) -> Result<Prepared, StartError> {
-    let plan = Plan::new(config, superpacket(to.index)?, to.setup.seed)?.within(queues);
-    Ok(Prepared { plan, image: image(config, &to.setup)?, unattended: config.interface.unattended })
+fn prepared(index: u32, setup: &Setup, config: &Config, queues: u64) -> Result<Prepared, StartError> {
+    let plan = Plan::new(config, superpacket(index)?, setup.seed)?.within(queues);
+    let (image, keys) = (image(config, setup)?, quota::keys(config));
+    Ok(Prepared { plan, image, keys, unattended: config.interface.unattended })
 }
 
-/// Removes what an earlier run has left at the root of the interface. Returns a note for people.
-fn make_room(rtnl: &mut Rtnl, line: u32, name: &str) -> Result<Option<String>, StartError> {
+/// Makes the device to which packets are led, and returns its index.
+fn make_device(rtnl: &mut Rtnl, to: &Attachment, first: u32) -> Result<u32, StartError> {
+    let device = device_name(first, to.direction);
+    rtnl.create(&device, DEVICE)?;
+    Ok(rtnl.link(&device)?.map_or(0, |link| link.index))
+}
+
+/// Removes a device of ours, if it is there.
+fn remove_own_device(rtnl: &mut Rtnl, index: u32) -> Result<(), Error> {
+    match rtnl.link_by_index(index)? {
+        Some(device) if device.kind.as_deref() == Some(DEVICE) => {
+            wait_until_empty(rtnl, index);
+            rtnl.delete_link(index)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes what an earlier run has left at an interface, for the direction of `to`. Returns a note for people.
+fn make_room(rtnl: &mut Rtnl, to: &Attachment, name: &str, line: u32) -> Result<Option<String>, StartError> {
+    if to.direction == OnLink::Arriving {
+        return Ok(remove_device(rtnl, line)?.map(|lost| taken_over(name, lost)));
+    }
+    let left = remove_common_device(rtnl, line)?;
     match rtnl.root_qdisc(line)? {
         Some(root) if root.kind.starts_with(DISCIPLINE) => Ok(Some(taken_over(name, clear_root(rtnl, line)?))),
-        Some(RootQdisc { kind, handle, .. }) if handle != 0 => {
+        Some(RootQdisc { kind, handle, .. }) if handle != 0 && !to.has_device() => {
             Err(StartError::RootConfigured { interface: name.into(), kind })
         }
-        _ => Ok(None),
+        _ => Ok(left.map(|lost| taken_over(name, lost))),
     }
 }
 

@@ -2,13 +2,12 @@
 
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Advice, Borrow, Class, Config, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper};
-use tidegate_config::suggest;
 use tidegate_core::fbq::Ceilings;
 use tidegate_core::{Bytes, Span};
 
 use super::classes::Classes;
-use super::discipline::{PACKETS, Place, options_of};
-use super::options::{FBQ, OWN, Options, TBF};
+use super::discipline::{PACKETS, Place, by_pairs, options_of};
+use super::options::{FBQ, LINES, OWN, Options, TBF};
 use tidegate_live::shaping::StartError;
 
 /// Bytes of a superpacket where the link does not report a limit: the kernel's default.
@@ -49,8 +48,13 @@ impl Plan {
         if config.interface.threads > 1 {
             lack("several threads".into());
         }
-        if config.interface.names.len() > 1 {
-            lack("several interfaces under one total".into());
+        let names = config.interface.names.len();
+        if names > LINES as usize {
+            lack(format!("{names} interfaces under one total (up to {LINES} are possible)"));
+        }
+        // The packet forgets by which interface it came in when it is led to the device of the total.
+        if names > 1 && config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty()) {
+            lack("rules by `from-interface` beside several interfaces under one total".into());
         }
         let largest = superpacket.unwrap_or(SUPERPACKET).max(SUPERPACKET);
         // With the headers of its segments.
@@ -71,18 +75,6 @@ impl Plan {
         };
         if classes.is_none() && !config.rules.is_empty() {
             lack("rules without classes that have a queue for each flow".into());
-        }
-        let mut keys: Vec<_> = config.rules.iter().flat_map(|rule| rule.matches.keys_of_packets()).collect();
-        keys.extend(config.rules.iter().filter_map(|rule| rule.matches.key_of_clock()));
-        keys.extend(config.rules.iter().find(|rule| !rule.matches.macs.is_empty()).map(|_| "mac"));
-        keys.extend(config.rules.iter().flat_map(|rule| rule.matches.named()).map(|name| name.key()));
-        keys.extend(
-            config.rules.iter().find(|rule| !rule.matches.from_interfaces.is_empty()).map(|_| "from-interface"),
-        );
-        keys.sort_unstable();
-        keys.dedup();
-        if !keys.is_empty() {
-            lack(format!("rules by {}", suggest::listed(&keys)));
         }
         refused(&lacks)?;
         let mut options = options.unwrap_or_default();
@@ -173,9 +165,12 @@ fn by_receivers(config: &Config) -> bool {
         matches!(shaper.flow_by, FlowBy::Destination | FlowBy::HostPair) || shaper.fair_by == FairBy::Destination
     };
     matches!(&config.root, Root::Shaper(shaper) if by_receiver(shaper))
+        || disciplines(config).any(by_pairs)
         || config.rules.iter().map(|rule| &rule.matches).any(|matches| {
             !matches.destinations.is_empty()
                 || !matches.hosts.is_empty()
+                || !matches.macs.is_empty()
+                || !matches.host_names.is_empty()
                 || matches.both_ways && !matches.sources.is_empty()
         })
 }
@@ -222,11 +217,16 @@ pub(super) fn flows(config: &Config) -> u64 {
 
 /// Whether a configuration needs what only MERED does.
 pub(super) fn is_mered(config: &Config) -> bool {
-    let is_mered = |discipline: &Discipline| matches!(discipline, Discipline::Mered(_));
-    match &config.root {
-        Root::Discipline(discipline) => is_mered(discipline),
-        Root::Shaper(shaper) => shaper.classes.iter().filter_map(|class| class.queue.as_ref()).any(is_mered),
-    }
+    disciplines(config).any(|discipline| matches!(discipline, Discipline::Mered(_) | Discipline::Meredt(_)))
+}
+
+/// The discipline of the interface, or those in classes.
+fn disciplines(config: &Config) -> impl Iterator<Item = &Discipline> {
+    let (of_interface, classes) = match &config.root {
+        Root::Discipline(discipline) => (Some(&**discipline), &[][..]),
+        Root::Shaper(shaper) => (None, &shaper.classes[..]),
+    };
+    of_interface.into_iter().chain(classes.iter().filter_map(|class| class.queue.as_ref()))
 }
 
 /// The program in BPF that alone has the discipline of a configuration: that of another crate.
@@ -242,7 +242,7 @@ pub(super) fn own_program(config: &Config) -> Option<&'static [u8]> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::options::{ARED, CODEL, DRR, FQ_CODEL, MERED, PIE, RED, SFQ};
+    use crate::options::{ARED, CODEL, DRR, FQ_CODEL, FQ_PIE, MERED, PIE, RED, SFQ};
     use tidegate_config::discipline::InKernel;
     use tidegate_config::discipline::{Kind, Site};
     use tidegate_config::shaper::DataPath;
@@ -251,11 +251,13 @@ pub(super) mod tests {
     use tidegate_core::random::Stream;
     use tidegate_core::{AnyPacket, Qdisc};
 
-    pub fn plan(text: &str) -> Result<Plan, String> {
+    pub fn config(text: &str) -> Config {
         let source = Source::new("kernel.toml", format!("version = 1\n{text}"));
         let mut diagnostics = Diagnostics::new();
-        let config = shaper::load(&source, &mut diagnostics);
-        let config = config.unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
+    }
+    pub fn plan(text: &str) -> Result<Plan, String> {
+        let config = config(text);
         let plan = Plan::new(&config, None, 7);
         let is_auto = config.interface.data_path == DataPath::Auto;
         let plan = plan.and_then(|plan| if is_auto { examine_choice(&config).map(|()| plan) } else { Ok(plan) });
@@ -351,6 +353,17 @@ pub(super) mod tests {
         let found = found.unwrap().options;
         assert_eq!((found.kind, found.longest_mouse, found.records), (MERED, 30_000, 65_536));
         assert_eq!((found.limit_packets, found.elephant_limit, found.counts_packets), (1_000, 750_000, 0));
+        assert_eq!((found.points, found.values[..2].to_vec()), (2, vec![30_000, 1 << 48 | 30_001]));
+        let found = plan(
+            "[discipline]\nkind = \"meredt\"\nlink = \"10mbit\"\nvalue = [{ length = \"50kB\", value = 0 }, { length = \"1MB\", value = 7 }]\n",
+        );
+        let found = found.unwrap().options;
+        assert_eq!((found.kind, found.longest_mouse, found.points, found.fairness), (MERED, 50_000, 2, 1 << 32));
+        assert_eq!(found.values[..3], [50_000, 7 << 48 | 1_000_000, 0]);
+        assert!(found.pair_threshold > 50_000 && found.pair_rate >= 256_000, "{found:?}");
+        let found = plan("[discipline]\nkind = \"fq-pie\"\nqueues = 64\n").unwrap().options;
+        assert_eq!((found.kind, found.queues, found.quantum, found.target), (FQ_PIE, 64, 1_514, 15_000_000));
+        assert_eq!((found.marks, found.random), (1, Stream::named(7, "root").parts()));
         let found = plan("[discipline]\nkind = \"sfq\"\nqueues = 16\nlimit = \"9kB\"\n").unwrap().options;
         let expected =
             Options { kind: SFQ, queues: 16, quantum: 1_514, perturb: 10_000_000_000, seed: 7, ..Options::default() };
@@ -378,7 +391,6 @@ pub(super) mod tests {
                 format!("[shaper]\nrate = \"90mbit\"\nfollow = {{ from = \"60mbit\", to = \"100mbit\" }}\n{class}"),
                 "round trips of what passes",
             ),
-            ("[discipline]\nkind = \"fq-pie\"\n".to_owned(), "kind = \"fq-pie\""),
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 9000\n".to_owned(), "9000 queues of `sfq`"),
@@ -387,15 +399,27 @@ pub(super) mod tests {
                 "marks of what arrives",
             ),
             (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
-            ("[interface]\nname = [\"a\", \"b\"]\n[discipline]\nkind = \"fifo\"\n".to_owned(), "several interfaces"),
-            (format!("{class}queue = {{ kind = \"fq-pie\" }}\n"), "kind = \"fq-pie\" in class `all`"),
             (
                 format!(
-                    "{class}[[rule]]\nclass = \"all\"\npure-ack = true\n[[rule]]\nclass = \"all\"\nlength = \"0-200\"\n"
+                    "[interface]\nname = [\"a\", \"b\"]\n{class}[[rule]]\nclass = \"all\"\nfrom-interface = \"c\"\n"
                 ),
-                "rules by `length` and `pure-ack`",
+                "`from-interface` beside several interfaces",
             ),
-            ("[discipline]\nkind = \"mered\"\nlink = \"10mbit\"\n".to_owned(), "pair-rule = \"off\""),
+            (
+                format!(
+                    "[interface]\ndirection = \"ingress\"\n{}queue = {{ kind = \"mered\", link = \"90mbit\" }}\n",
+                    class.replace("20mbit", "90mbit")
+                ),
+                "addresses of receivers",
+            ),
+            (format!("{class}queue = {{ kind = \"dualpi2\" }}\n"), "kind = \"dualpi2\" in class `all`"),
+            (
+                format!(
+                    "[interface]\ndirection = \"ingress\"\n[shaper]\nrate = \"60mbit\"\n{class}[[rule]]\nclass = \"all\"\n\
+                     mac = \"02:00:5e:00:53:01\"\n"
+                ),
+                "addresses of receivers",
+            ),
         ] {
             let error = plan(&text).expect_err(&text);
             assert!(error.contains(named), "{text}: {error}");

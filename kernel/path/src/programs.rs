@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_config::shaper::Config;
 use tidegate_engine::guard::lock;
+use tidegate_engine::quota::Key;
 use tidegate_live::rtnl::OnLink;
 use tidegate_live::shaping::StartError;
 use tidegate_live::shaping::backend::{DISCIPLINE, OffloadBackend, OffloadProvider};
@@ -13,6 +14,7 @@ use tidegate_live::timing;
 use tidegate_units::Span;
 
 use super::flows::Flows;
+use super::matched::{Count, Matched};
 use super::options::counters::WORDS as COUNTERS;
 use super::options::link::UNTIL;
 use super::options::{FBQ_CLASSES, MANY_QUEUES, Options, QUEUES, RULES, fbq_class_options, fbq_options};
@@ -55,6 +57,8 @@ pub(crate) struct Written {
     /// The rules of classes, and how often they have changed.
     pub rules: Vec<u64>,
     pub rule_changes: u64,
+    /// The counts to which they belong, in the order of the file.
+    pub rule_keys: Vec<Key>,
     /// The promises in force.
     pub promises: Promises,
 }
@@ -88,6 +92,8 @@ pub(crate) struct Discipline {
     rules: Mapped,
     /// The variables of the program, which this process only reads.
     pub flows: Flows,
+    /// What its rules have matched.
+    matched: Mutex<Matched>,
     /// The values that were written last.
     written: Mutex<Written>,
     /// Whether packets pass unshaped unless the lease is renewed.
@@ -136,6 +142,7 @@ impl Discipline {
             object,
             rules,
             flows,
+            matched: Mutex::default(),
             written: Mutex::default(),
             leased,
             _attached: attached,
@@ -177,13 +184,14 @@ impl Discipline {
     pub fn write(&self, change: impl FnOnce(&mut Written)) {
         let mut written = lock(&self.written);
         change(&mut written);
-        let Written { options, classes, rules, rule_changes, promises } = &*written;
+        let Written { options, classes, rules, rule_changes, rule_keys, promises } = &*written;
         // Packets pass meanwhile. While the last number is odd the program goes on with its copy of the options, and with the half
         // of the rules that is in force.
         let changes = self.options.get(Options::NUMBERS - 1);
         self.options.set(Options::NUMBERS - 1, changes + 1);
         fence(Ordering::SeqCst);
         let half = 1 - self.flows.in_force().1;
+        lock(&self.matched).replace(half as usize, rule_keys.clone(), |at| self.flows.matched(at));
         let image = promises.beside(rules.clone());
         for (at, number) in (half as usize * RULES as usize..).zip(image) {
             self.rules.set(at, number);
@@ -229,6 +237,11 @@ impl Discipline {
     pub fn has_room(&self, rules: Option<&[u64]>, promises: Option<&Promises>) -> Result<(), String> {
         let written = lock(&self.written);
         room_for(rules.unwrap_or(&written.rules), promises.unwrap_or(&written.promises))
+    }
+
+    /// What rules have matched since the last call.
+    pub fn matched(&self) -> Vec<Count> {
+        lock(&self.matched).take(|at| self.flows.matched(at))
     }
 
     /// Renews the lease, if there is one.

@@ -7,10 +7,11 @@ use tidegate_core::fbq::{
 use tidegate_core::nested::Nested;
 use tidegate_core::random::Stream;
 use tidegate_core::step::Step;
-use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
+use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
 use tidegate_kernel::options::fbq_class_options::INSIDE;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, MERED, Options, PIE, RED, SFQ, SPACE,
+    ARED, CODEL, DRR, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, SFQ,
+    SPACE,
 };
 use tidegate_kernel::options::{fbq_class_options, fbq_options, fbq_profile, fbq_promise};
 
@@ -45,7 +46,7 @@ pub struct Classes {
 }
 
 /// The kinds of disciplines in classes.
-const KINDS: [u64; 9] = [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, MERED];
+const KINDS: [u64; 10] = [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED];
 
 /// The discipline of a class at random, for packets of which one lasts about `typical` nanoseconds at the total rate. `room` are the
 /// queues that are left; only one has records.
@@ -54,7 +55,7 @@ fn inside(random: &mut Stream, typical: u64, room: &mut u64, records: &mut bool)
     if kind == MERED && !std::mem::take(records) {
         kind = RED;
     }
-    let least = if kind == PIE { 10_000_000 } else { 1_000 };
+    let least = if matches!(kind, PIE | FQ_PIE) { 10_000_000 } else { 1_000 };
     let interval = typical.saturating_mul(spread(random, 1, 200)).clamp(least, 4_000_000_000);
     let mut options = options_within(random, kind, interval);
     let packets = spread(random, 1, 200);
@@ -64,10 +65,9 @@ fn inside(random: &mut Stream, typical: u64, room: &mut u64, records: &mut bool)
     if random.below(2) == 0 {
         options.idle_packet = typical;
     }
-    (options.by_pair, options.pair_threshold) = (0, 0);
     options.records = options.records.max(packets + 1);
     options.queues = if kind == DRR { packets + 2 } else { options.queues.min(1_024) };
-    let queues = if matches!(kind, DRR | SFQ | FQ_CODEL) { options.queues } else { 2 };
+    let queues = if matches!(kind, DRR | SFQ | FQ_CODEL | FQ_PIE) { options.queues } else { 2 };
     if queues + CLASSES as u64 > *room {
         return Options { kind: FIFO, ..options };
     }
@@ -192,10 +192,6 @@ impl Classes {
             profiles: of_profiles.as_chunks().0.iter().copied().take(profiles as usize).collect(),
         }
     }
-    /// Whether hosts share the classes.
-    pub fn has_hosts(&self) -> bool {
-        self.fair_by != 0
-    }
     /// The number of classes.
     pub fn count(&self) -> u64 {
         self.classes.len() as u64
@@ -274,12 +270,12 @@ impl Classes {
         };
         let (classes, profiles) = (self.classes.iter().map(class), self.profiles.iter().map(profile));
         let fbc = Fbc::new(params, classes.collect(), profiles.collect(), Instant::ZERO);
-        let queues = self.insides.iter().map(|inside| match inside {
-            Some(options) => Specification(options).discipline().map_err(|error| error.to_string()),
-            None => Ok(None),
-        });
-        let queues: Result<Vec<Option<Box<dyn Qdisc<P>>>>, String> = queues.collect();
-        Ok(Nested::new(fbc.map_err(|error| error.to_string())?, queues?))
+        let mut queues = Vec::new();
+        for inside in &self.insides {
+            let queue = inside.as_ref().map(|options| Specification(options).discipline()).transpose();
+            queues.push(queue.map_err(|error| error.to_string())?.flatten());
+        }
+        Ok(Nested::new(fbc.map_err(|error| error.to_string())?, queues))
     }
 }
 

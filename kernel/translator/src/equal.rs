@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, MERED, OWN, Options, PIE, RECORDS, RED, SFQ, SLOTS, SPACE, TBF,
+    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RECORDS, RED, SFQ, SLOTS, SPACE, TBF,
 };
 
 use super::classes::{Classes, NUMBERS};
@@ -169,7 +169,7 @@ pub fn spread(random: &mut Stream, least: u64, most: u64) -> u64 {
 /// The options of a random script.
 fn options(random: &mut Stream, kind: u64) -> Options {
     // In short intervals PIE's probability hardly moves.
-    let interval = spread(random, if kind == PIE { 10_000_000 } else { 1_000 }, 4_000_000_000);
+    let interval = spread(random, if matches!(kind, PIE | FQ_PIE) { 10_000_000 } else { 1_000 }, 4_000_000_000);
     options_within(random, kind, interval)
 }
 
@@ -188,7 +188,7 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
     let one = 1 << 32;
     let largest_mean = if random.below(50) == 0 { 1 << 40 } else { 5_000 };
     let mean = if random.below(2) == 0 { 0 } else { spread(random, 1, largest_mean) };
-    let is_fair = matches!(kind, DRR | SFQ | FQ_CODEL);
+    let is_fair = matches!(kind, DRR | SFQ | FQ_CODEL | FQ_PIE);
     let largest_limit = if random.below(4) == 0 { MOST_PACKETS } else { 300 };
     let limit_packets = spread(random, 1, largest_limit);
     let parts = Stream::named(random.next_u64(), "packets").parts();
@@ -196,6 +196,18 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
     let longest_mouse = spread(random, 60, 300_000);
     let pair_threshold = longest_mouse + spread(random, 1, 1 << 20);
     let pair_rate = (u128::from(pair_threshold) * 80_000_000_000 / u128::from(interval)).min(1 << 40) as u64;
+    // A step at the length of the longest mouse, or more points beyond it.
+    let mut points = vec![(longest_mouse, 0), (longest_mouse + 1, 1)];
+    if random.below(2) == 0 {
+        for _ in 0..random.below(14) {
+            let (length, value) = points[points.len() - 1];
+            points.push((length + spread(random, 1, 1 << 20), (value + random.below(300)).min(65_535)));
+        }
+    }
+    let mut values = [0; 16];
+    for (to, (length, value)) in values.iter_mut().zip(&points) {
+        *to = value << 48 | length;
+    }
     let most_records = if random.below(4) == 0 { 3_000 } else { 30 };
     let records = (limit_packets.max(7) + spread(random, 1, most_records)).min(RECORDS);
     Options {
@@ -205,7 +217,7 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
         marks: random.below(2),
         rate: spread(random, 1, 1 << 40),
         burst: spread(random, 1, 1 << 31),
-        target: if kind == PIE { target.max(1) } else { target },
+        target: if matches!(kind, PIE | FQ_PIE) { target.max(1) } else { target },
         interval,
         mtu: spread(random, 1, 100_000),
         longest: if random.below(2) == 0 { 0 } else { target + spread(random, 1, interval * 2) },
@@ -243,6 +255,9 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
         elephant_limit: if random.below(2) == 0 { u64::MAX } else { spread(random, 100, 10_000_000) },
         floor: if random.below(4) == 0 { spread(random, 0, one - 1) } else { one / (2 + random.below(8)) },
         floor_credit: random.below(2) * spread(random, 1, 1 << 18),
+        points: points.len() as u64,
+        values,
+        fairness: random.below(2) * spread(random, 0, one),
         own: Options::default().own,
         account: 0,
         rules: 0,
@@ -297,7 +312,7 @@ impl<'a> Script<'a> {
         let typical = match options.kind {
             TBF | FBQ => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
             RED | ARED | MERED if random.below(2) == 0 => options.idle_packet.max(1),
-            CODEL | FQ_CODEL | RED | ARED | MERED | PIE | SFQ => options.interval / 20,
+            CODEL | FQ_CODEL | RED | ARED | MERED | PIE | FQ_PIE | SFQ => options.interval / 20,
             OWN => spread(random, 1_000, 20_000_000),
             _ => 1_000,
         };
@@ -314,7 +329,7 @@ impl<'a> Script<'a> {
             arrivals,
             sizes,
             alike,
-            largest: if options.kind == FQ_CODEL { 1 << 17 } else { 1 << 48 },
+            largest: if matches!(options.kind, FQ_CODEL | FQ_PIE) { 1 << 17 } else { 1 << 48 },
             flows: spread(random, 1, if options.kind == MERED { 60 } else { 2_000 }),
             few: random.below(100),
             pairs: spread(random, 1, 60),
@@ -376,7 +391,7 @@ impl<'a> Script<'a> {
                 let (second, fourth) = match self.classes {
                     Some(classes) => {
                         let (class, profile) = classes.of_flow(self.random, flow);
-                        let host = if classes.has_hosts() { flow % self.pairs } else { 0 };
+                        let host = flow % self.pairs;
                         (class | host << 32, profile | self.promises.of_flow(flow) << 32)
                     }
                     None => (self.random.below(2), flow % self.pairs),

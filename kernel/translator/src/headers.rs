@@ -7,16 +7,18 @@ use std::io;
 use std::path::Path;
 
 /// The sizes that users of the options have to know, each with its header.
-const SIZES: [(&str, &str); 11] = [
+const SIZES: [(&str, &str); 13] = [
     ("queues.h", "SLOTS"),
     ("queues.h", "QUEUES"),
     ("queues.h", "MANY_QUEUES"),
     ("queues.h", "SPACE"),
     ("options.h", "OWN_NUMBERS"),
+    ("options.h", "POINTS"),
     ("records.h", "RECORDS"),
     ("classes.h", "FBQ_CLASSES"),
     ("classes.h", "FBQ_PROFILES"),
     ("classes.h", "FBQ_PROMISES"),
+    ("chassis.bpf.c", "LINES"),
     ("classify.h", "RULES"),
     ("classify.h", "RULE_STEPS"),
 ];

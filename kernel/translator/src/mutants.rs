@@ -10,7 +10,7 @@ use super::{GENERATED, packets};
 /// The files of classification, which packets are compared for.
 const CLASSIFICATION: [&str; 2] = ["kernel/classify.h", "kernel/plain.h"];
 /// The files that operations are compared for.
-const DECISIONS: [&str; 16] = [
+const DECISIONS: [&str; 17] = [
     GENERATED,
     "kernel/disciplines.h",
     "kernel/departures.h",
@@ -19,6 +19,7 @@ const DECISIONS: [&str; 16] = [
     "kernel/classes.h",
     "kernel/fbq.h",
     "kernel/fbc.h",
+    "kernel/rates.h",
     "kernel/shares.h",
     "kernel/candidates.h",
     "kernel/openings.h",

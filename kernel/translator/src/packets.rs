@@ -9,11 +9,12 @@ use tidegate_capture::dissect::MAX_TUNNELS;
 use tidegate_capture::link::{LinkType, frame};
 use tidegate_core::Dscp;
 use tidegate_core::classify::{
-    Classifier, Fields, Hosts, MarkMatch, Match, Prefix, Rule, Target, Version, beside, image,
+    Classifier, Fields, FlagMatch, Hosts, IcmpType, MarkMatch, Match, Prefix, Rule, Signal, Target, Version, beside,
+    image,
 };
 use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::random::Stream;
-use tidegate_kernel::options::RULES;
+use tidegate_kernel::options::{RULE_STEPS, RULES};
 
 use super::equal::{Difference, Host};
 use super::reference::Decision;
@@ -52,6 +53,9 @@ pub struct Counts {
     fragments: u64,
     /// Those in which the packet of a tunnel was found.
     tunnels: u64,
+    /// Acknowledgements without data, and messages of ICMP.
+    acks: u64,
+    messages: u64,
     matched: u64,
 }
 
@@ -65,6 +69,8 @@ impl Counts {
                 self.with_ports,
                 self.fragments * 3,
                 self.tunnels * 4,
+                self.acks * 20,
+                self.messages * 4,
                 self.matched,
                 self.rule_sets * 1_000,
             ]
@@ -75,12 +81,13 @@ impl Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { packets, rule_sets, refused, v4, v6, with_ports, fragments, tunnels, matched } = self;
+        let Self { packets, rule_sets, refused, v4, v6, with_ports, fragments, tunnels, acks, messages, matched } =
+            self;
         write!(
             f,
             "{packets} packets under {rule_sets} sets of rules ({refused} more were too large): class, profile and flow are \
-             equal; {v4} of IPv4, {v6} of IPv6, {with_ports} with ports, {fragments} fragments, {tunnels} in tunnels, {matched} \
-             matched a rule"
+             equal; {v4} of IPv4, {v6} of IPv6, {with_ports} with ports, {fragments} fragments, {tunnels} in tunnels, {acks} pure \
+             acknowledgements, {messages} of ICMP, {matched} matched a rule"
         )
     }
 }
@@ -126,7 +133,7 @@ impl Draw<'_> {
         (0..1 + self.below(3)).map(|_| range(self)).collect()
     }
     fn protocol(&mut self) -> u8 {
-        [6, 17, 132, 33, 136, 1, 58, 255][self.below(8) as usize]
+        [6, 6, 17, 132, 33, 136, 1, 58, 255][self.below(9) as usize]
     }
     fn dscp(&mut self) -> Dscp {
         Dscp::new([0, 10, 46, 63][self.below(4) as usize]).unwrap_or_default()
@@ -134,9 +141,13 @@ impl Draw<'_> {
     fn mark(&mut self) -> u32 {
         self.below(0x300) as u32
     }
-    /// A control group; one with half of the number has it.
+    /// A control group, which the one with half of the number has, or an interface by which a forwarded packet came in.
     fn cgroup(&mut self) -> u64 {
-        ((1 << 40) + self.below(12)) >> self.below(4)
+        if self.one_in(4) { 1 << 63 | self.below(6) } else { ((1 << 40) + self.below(12)) >> self.below(4) }
+    }
+    /// Flags of TCP, of few kinds.
+    fn flags(&mut self) -> u8 {
+        [0x10, 0x18, 0x02, 0x12, 0x11, 0x14, 0x50, 0xd0][self.below(8) as usize]
     }
 
     /// A rule in which each condition stands with a probability of 1/`sparsity`.
@@ -172,7 +183,28 @@ impl Draw<'_> {
         if self.one_in(2 * sparsity) {
             m.cgroup = Some(self.cgroup());
         }
+        self.traits(2 * sparsity, &mut m);
         m
+    }
+
+    /// Conditions on what differs from packet to packet.
+    fn traits(&mut self, sparsity: u64, m: &mut Match) {
+        if self.one_in(sparsity) {
+            let (a, b) = (self.below(150) as u16, self.below(2_200) as u16);
+            m.lengths.push(a.min(b)..=a.max(b));
+        }
+        match self.below(3 * sparsity) {
+            0 => m.pure_ack = true,
+            1 => {
+                let mask = [0xff, 0x17, 0x12, 0x02][self.below(4) as usize];
+                m.tcp_flags.push(FlagMatch { value: self.flags() & mask, mask });
+            }
+            2 => {
+                let version = if self.one_in(2) { Version::V4 } else { Version::V6 };
+                m.icmp_types.push(IcmpType { version, number: self.below(4) as u8 });
+            }
+            _ => {}
+        }
     }
 
     /// A frame of Ethernet: its bytes as captured, and its length.
@@ -214,10 +246,7 @@ impl Draw<'_> {
             self.ip_v4(carrier, bytes);
         }
         if carrier == 0 {
-            // Transport headers begin with the ports, or are cut.
-            bytes.extend(self.port().to_be_bytes());
-            bytes.extend(self.port().to_be_bytes());
-            bytes.extend((0..self.below(20)).map(|n| n as u8));
+            self.transport_header(bytes);
         } else {
             let inside = self.one_in(2);
             if carrier == 47 {
@@ -240,6 +269,23 @@ impl Draw<'_> {
         };
         let at = if is_v6 { start + 4 } else { start + 2 };
         bytes[at..at + 2].copy_from_slice(&(stated as u16).to_be_bytes());
+    }
+
+    /// Transport headers begin with the ports or with a type, or are cut.
+    fn transport_header(&mut self, bytes: &mut Vec<u8>) {
+        let transport = bytes.len();
+        bytes.extend(self.port().to_be_bytes());
+        bytes.extend(self.port().to_be_bytes());
+        if !self.one_in(3) {
+            // The length of a header of TCP in words, and flags; some have options, and some data.
+            let words = if self.one_in(8) { self.below(16) as u8 } else { 5 };
+            bytes.extend([0, 0, 0, 0, 0, 0, 0, 0, words << 4, self.flags(), 0, 0, 0, 0, 0, 0]);
+            bytes.resize((transport + usize::from(words) * 4).max(bytes.len()), 1);
+            bytes.extend((0..self.below(2) * self.below(20)).map(|n| n as u8));
+        } else {
+            bytes[transport] = if self.one_in(2) { self.below(4) as u8 } else { bytes[transport] };
+            bytes.extend((0..self.below(20)).map(|n| n as u8));
+        }
     }
 
     /// The protocol of a packet that carries nothing in a tunnel, or in one of kind `carrier`.
@@ -311,6 +357,11 @@ impl Draw<'_> {
     }
 }
 
+/// Whether the program has room for the numbers of rules and for the steps through their tables.
+fn has_room(numbers: &[u64]) -> bool {
+    numbers.len() <= RULES as usize && numbers[1] <= RULE_STEPS
+}
+
 /// Rules with what they lead to.
 struct RuleSet {
     classifier: Classifier,
@@ -350,8 +401,7 @@ impl RuleSet {
                 groups.push(group);
             }
         }
-        let numbers =
-            image(&rules, &targets, default, &hash, &groups).ok().filter(|numbers| numbers.len() <= RULES as usize)?;
+        let numbers = image(&rules, &targets, default, &hash, &groups).ok().filter(|numbers| has_room(numbers))?;
         let classifier = Classifier::new(rules).ok()?;
         let mut draw = Draw { random, spread };
         if draw.one_in(3) {
@@ -364,8 +414,9 @@ impl RuleSet {
             .collect();
         let place = |place: u32| Target { class: place + 1, ..Target::default() };
         let places: Vec<Target> = (0..promised.len() as u32).map(place).collect();
-        let second = image(&promised, &places, Target::default(), &hash, &[]).ok()?;
-        let numbers = Some(beside(numbers, &second, false)).filter(|numbers| numbers.len() <= RULES as usize)?;
+        let second =
+            image(&promised, &places, Target::default(), &hash, &[]).ok().filter(|numbers| has_room(numbers))?;
+        let numbers = Some(beside(numbers, &second, false)).filter(|numbers| has_room(numbers))?;
         let promises = Some(Classifier::new(promised).ok()?);
         Some((Self { classifier, targets, default, hash, groups, promises }, numbers))
     }
@@ -413,7 +464,9 @@ pub fn compare(program: &Path, packets: u64, seed: u64) -> io::Result<(Option<Di
                 fields.mark = mark;
                 fields.uid = (!draw.one_in(3)).then(|| draw.below(4_500) as u32 / 250 * 250);
                 let own = (!draw.one_in(3)).then(|| draw.cgroup());
-                let all_groups = || std::iter::successors(own, |group| Some(group / 2).filter(|group| *group != 0));
+                // An interface is in no group.
+                let outer = |group: &u64| Some(group / 2).filter(|outer| *outer != 0 && *group >> 63 == 0);
+                let all_groups = || std::iter::successors(own, outer);
                 fields.cgroup = rules.groups.iter().copied().find(|named| all_groups().any(|group| group == *named));
                 let (uid, cgroup) = (fields.uid.map_or(u64::MAX, u64::from), own.unwrap_or(u64::MAX));
                 put(&mut bytes, &[CLASSIFY, captured.len() as u64, length as u64, fields.mark.into(), uid, cgroup]);
@@ -438,6 +491,9 @@ pub fn compare(program: &Path, packets: u64, seed: u64) -> io::Result<(Option<Di
                 counts.matched += u64::from(matched);
                 counts.with_ports += u64::from(fields.source_port.is_some());
                 counts.fragments += u64::from(fields.fragment.is_some());
+                let signal = fields.traits.signal;
+                counts.acks += u64::from(matches!(signal, Signal::Tcp { pure_ack: true, .. }));
+                counts.messages += u64::from(matches!(signal, Signal::Icmp(_)));
                 match fields.hosts {
                     Hosts::Unknown => {}
                     Hosts::V4 { .. } => counts.v4 += 1,

@@ -6,11 +6,12 @@ use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::Ared;
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
-use tidegate_core::elephants::{FlowBy, Measure, PairRule};
+use tidegate_core::elephants::{self, FlowBy, Measure, PairRule, ValueTable};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::flow_table;
 use tidegate_core::fq_codel::{self, FqCodel};
-use tidegate_core::mered::{self, Mered};
+use tidegate_core::fq_pie::{self, FqPie};
+use tidegate_core::meredt::{self, Meredt};
 use tidegate_core::nested::Nested;
 use tidegate_core::pie::{self, Pie};
 use tidegate_core::probability::Probability;
@@ -22,7 +23,7 @@ use tidegate_core::tbf::{self, Tbf};
 use tidegate_core::{
     Bytes, ClassId, Deadline, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
 };
-use tidegate_kernel::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, MERED, Options, PIE, RED, SFQ, TBF};
+use tidegate_kernel::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, SFQ, TBF};
 
 use super::classes::{Classes, set_rate};
 use super::promises::{Promises, note_ended};
@@ -120,24 +121,28 @@ impl Specification<'_> {
             limit: self.limit(),
         }
     }
-    fn mered(&self) -> mered::Params {
+    fn mered(&self) -> Result<meredt::Params, ParamError> {
         let pair = PairRule { threshold: Bytes::new(self.pair_threshold), rate: Rate::from_bps(self.pair_rate) };
-        mered::Params {
-            flow_by: if self.by_pair == 1 { FlowBy::HostPair } else { FlowBy::Flow },
-            measure: if self.counts_packets == 1 { Measure::Packets } else { Measure::Bytes },
-            threshold: Bytes::new(self.longest_mouse),
-            table: flow_table::Params {
-                capacity: u32::try_from(self.records).unwrap_or(u32::MAX),
-                idle: Span::from_nanos(self.idle),
+        let point = |point: &u64| (Bytes::new(point & ((1 << 48) - 1)), (point >> 48) as u16);
+        Ok(meredt::Params {
+            elephants: elephants::Params {
+                flow_by: if self.by_pair == 1 { FlowBy::HostPair } else { FlowBy::Flow },
+                measure: if self.counts_packets == 1 { Measure::Packets } else { Measure::Bytes },
+                value: ValueTable::new(self.values.iter().take(self.points as usize).map(point).collect())?,
+                table: flow_table::Params {
+                    capacity: u32::try_from(self.records).unwrap_or(u32::MAX),
+                    idle: Span::from_nanos(self.idle),
+                },
+                pair: Some(pair).filter(|_| self.pair_threshold != 0),
             },
-            pair: Some(pair).filter(|_| self.pair_threshold != 0),
             limit: self.limit(),
             elephant_limit: Bytes::new(self.elephant_limit),
             floor: Probability::saturating_from_bits(self.floor),
             floor_credit: Bytes::new(self.floor_credit),
+            fairness: Probability::saturating_from_bits(self.fairness),
             // Its ARED is made from the options.
-            ..mered::Params::for_link(Rate::from_mbit(10))
-        }
+            ..meredt::Params::for_link(Rate::from_mbit(10))
+        })
     }
     /// The discipline, if it is not one with a rate.
     ///
@@ -152,7 +157,7 @@ impl Specification<'_> {
             CODEL => Box::new(CoDel::new(self.codel())?),
             RED => Box::new(AqmFifo::new(limit, self.red()?)),
             ARED => Box::new(AqmFifo::new(limit, Ared::around(self.red()?, interval)?)),
-            MERED => Box::new(Mered::around(self.mered(), Ared::around(self.red()?, interval)?)?),
+            MERED => Box::new(Meredt::around(self.mered()?, Ared::around(self.red()?, interval)?)?),
             PIE => Box::new(Pie::drawing_from(self.pie(), self.stream())?),
             DRR => Box::new(Drr::new(drr::Params { quantum, limit, ..drr::Params::default() })?),
             SFQ => {
@@ -160,6 +165,9 @@ impl Specification<'_> {
                 Box::new(Sfq::new(sfq::Params { queues, quantum, limit, perturb, seed: self.seed })?)
             }
             FQ_CODEL => Box::new(FqCodel::new(fq_codel::Params { codel: self.codel(), queues, quantum, step: None })?),
+            FQ_PIE => {
+                Box::new(FqPie::drawing_from(fq_pie::Params { pie: self.pie(), queues, quantum }, self.stream())?)
+            }
             _ => return Ok(None),
         }))
     }

@@ -30,7 +30,8 @@ crate::record! {
 }
 
 impl FqPieQueue {
-    fn params(&self) -> fq_pie::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self) -> fq_pie::Params {
         let pie = pie::Params {
             target: self.target.value,
             burst: self.burst,

@@ -50,7 +50,11 @@ crate::record! {
 }
 
 impl MeredtQueue {
-    fn params(&self) -> Result<meredt::Params, ParamError> {
+    /// The parameters of the discipline.
+    ///
+    /// # Errors
+    /// As [`ValueTable::new`](tidegate_core::elephants::ValueTable::new).
+    pub fn params(&self) -> Result<meredt::Params, ParamError> {
         let mut params = meredt::Params::for_link(self.link.value);
         if !self.value.is_empty() {
             let points = self.value.iter().map(|point| (point.value.length, point.value.value)).collect();

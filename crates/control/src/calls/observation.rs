@@ -164,8 +164,7 @@ pub struct DirectionObservation {
     pub answer: Option<Answer>,
     /// In the order of the file.
     pub classes: Vec<ClassObservation>,
-    /// The rules of the file with the packets that each has matched, the first [`Observation::MOST_RULES`] of them; absent in the
-    /// kernel path, which does not count them.
+    /// The rules of the file with the packets that each has matched, the first [`Observation::MOST_RULES`] of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<RuleObservation>,
     /// The rules with a quota, in the order of the file.

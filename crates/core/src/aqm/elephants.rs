@@ -79,6 +79,9 @@ impl ValueTable {
         if points.windows(2).any(|two| two[0].0 >= two[1].0) {
             return wrong("the lengths must rise from point to point");
         }
+        if points.iter().any(|point| point.0 > LONGEST) {
+            return wrong("a length is below 140 TB");
+        }
         if points.windows(2).any(|two| two[0].1 > two[1].1) {
             return wrong("the values must not fall: a flow would gain by sending more");
         }
@@ -94,11 +97,33 @@ impl ValueTable {
     /// The value of a flow of `length`, rounded up, so that a flow beyond a point of value 0 is no mouse.
     pub fn value(&self, length: Bytes) -> u16 {
         let after = self.0.partition_point(|point| point.0 <= length);
-        let Some((to, high)) = self.0.get(after) else { return self.0[self.0.len() - 1].1 };
-        let Some((from, low)) = after.checked_sub(1).map(|before| self.0[before]) else { return *high };
-        let (run, rise) = ((*to - from).as_u64(), u64::from(*high - low));
-        let part = u128::from((length - from).as_u64()) * u128::from(rise);
-        low + part.div_ceil(u128::from(run)) as u16
+        let point = |&(length, value): &(Bytes, u16)| Point { length, value: u64::from(value) };
+        let Some(to) = self.0.get(after) else { return self.0[self.0.len() - 1].1 };
+        let Some(from) = after.checked_sub(1).map(|before| &self.0[before]) else { return to.1 };
+        point(from).between(&point(to), length) as u16
+    }
+    /// The points, by length.
+    pub fn points(&self) -> &[(Bytes, u16)] {
+        &self.0
+    }
+}
+
+/// The longest length of a point, so that a length times a value has 64 bits.
+const LONGEST: Bytes = Bytes::new((1 << 47) - 1);
+
+/// A point of a table of values.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    length: Bytes,
+    value: u64,
+}
+
+impl Point {
+    /// The value of a flow of `length` between this point and the next.
+    fn between(&self, next: &Point, length: Bytes) -> u64 {
+        let run = next.length.as_u64() - self.length.as_u64();
+        let part = (length.as_u64() - self.length.as_u64()) * (next.value - self.value);
+        self.value + part.div_ceil(run)
     }
 }
 
@@ -351,7 +376,9 @@ mod tests {
         );
         let step = ValueTable::step(Bytes::new(100));
         assert_eq!([0, 100, 101, 5_000].map(|length| step.value(Bytes::new(length))), [0, 0, 1, 1]);
-        for points in [&[][..], &[(1, 1)], &[(1, 0), (1, 1)], &[(1, 0), (2, 3), (3, 2)], &[(1, 0)]] {
+        for points in
+            [&[][..], &[(1, 1)], &[(1, 0), (1, 1)], &[(1, 0), (2, 3), (3, 2)], &[(1, 0)], &[(1, 0), (1 << 47, 1)]]
+        {
             let points = points.iter().map(|(length, value)| (Bytes::new(*length), *value)).collect();
             assert_eq!(ValueTable::new(points).unwrap_err().field, "value");
         }

@@ -179,7 +179,7 @@ impl Ingress {
             return Verdict::Admit;
         }
         self.largest = self.largest.max(size);
-        let zone = self.mean.scale(zone, class.value, self.params.fairness);
+        let zone = self.mean.scale(zone, u32::from(class.value), self.params.fairness);
         let mut verdict = self.ared.decide(packet, zone);
         if !matches!(verdict, Verdict::Drop(_)) && queue.bytes + size > self.params.limit {
             verdict = Verdict::Drop(DropReason::Policed);

@@ -47,6 +47,7 @@ use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 use crate::queues::{Queue, Store};
 use crate::red::{Spacing, Zone};
+use tidegate_units::wide::mul_div;
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
 /// The default target delay of elephants.
@@ -188,23 +189,24 @@ pub(crate) struct MeanValue(u64);
 
 impl MeanValue {
     /// `zone` for an elephant of `value`, which arrives now.
-    pub(crate) fn scale(&mut self, zone: Zone, value: u16, fairness: Probability) -> Zone {
-        let value = u64::from(value) << 16;
+    pub(crate) fn scale(&mut self, zone: Zone, value: u32, fairness: Probability) -> Zone {
+        let value = u64::from(value) * 65_536;
         self.0 = if self.0 == 0 { value } else { self.0 - self.0 / 64 + value / 64 };
-        let (one, fair) = (Probability::ONE.bits(), fairness.bits());
-        let scale = |p: Probability| {
-            // 1 - fairness + fairness * v / V, over a denominator of V * 2^32.
-            let weight = u128::from(one - fair) * u128::from(self.0) + u128::from(fair) * u128::from(value);
-            let weight = weight / u128::from(self.0.max(1));
-            let bits = (u128::from(p.bits()) * weight) >> 32;
-            Probability::saturating_from_bits(u64::try_from(bits).unwrap_or(u64::MAX))
-        };
+        let mean = self.0.max(1);
+        // 1 - fairness + fairness * v / V, with 32 bits of fraction. The sum is at most 2^32 times the larger of v and V, so it has 64 bits.
+        let weight = ((Probability::ONE.bits() - fairness.bits()) * self.0 + fairness.bits() * value) / mean;
         match zone {
-            Zone::Chance(p) => Zone::Chance(scale(p)),
-            Zone::Gentle(p) => Zone::Gentle(scale(p)),
-            zone => zone,
+            Zone::Chance(p) => Zone::Chance(weighed(p, weight)),
+            Zone::Gentle(p) => Zone::Gentle(weighed(p, weight)),
+            Zone::Below => Zone::Below,
+            Zone::Beyond => Zone::Beyond,
         }
     }
+}
+
+/// A probability times a weight with 32 bits of fraction.
+fn weighed(p: Probability, weight: u64) -> Probability {
+    Probability::saturating_from_bits(mul_div(p.bits(), weight, 1 << 32))
 }
 
 /// A packet with the record of its flow.
@@ -290,7 +292,7 @@ impl<P: Packet> Meredt<P> {
     /// The verdict on an elephant's packet, the limits included.
     fn admit(&mut self, packet: &mut P, value: u16, out: &mut dyn Outlet<P>) -> Result<(), DropReason> {
         let zone = self.ared.observe(self.latest, self.elephants.backlog());
-        let zone = self.mean.scale(zone, value, self.params.fairness);
+        let zone = self.mean.scale(zone, u32::from(value), self.params.fairness);
         let verdict = self.ared.decide(packet, zone);
         if let Verdict::Drop(reason) = verdict {
             self.stats.dropped += 1;

@@ -159,16 +159,25 @@ impl State {
     /// Makes the updates that were due by `now`.
     pub fn catch_up(&mut self, params: &Params, stats: &mut Stats, now: Instant) {
         for _ in 0..MOST_UPDATES {
-            if self.next_update > now {
-                return;
-            }
-            let changed = self.update(params);
-            stats.updates += 1;
-            self.next_update += params.update;
-            if !changed {
+            if !self.update_if_due(params, stats, now) {
                 break;
             }
         }
+        self.skip_missed(params, now);
+    }
+
+    /// Makes the next update if it is due by `now`. Returns whether another may be.
+    fn update_if_due(&mut self, params: &Params, stats: &mut Stats, now: Instant) -> bool {
+        if self.next_update > now {
+            return false;
+        }
+        stats.updates += 1;
+        self.next_update += params.update;
+        self.update(params)
+    }
+
+    /// Skips the updates that are due by `now`.
+    fn skip_missed(&mut self, params: &Params, now: Instant) {
         // The state is stationary, or the update limit is reached: skip to the first update after now, in phase.
         let missed = now.since(self.next_update).as_nanos() / params.update.as_nanos();
         if self.next_update <= now {

@@ -131,8 +131,15 @@ impl<P: Packet> FqPie<P> {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
+        Self::drawing_from(params, Stream::named(seed, name))
+    }
+    /// Creates a scheduler with empty queues that draws from `random`.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn drawing_from(params: Params, random: Stream) -> Result<Self, ParamError> {
         let Params { pie, queues, quantum } = params.validate()?;
-        let aqm = PerQueue { params: pie, stats: pie::Stats::default(), random: Stream::named(seed, name) };
+        let aqm = PerQueue { params: pie, stats: pie::Stats::default(), random };
         Ok(Self(FlowQueues::new(aqm, queues, quantum, pie.limit)))
     }
     /// Counts since the start.

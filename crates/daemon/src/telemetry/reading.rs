@@ -42,9 +42,9 @@ fn drops(counts: &ClassCounts) -> Vec<DropCount> {
     reasons.filter(|count| count.packets > 0).collect()
 }
 
-/// The rules of a direction with the packets that each has `matched`; none where the kernel classifies, which does not count them.
+/// The rules of a direction with the packets that each has `matched`.
 pub(super) fn rules(direction: &ShapedDirection, matched: &[Account]) -> Vec<RuleObservation> {
-    let Some(shaping) = direction.shaping().filter(|shaping| shaping.in_kernel().is_none()) else { return Vec::new() };
+    let Some(shaping) = direction.shaping() else { return Vec::new() };
     let (config, off) = (shaping.config(), shaping.rules_off());
     let classes = config.class_names();
     let one = |(at, (rule, matched)): (u32, (&Rule, &Account))| RuleObservation {

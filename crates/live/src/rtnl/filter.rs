@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::Rtnl;
 use super::qdisc::{CLSACT_PARENT, TCA_KIND, TCA_OPTIONS, header};
-use crate::netlink::{Attribute, CREATE, EXCL, Error, Reply, Result};
+use crate::netlink::{Attribute, Body, CREATE, EXCL, Error, Reply, Result};
 
 const NEWTFILTER: u16 = libc::RTM_NEWTFILTER;
 const DELTFILTER: u16 = libc::RTM_DELTFILTER;
@@ -13,6 +13,7 @@ const NEWQDISC: u16 = libc::RTM_NEWQDISC;
 const DELQDISC: u16 = libc::RTM_DELQDISC;
 /// The parents of the filters of a `clsact` qdisc; the first is also that of `ingress`.
 const CLSACT: [(OnLink, u32); 2] = [(OnLink::Arriving, 0xffff_fff2), (OnLink::Leaving, 0xffff_fff3)];
+const TCA_BPF_ACT: u16 = 1;
 const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
@@ -28,6 +29,8 @@ const ETH_P_ALL: u16 = 3;
 const TCA_ACT_KIND: u16 = 1;
 const TCA_ACT_OPTIONS: u16 = 2;
 const TCA_MIRRED_PARMS: u16 = 2;
+const EGRESS_REDIRECT: u32 = 1;
+const TC_ACT_STOLEN: u32 = 4;
 const TCA_GACT_PARMS: u16 = 2;
 /// The maximum number of actions of a filter.
 const ACTIONS: u16 = 32;
@@ -75,11 +78,21 @@ impl Rtnl {
     }
 
     /// Has a program of tc see the packets of a link in a direction, in place of an earlier one of this name. It stays when this
-    /// process ends. Where the link has no `clsact` yet, see [`add_clsact`](Self::add_clsact).
+    /// process ends. Where the link has no `clsact` yet, see [`add_clsact`](Self::add_clsact). With `to` the packets that it returns -1
+    /// for are led to the link of that index, which knows them by the index of this one; the kernel does not lead them there again
+    /// when they come back.
     ///
     /// # Errors
-    /// `ENOENT` if the kernel has no `clsact` or no filters by programs, and when the link has filters at all preferences.
-    pub fn set_program(&mut self, index: u32, direction: OnLink, name: &str, program: BorrowedFd<'_>) -> Result<()> {
+    /// `ENOENT` if the kernel has no `clsact`, no filters by programs or no redirection, and when the link has filters at all
+    /// preferences.
+    pub fn set_program(
+        &mut self,
+        index: u32,
+        direction: OnLink,
+        name: &str,
+        program: BorrowedFd<'_>,
+        to: Option<u32>,
+    ) -> Result<()> {
         self.remove_program(index, direction, name)?;
         self.add_clsact(index)?;
         let operation = format!("have {name} see packets of link {index}");
@@ -89,7 +102,10 @@ impl Rtnl {
             let added = self.change(&operation, NEWTFILTER, CREATE | EXCL, |m| {
                 m.raw(&filter_header(index, direction, preference)).string(TCA_KIND, "bpf").nest(TCA_OPTIONS, |o| {
                     o.u32(TCA_BPF_FD, program.as_raw_fd() as u32).string(TCA_BPF_NAME, name);
-                    o.u32(TCA_BPF_FLAGS, DIRECT_ACTION);
+                    match to {
+                        Some(to) => o.nest(TCA_BPF_ACT, |actions| redirect(actions, to)),
+                        None => o.u32(TCA_BPF_FLAGS, DIRECT_ACTION),
+                    };
                 });
             });
             match added {
@@ -181,6 +197,17 @@ impl Rtnl {
         }
         Ok(found)
     }
+}
+
+/// An action, the first of a list, that leads packets to the link of this index.
+fn redirect(actions: &mut Body<'_>, to: u32) {
+    actions.nest(1, |action| {
+        action.string(TCA_ACT_KIND, "mirred").nest(TCA_ACT_OPTIONS, |options| {
+            // struct tc_mirred: index, capabilities, what then, references, bindings, what it does, interface.
+            let parameters = [0, 0, TC_ACT_STOLEN, 0, 0, EGRESS_REDIRECT, to];
+            options.attr(TCA_MIRRED_PARMS, &parameters.map(u32::to_ne_bytes).concat());
+        });
+    });
 }
 
 /// `struct tcmsg` of a filter of ours.

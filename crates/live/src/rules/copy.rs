@@ -3,10 +3,11 @@
 //! *Law*: the table of copies belongs to the socket of the other rules, and its chains stay as long as that: with a hook that goes the
 //! kernel drops what waits in packet queues. A successor finds them with the rules that it takes over.
 
-use super::{PREFIX, PREFIX_IN, Rules};
-use crate::netlink::Error;
+use super::{PREFIX, PREFIX_IN, Rules, table_name};
+use crate::netlink::{Error, Protocol, Socket};
 use crate::nflog;
 use crate::nft::{self, Family, Ownership, Table};
+use tidegate_config::shaper::Direction;
 
 /// The beginning of the names of these tables, instead of that of the rules.
 const LOG: &str = "tidegate-log";
@@ -18,6 +19,31 @@ fn name(rules: &[String]) -> Option<String> {
     let common = PREFIX.len() - 1;
     debug_assert!(PREFIX_IN.starts_with(&PREFIX[..common]), "the names begin alike");
     Some(format!("{LOG}{}", first.get(common..)?))
+}
+
+/// The table of copies of a process whose data path has no rules. It stays as long as this, whatever data paths come and go.
+#[derive(Debug)]
+pub(crate) struct CopyTable {
+    socket: Socket,
+    name: String,
+}
+
+impl CopyTable {
+    /// Makes a table that copies nothing, with the name of an interface and a direction.
+    ///
+    /// # Errors
+    /// When the kernel lacks packet logs or tables with an owner.
+    pub fn create(interface: &str, direction: Direction) -> Result<Self, Error> {
+        let mut socket = Socket::open(Protocol::Netfilter)?;
+        let name = format!("{LOG}-{}", table_name(interface, direction));
+        nft::create(&mut socket, &[nflog::table(&name, 0, None)], Ownership::Socket)?;
+        Ok(Self { socket, name })
+    }
+
+    /// Has UDP datagrams from and to `port` copied for `group`, and for no other; for none without a group.
+    pub fn copy(&mut self, port: u16, group: Option<u16>) -> Result<(), Error> {
+        nft::replace_rules(&mut self.socket, &[nflog::table(&self.name, port, group)], |_| true)
+    }
 }
 
 impl Rules {
@@ -51,8 +77,6 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::table_name;
-    use tidegate_config::shaper::Direction;
 
     #[test]
     fn each_direction_of_an_interface_has_a_table_of_its_own() {
@@ -60,6 +84,8 @@ mod tests {
         assert_eq!(of(Direction::Egress).as_deref(), Some("tidegate-log_wan0"));
         assert_eq!(of(Direction::Ingress).as_deref(), Some("tidegate-log-in_wan0"));
         // Nobody takes it for rules that lead to a queue.
-        assert_eq!(crate::rules::interface_of("tidegate-log_wan0"), None);
+        for name in ["tidegate-log_wan0", "tidegate-log-tidegate_wan0"] {
+            assert_eq!(crate::rules::interface_of(name), None);
+        }
     }
 }

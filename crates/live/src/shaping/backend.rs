@@ -5,6 +5,7 @@
 //! [`Shaping`](super::Shaping) does for both what does not depend on where the packets are: it keeps the engines, follows the
 //! interfaces, proves that shaping is in force, and exchanges configurations.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use tidegate_config::shaper::Config;
@@ -13,12 +14,13 @@ use tidegate_engine::{Names, Offload, PromiseTable, Setup};
 use super::command::WorkerCounts;
 use super::error::StartError;
 use super::hold::{Hold, wait_until_empty};
+use super::interfaces::InterfaceCounts;
 use super::prove::prove_by_traffic;
 use super::queue::Queue;
 use super::running::Running;
 use crate::netlink;
 use crate::probe::{Inspection, Version};
-use crate::rtnl::{OnLink, Rtnl};
+use crate::rtnl::{OnLink, Rtnl, Taking};
 use crate::rules::Direction;
 
 /// The names of our root disciplines begin with this. It is also the name of our programs at tc.
@@ -26,9 +28,9 @@ pub const DISCIPLINE: &str = "tidegate";
 /// The kind of the device that has a discipline of ours for what arrives.
 pub const DEVICE: &str = "ifb";
 
-/// The name of the device for what arrives by the interface with this index.
-pub fn device_name(interface: u32) -> String {
-    format!("{DISCIPLINE}{interface}")
+/// The name of the device where what arrives, or what leaves by several interfaces, waits; the first of these has this index.
+pub fn device_name(interface: u32, direction: OnLink) -> String {
+    format!("{DISCIPLINE}{interface}{}", if direction == OnLink::Leaving { "u" } else { "" })
 }
 
 /// Removes the device for what arrives by an interface, and before that the program that leads packets there. What waits there has a
@@ -37,7 +39,8 @@ pub fn device_name(interface: u32) -> String {
 /// # Errors
 /// When the kernel refuses it.
 pub fn remove_device(rtnl: &mut Rtnl, interface: u32) -> Result<Option<u32>, netlink::Error> {
-    let device = rtnl.link(&device_name(interface))?.filter(|link| link.kind.as_deref() == Some(DEVICE));
+    let device =
+        rtnl.link(&device_name(interface, OnLink::Arriving))?.filter(|link| link.kind.as_deref() == Some(DEVICE));
     let Some(device) = device else { return Ok(None) };
     if rtnl.link_by_index(interface)?.is_some() {
         let _hold = Hold::begin(rtnl, interface);
@@ -50,18 +53,55 @@ pub fn remove_device(rtnl: &mut Rtnl, interface: u32) -> Result<Option<u32>, net
     Ok(Some(queued))
 }
 
+/// Removes the device where what leaves by an interface waits together with that of others, if there is one, and the programs that
+/// lead packets there. What waits there has a moment to leave. Returns the number of packets that were lost; `None` if there was no
+/// device.
+///
+/// # Errors
+/// When the kernel refuses it.
+pub fn remove_common_device(rtnl: &mut Rtnl, interface: u32) -> Result<Option<u32>, netlink::Error> {
+    let leads = |rtnl: &mut Rtnl, from: u32| -> Result<Option<u32>, netlink::Error> {
+        let is_ours = rtnl.program(from, OnLink::Leaving, DISCIPLINE)?.is_some();
+        let to = rtnl.takers(from)?.into_iter().find_map(|taker| match taker {
+            (OnLink::Leaving, Taking::Redirects(to)) => Some(to),
+            _ => None,
+        });
+        Ok(to.filter(|_| is_ours))
+    };
+    let Some(device) = leads(rtnl, interface)? else { return Ok(None) };
+    for link in rtnl.links()? {
+        if leads(rtnl, link.index)? == Some(device) {
+            let _hold = Hold::begin(rtnl, link.index);
+            rtnl.remove_program(link.index, OnLink::Leaving, DISCIPLINE)?;
+            rtnl.remove_clsact(link.index)?;
+        }
+    }
+    if rtnl.link_by_index(device)?.is_none_or(|link| link.kind.as_deref() != Some(DEVICE)) {
+        return Ok(Some(0));
+    }
+    wait_until_empty(rtnl, device);
+    let queued = rtnl.root_qdisc(device)?.map_or(0, |root| root.queued_packets);
+    rtnl.delete_link(device)?;
+    Ok(Some(queued))
+}
+
 /// Removes what an earlier run has left in the kernel for a direction of an interface; returns whether there was something. With the
 /// lock of the interface no other instance has something there.
 pub(super) fn remove_left(interface: u32, direction: Direction) -> Result<bool, netlink::Error> {
     let mut rtnl = Rtnl::open()?;
     if direction == Direction::Ingress {
-        return Ok(remove_device(&mut rtnl, interface)?.is_some());
+        let had_device = remove_device(&mut rtnl, interface)?.is_some();
+        // That of another interface may be gone.
+        let had_program = rtnl.program(interface, OnLink::Arriving, DISCIPLINE)?.is_some();
+        rtnl.remove_program(interface, OnLink::Arriving, DISCIPLINE)?;
+        return Ok(had_device || had_program);
     }
+    let had_device = remove_common_device(&mut rtnl, interface)?.is_some();
     let left = rtnl.root_qdisc(interface)?.is_some_and(|root| root.kind.starts_with(DISCIPLINE));
     if left {
         clear_root(&mut rtnl, interface)?;
     }
-    Ok(left)
+    Ok(left || had_device)
 }
 
 /// Gives an interface its default discipline, once the one at its root has had a moment to send what waits in it, and removes our
@@ -109,7 +149,16 @@ pub trait Backend: Debug + Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Makes another configuration ready, and returns the users and control groups that it names. A change goes on with
+    /// The numbers that packets have for the interfaces that rules name, where these are not those of their names, as
+    /// [`Names::interfaces`] has them.
+    ///
+    /// # Errors
+    /// When the kernel does not answer.
+    fn interfaces(&self, _config: &Config) -> Result<BTreeMap<String, u64>, netlink::Error> {
+        Ok(BTreeMap::new())
+    }
+
+    /// Makes another configuration ready, and returns the users, control groups and interfaces that it names. A change goes on with
     /// [`begin_change`](Self::begin_change), the exchange of the engines' configurations, and
     /// [`finish_change`](Self::finish_change).
     ///
@@ -117,22 +166,32 @@ pub trait Backend: Debug + Send + Sync {
     /// Why it cannot be had without a new start.
     fn prepare(&mut self, config: &Config) -> Result<Names, StartError>;
 
-    /// Does the part of a change that has to precede the exchange of the engines' configurations.
+    /// Does the part of a change that has to precede the exchange of the engines' configurations. The rules have these `names` after
+    /// it.
     ///
     /// # Errors
     /// When the packet filter refuses it.
-    fn begin_change(&mut self, _running: &Running) -> Result<(), StartError> {
+    fn begin_change(&mut self, _running: &Running, _names: &Names) -> Result<(), StartError> {
         Ok(())
     }
 
     /// Does the part of a change that has to follow the exchange.
     fn finish_change(&mut self) {}
 
-    /// Ends a change that has failed: `config`, the earlier configuration, is in force again afterwards.
+    /// Ends a change that has failed: `config`, the earlier configuration, whose rules have these `names`, is in force again afterwards.
     ///
     /// # Errors
     /// When that fails, too.
-    fn revert(&mut self, config: &Config) -> Result<(), StartError>;
+    fn revert(&mut self, config: &Config, names: &Names) -> Result<(), StartError>;
+
+    /// Puts the rules of `config`, the configuration in force, in force with other names. A backend whose engines classify has nothing
+    /// to do.
+    ///
+    /// # Errors
+    /// When the rules cannot be had; the earlier ones stay in force then.
+    fn renew_rules(&mut self, _config: &Config, _names: &Names) -> Result<(), StartError> {
+        Ok(())
+    }
 
     /// Follows the interface at `at`, which has another name or another index.
     ///
@@ -171,14 +230,14 @@ pub trait Backend: Debug + Send + Sync {
 
 /// A scheduler outside of this process, at the root of an interface. Dropping it removes it.
 pub trait OffloadBackend: Backend {
-    /// Puts the scheduler in force at an interface. Returns notes for people.
+    /// Puts the scheduler in force at the interfaces, by name and index; one without an index is missing, and may return
+    /// ([`follow`](Backend::follow)). Returns notes for people.
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left behind then.
     fn attach(
         &mut self,
-        interface: &str,
-        index: u32,
+        interfaces: &[(String, Option<u32>)],
         config: &Config,
         setup: &Setup,
     ) -> Result<Vec<String>, StartError>;
@@ -195,6 +254,10 @@ pub trait OffloadCounters: Offload + Send {
     fn feeds_back(&self) -> bool;
     /// Whether queues have crossed thresholds of feedback since flows were read. It costs as much as reading a number.
     fn has_events(&self) -> bool;
+    /// The packets of each of several interfaces, in the order of the configuration; nothing of a single one, whose are all.
+    fn interfaces(&self) -> Vec<InterfaceCounts> {
+        Vec::new()
+    }
     /// Whether a packet of the protocol has left.
     fn has_sent(&self, version: Version) -> bool;
 }

@@ -7,14 +7,13 @@ use std::time::Duration;
 use tidegate_config::shaper::{Config, DataPath, Rule};
 use tidegate_config::values::{Mac, Times, WeekMinute};
 use tidegate_engine::guard::lock;
-use tidegate_engine::{PreparedConfig, QuotaState, Setup, SwapKind, SwapReport, guarded};
+use tidegate_engine::{Names, PreparedConfig, QuotaState, Setup, SwapKind, SwapReport, guarded};
 use tidegate_units::{Instant, Rate};
 
 use super::command::{LiveEngine, VerdictSink};
 use super::named::{has_answered, has_names};
 use super::owners::{devices, has_macs};
 use super::{Beside, Shaping, StartError, offload};
-use crate::rules::Direction;
 use crate::{netlink, timing};
 
 impl Shaping {
@@ -41,9 +40,9 @@ impl Shaping {
         let before = (self.running.config.clone(), self.running.setup.clone());
         let setup = Setup { names, ..before.1.clone() };
         let next = self.prepared(config, &setup, text)?;
-        self.backend.begin_change(&self.running)?;
+        self.backend.begin_change(&self.running, &setup.names)?;
         let swapped = self.exchange(next, None).inspect_err(|_| {
-            let _ = self.backend.revert(&before.0);
+            let _ = self.backend.revert(&before.0, &before.1.names);
         })?;
         self.backend.finish_change();
         (self.running.config, self.running.setup) = (config.clone(), setup);
@@ -54,7 +53,7 @@ impl Shaping {
                 (self.running.config, self.running.setup) = before;
                 let back = self.prepared(&self.running.config, &self.running.setup, None)?;
                 self.exchange(back, None)?;
-                self.backend.revert(&self.running.config)?;
+                self.backend.revert(&self.running.config, &self.running.setup.names)?;
                 self.running.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
                 Err(error)
             }
@@ -63,13 +62,14 @@ impl Shaping {
 
     /// Has answers of the Domain Name System copied by the rules of this data path, unless those of another one do.
     pub(super) fn copy_answers(&mut self) -> Result<(), netlink::Error> {
-        let Self { backend, options, copies, .. } = self;
-        let Some(queue) = backend.queue_mut() else { return Ok(()) };
-        options.known_names.copied_by(copies, |port, group| queue.copy(port, group))
+        let Self { running, backend, options, copies, .. } = self;
+        let interface = running.interfaces.first().map_or("", |interface| interface.name());
+        options.known_names.copied_by(copies, backend.queue_mut(), (interface, running.direction))
     }
 
-    /// Puts the rules in force that hold at this minute and have not used up their quota, with the addresses that devices have now, if
-    /// these are others than before: by the same change as [`reconfigure`](Self::reconfigure), so that no packet is lost or overtaken.
+    /// Puts the rules in force that hold at this minute and have not used up their quota, with the addresses that devices and the numbers
+    /// that interfaces have now, if these are others than before: by the same change as [`reconfigure`](Self::reconfigure), so that no
+    /// packet is lost or overtaken.
     /// `rate` is the total rate of a line that varies, which stays. Returns whether other rules hold than before; devices choose
     /// their addresses, so that these are not worth a line in a log. Without a change it costs a look at the clock, with `mac` at
     /// the table of neighbours, and with `dns-name` at the answers since the last call.
@@ -84,20 +84,24 @@ impl Shaping {
         }
         let (config, before) = (&self.running.config, &self.running.setup.names);
         let (has_macs, has_names) = (has_macs(config), has_names(config));
-        if config.timed_rule().is_none() && !has_macs && !has_names {
+        if config.timed_rule().is_none() && !has_macs && !has_names && before.interfaces.is_none() {
             return Ok(false);
         }
         let off = self.options.quotas.rules_off(config);
         // A table that cannot be read now is no reason to forget devices.
         let macs = has_macs.then(|| devices(config).ok()).flatten().unwrap_or_else(|| before.macs.clone());
         let named = self.options.known_names.addresses(config).unwrap_or_else(|_| before.named.clone());
-        if (&off, &macs, &named) == (&before.off, &before.macs, &before.named) {
+        let mut names = Names { off, macs, named, ..before.clone() };
+        if let (Some(numbers), Ok(found)) = (&mut names.interfaces, self.backend.interfaces(config)) {
+            *numbers = found;
+        }
+        if names == *before {
             return Ok(false);
         }
-        let others_hold = off != before.off;
-        let mut setup = self.running.setup.clone();
-        (setup.names.off, setup.names.macs, setup.names.named) = (off, macs, named);
+        let others_hold = names.off != before.off;
+        let setup = Setup { names, ..self.running.setup.clone() };
         let next = self.prepared(&self.running.config, &setup, None)?;
+        self.backend.renew_rules(&self.running.config, &setup.names)?;
         self.exchange(next, rate)?;
         self.running.setup = setup;
         Ok(others_hold)
@@ -146,9 +150,9 @@ impl Shaping {
         let Some(config) = self.running.config.at_rate(rate) else { return Ok(false) };
         self.backend.prepare(&config)?;
         let next = self.prepared(&config, &self.running.setup, None)?;
-        self.backend.begin_change(&self.running)?;
+        self.backend.begin_change(&self.running, &self.running.setup.names)?;
         self.exchange(next, None).inspect_err(|_| {
-            let _ = self.backend.revert(&self.running.config);
+            let _ = self.backend.revert(&self.running.config, &self.running.setup.names);
         })?;
         self.backend.finish_change();
         Ok(true)
@@ -194,27 +198,17 @@ impl Shaping {
     /// Where the kernel was chosen and cannot be had after all, the change is made here, and a warning says so.
     ///
     /// # Errors
-    /// See [`StartError`]; the earlier configuration is in force again then, unless that fails too and traffic passes unshaped.
+    /// See [`StartError`]; the earlier configuration stays in force then.
     pub fn move_to(&mut self, config: &Config) -> Result<SwapReport, StartError> {
-        let (before, mut options) = (self.running.config.clone(), self.options.clone());
+        let mut options = self.options.clone();
         if self.named {
             options.interfaces = self.running.interfaces.iter().map(|one| one.name().to_owned()).collect();
         }
         let was_in_kernel = self.in_kernel().is_some();
-        // Probes of what arrives would wait in the discipline that is to be left.
-        let beside =
-            if was_in_kernel && self.direction() == Direction::Ingress { Beside::Nothing } else { Beside::Earlier };
-        if beside == Beside::Nothing {
-            self.backend.end(&mut self.running)?;
-        }
         // Rules of the same name are the lock from then on.
         self.running.locks.clear();
-        let mut earlier = match Self::start_by(config, &options, None, beside) {
+        let mut earlier = match Self::start_by(config, &options, None, Beside::Earlier) {
             Ok(other) => std::mem::replace(self, other),
-            Err(error) if beside == Beside::Nothing => {
-                *self = Self::start_from(&before, &options, None)?;
-                return Err(error);
-            }
             Err(error) if was_in_kernel => {
                 self.running.lock()?;
                 return Err(error);
@@ -225,9 +219,7 @@ impl Shaping {
                 return self.reconfigure(config, Some(&config.text));
             }
         };
-        if beside == Beside::Earlier {
-            earlier.backend.end(&mut earlier.running)?;
-        }
+        earlier.backend.end(&mut earlier.running)?;
         if self.in_kernel().is_some() {
             self.running.lock()?;
         }
@@ -236,8 +228,11 @@ impl Shaping {
 
     /// A configuration for each thread.
     fn prepared(&self, config: &Config, setup: &Setup, text: Option<&str>) -> Result<Vec<PreparedConfig>, StartError> {
+        // The numbers are those of the backend. Engines are asked by the names of interfaces.
+        let mut setup = setup.clone();
+        setup.names.interfaces.iter_mut().for_each(|numbers| numbers.clear());
         let one = |_| {
-            let next = PreparedConfig::new(config, setup, timing::now())?;
+            let next = PreparedConfig::new(config, &setup, timing::now())?;
             Ok(match text {
                 Some(text) => next.with_text(text),
                 None => next,

@@ -10,9 +10,11 @@ use tidegate_config::shaper::{Config, Named};
 use tidegate_engine::guard::lock;
 
 use super::answers::Answers;
+use super::queue::Queue;
 use crate::leases::Leases;
 use crate::netlink;
 use crate::nflog::Log;
+use crate::rules::{CopyTable, Direction};
 
 /// The addresses of names.
 pub type Addresses = BTreeMap<Named, BTreeSet<IpAddr>>;
@@ -34,6 +36,8 @@ struct State {
     log: Option<Log>,
     /// The data path whose rules copy packets for the log; gone with it.
     copying: Weak<()>,
+    /// The table that copies for data paths without rules.
+    copies: Option<CopyTable>,
     answers: Answers,
 }
 
@@ -66,12 +70,13 @@ impl KnownNames {
         Ok(names().map(|name| (name.clone(), state.addresses(&name, now))).collect())
     }
 
-    /// Has `copy` make the rules of a data path copy packets of a port for a group, where no other data path does, and `own` is not
-    /// up to date.
+    /// Has the rules of a data path copy answers, where no other data path does, and `own` is not up to date: those of its queue, or
+    /// where it has none a table with the name of its first interface.
     pub(super) fn copied_by(
         &self,
         own: &mut Copies,
-        copy: impl FnOnce(u16, u16) -> Result<(), netlink::Error>,
+        queue: Option<&mut Queue>,
+        (interface, direction): (&str, Direction),
     ) -> Result<(), netlink::Error> {
         let mut state = lock(&self.0);
         let Some(group) = state.log.as_ref().map(Log::group) else { return Ok(()) };
@@ -81,7 +86,14 @@ impl KnownNames {
             Some(token) if !is_ours(&token) || is_current => return Ok(()),
             _ => {}
         }
-        copy(PORT, group)?;
+        match (queue, &mut state.copies) {
+            (Some(queue), copies) => {
+                queue.copy(PORT, group)?;
+                copies.as_mut().map_or(Ok(()), |copies| copies.copy(PORT, None))?;
+            }
+            (None, Some(copies)) => copies.copy(PORT, Some(group))?,
+            (None, none) => none.insert(CopyTable::create(interface, direction)?).copy(PORT, Some(group))?,
+        }
         let token = Arc::new(());
         state.copying = Arc::downgrade(&token);
         own.0 = Some((token, group));

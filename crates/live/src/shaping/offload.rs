@@ -15,7 +15,7 @@ use super::backend::{OffloadBackend, OffloadCounters};
 use super::command::{Command, LiveEngine, VerdictSink, WorkerCounts};
 use super::departures::Departures;
 use super::error::{StartError, system};
-use super::interfaces::InterfaceCounters;
+use super::interfaces::{InterfaceCounters, InterfaceCounts};
 use super::options::Options;
 use super::prove::VERSIONS;
 use super::running::{Beginning, Running};
@@ -94,13 +94,13 @@ pub(super) fn start(
     backend: Box<dyn OffloadBackend>,
     beside: Beside,
 ) -> Result<Shaping, StartError> {
-    let Beginning { found, setup, .. } = beginning;
-    let [(name, Some(index))] = &found[..] else {
-        return Err(StartError::NotInKernel { what: "several interfaces under one total".into() });
-    };
+    let Beginning { found, mut setup, .. } = beginning;
     let direction = config.interface.direction;
     let (mut counters, interfaces) = InterfaceCounters::new(direction, &found, 1);
     let engine = Engine::new(config, &setup, timing::now())?;
+    if let Some(numbers) = &mut setup.names.interfaces {
+        *numbers = backend.interfaces(config)?;
+    }
     let class_names = engine.class_names().to_vec();
     let page = Page::create().map_err(system("share memory"))?;
     let state = Arc::new(WorkerState::new(Arc::new(page)));
@@ -112,7 +112,7 @@ pub(super) fn start(
     }
     // From here on a failure drops the backend, which gives the interface its default discipline, and after it the lock.
     let mut backend = backend;
-    let warnings = backend.attach(name, *index, &running.config, &running.setup)?;
+    let warnings = backend.attach(&found, &running.config, &running.setup)?;
     let (offload, counters, of_thread, marks) =
         (backend.counters(), counters.remove(0), Arc::clone(&state), options.marks);
     let run = move |commands, waker, ready: &_| {
@@ -210,11 +210,17 @@ impl Mirror {
         tidegate_engine::Sink::set_time(&mut self.sink, now);
         self.engine.mirror(now, &mut *self.offload, &mut self.sink);
         let (sent, dropped, line) = (self.engine.sent(), self.engine.dropped(), self.engine.line());
-        self.counters.set(0, sent.packets, line.packets.as_u64(), dropped);
-        for version in VERSIONS {
-            if self.offload.has_sent(version) {
-                self.counters.note(0, version);
-            }
+        let all =
+            InterfaceCounts { sent_packets: sent.packets, sent_bytes: line.packets.as_u64(), dropped_packets: dropped };
+        let mut each = self.offload.interfaces();
+        if each.is_empty() {
+            each.push(all);
+        }
+        let sent: Vec<_> = VERSIONS.into_iter().filter(|version| self.offload.has_sent(*version)).collect();
+        for (at, one) in (0..).zip(each) {
+            self.counters.set(at, one.sent_packets, one.sent_bytes, one.dropped_packets);
+            // By which of several interfaces the packets of a protocol have left is not counted.
+            sent.iter().filter(|_| one.sent_packets > 0).for_each(|version| self.counters.note(at, *version));
         }
     }
 

@@ -20,10 +20,8 @@ pub type Resolved = (Names, Vec<TagRule>, Vec<u64>);
 /// the rules, so that of nested groups the one that is named first wins. Groups that have a tag keep it, because
 /// packets on their way bear it.
 pub fn resolve(config: &Config, mut groups: Vec<u64>) -> Result<Resolved, StartError> {
-    let mut names = Names {
-        interfaces: config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty()),
-        ..Names::default()
-    };
+    let has_interfaces = config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty());
+    let mut names = Names { interfaces: has_interfaces.then(BTreeMap::new), ..Names::default() };
     let mut tags = Vec::new();
     let mut users: Option<HashMap<String, u32>> = None;
     for (at, rule) in config.rules.iter().enumerate() {

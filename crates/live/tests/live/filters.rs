@@ -7,6 +7,7 @@ use tidegate_kernel::bpf::{Filters, LoadError, Mapped, Variables};
 use tidegate_kernel::options::counters::{MARKED_PACKETS, REMARKED_PACKETS};
 use tidegate_kernel::options::marks;
 use tidegate_live::rtnl::{OnLink, Rtnl, Taking};
+use tidegate_live::shaping::backend::remove_common_device;
 use tidegate_sys::net::set_option;
 use tidegate_testbed::Ended;
 use tidegate_testbed::veth::{DEVICE, Pair};
@@ -45,9 +46,9 @@ pub fn code_points_and_marks_are_written_at_tc() -> Ended {
     let set = || {
         let mut rtnl = Rtnl::open().unwrap();
         let index = rtnl.index(DEVICE).unwrap();
-        rtnl.set_program(index, OnLink::Leaving, NAME, filters.program("twin_leaving").unwrap()).unwrap();
+        rtnl.set_program(index, OnLink::Leaving, NAME, filters.program("twin_leaving").unwrap(), None).unwrap();
         // Again, in the place of the first.
-        rtnl.set_program(index, OnLink::Leaving, NAME, filters.program("twin_leaving").unwrap()).unwrap();
+        rtnl.set_program(index, OnLink::Leaving, NAME, filters.program("twin_leaving").unwrap(), None).unwrap();
         assert_eq!(rtnl.takers(index).unwrap(), [(OnLink::Leaving, Taking::Program(Some(NAME.into())))]);
     };
     // The checksums of what arrives are to be seen.
@@ -133,7 +134,7 @@ pub fn what_arrives_passes_another_device() -> Ended {
             options.set(marks::DEVICE, device.into());
             let line =
                 rtnl.links().unwrap().into_iter().find(|link| link.kind.as_deref() == Some("veth")).unwrap().index;
-            rtnl.set_program(line, OnLink::Arriving, NAME, filters.program("twin_arriving").unwrap()).unwrap();
+            rtnl.set_program(line, OnLink::Arriving, NAME, filters.program("twin_arriving").unwrap(), None).unwrap();
             Some(device)
         })
         .unwrap();
@@ -152,5 +153,68 @@ pub fn what_arrives_passes_another_device() -> Ended {
     }
     let passed = pair.right.run(|| Rtnl::open().unwrap().link("tidegate1").unwrap().unwrap().statistics).unwrap();
     assert!(passed.tx_packets >= 200, "{passed:?}");
+    Ended::Passed
+}
+
+/// What leaves by several interfaces is led to one device, which sends each packet on by its own interface, in order. The program sees
+/// it once, and the device can be removed with all that leads there.
+pub fn what_leaves_passes_the_device_of_several_interfaces() -> Ended {
+    let filters = match filters() {
+        Ok(filters) => filters,
+        Err(ended) => return ended,
+    };
+    let pair = Pair::new();
+    let (options, variables) = (filters.map("twin_marks").unwrap(), filters.map(".bss").unwrap());
+    let made = pair
+        .left
+        .run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            rtnl.create("tidegate1u", "ifb").ok()?;
+            let device = rtnl.index("tidegate1u").unwrap();
+            rtnl.up(device).unwrap();
+            options.set(marks::DEVICE, device.into());
+            let line = rtnl.index(DEVICE).unwrap();
+            rtnl.create_veth("line0", "line1").unwrap();
+            for line in [line, rtnl.index("line0").unwrap()] {
+                let program = filters.program("twin_leaving").unwrap();
+                rtnl.set_program(line, OnLink::Leaving, NAME, program, Some(device)).unwrap();
+                let takers = rtnl.takers(line).unwrap();
+                assert!(takers.contains(&(OnLink::Leaving, Taking::Redirects(device))), "{takers:?}");
+            }
+            Some((line, device))
+        })
+        .unwrap();
+    let Some((line, device)) = made else { return Ended::Skipped("this kernel has no ifb".into()) };
+    at(&variables, "in_force.marks", 1);
+    at(&variables, "owed.marks", 400);
+    at(&variables, "owed.at", tidegate_live::timing::now().as_nanos());
+    for family in [0, 1] {
+        let (sender, receiver) = udp(&pair, family);
+        receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        set_class(&sender, family, 2);
+        for n in 0..100_u8 {
+            sender.send(&[n; 1_200]).unwrap();
+        }
+        for n in 0..100_u8 {
+            let mut bytes = [0; 2_000];
+            let length = receiver.recv(&mut bytes).expect("it arrives");
+            assert_eq!((length, bytes[0]), (1_200, n));
+        }
+    }
+    let place = Variables::of(OBJECT).unwrap().place("owed.marks").unwrap();
+    assert_eq!(variables.read(&place, 0), 200, "each packet takes one mark");
+    pair.left
+        .run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let passed = rtnl.link("tidegate1u").unwrap().unwrap().statistics;
+            assert!(passed.tx_packets >= 200, "{passed:?}");
+            assert_eq!(remove_common_device(&mut rtnl, line).unwrap(), Some(0));
+            assert_eq!(rtnl.link_by_index(device).unwrap().map(|link| link.index), None);
+            assert_eq!(rtnl.takers(line).unwrap(), []);
+            let other = rtnl.index("line0").unwrap();
+            assert_eq!(rtnl.takers(other).unwrap(), [], "nothing leads there");
+            assert_eq!(remove_common_device(&mut rtnl, line).unwrap(), None);
+        })
+        .unwrap();
     Ended::Passed
 }

@@ -52,8 +52,7 @@ const DISCIPLINES: [&str; 9] = [
     "fifo",
 ];
 
-const MERED: &str =
-    "mered\"\nlink = \"1gbit\"\nsignal = \"drop\"\nmemory = { pair-rule = \"off\" }\nthreshold = \"20kB";
+const MERED: &str = "mered\"\nlink = \"1gbit\"\nsignal = \"drop\"\nthreshold = \"20kB";
 
 /// No rate: what waits leaves.
 fn discipline(kind: &str) -> shaper::Config {

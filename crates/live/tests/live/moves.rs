@@ -51,7 +51,7 @@ impl Backend for Bucket {
     fn prepare(&mut self, config: &Config) -> Result<Names, StartError> {
         rate(config).map(|_| Names::default())
     }
-    fn revert(&mut self, _: &Config) -> Result<(), StartError> {
+    fn revert(&mut self, _: &Config, _: &Names) -> Result<(), StartError> {
         Ok(())
     }
     fn follow(&mut self, _: usize, _: &str, _: u32, _: &Running) -> Result<(), StartError> {
@@ -67,7 +67,13 @@ impl Backend for Bucket {
 }
 
 impl OffloadBackend for Bucket {
-    fn attach(&mut self, _: &str, index: u32, config: &Config, _: &Setup) -> Result<Vec<String>, StartError> {
+    fn attach(
+        &mut self,
+        interfaces: &[(String, Option<u32>)],
+        config: &Config,
+        _: &Setup,
+    ) -> Result<Vec<String>, StartError> {
+        let index = interfaces[0].1.expect("the interface");
         let mut rtnl = Rtnl::open()?;
         let hold = Hold::begin(&mut rtnl, index)?;
         rtnl.set_tbf(index, rate(config)?, Bytes::new(3_000), Bytes::new(1_000_000))?;

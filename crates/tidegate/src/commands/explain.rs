@@ -6,6 +6,7 @@ mod output;
 mod rate;
 mod simulated;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -252,7 +253,7 @@ fn configuration(args: &Args) -> Result<(Config, Settings), Failure> {
     let mut settings = Settings { link, ..Settings::seeded(args.seed) };
     settings.setup.names.off = config.rules_off(args.minute());
     // A packet that is described here came in by no interface.
-    settings.setup.names.interfaces = true;
+    settings.setup.names.interfaces = Some(BTreeMap::new());
     settings.setup.names.macs = tidegate_live::shaping::devices(&config).unwrap_or_default();
     for (mac, address) in &args.assumed {
         settings.setup.names.macs.entry(*mac).or_default().insert(*address);

@@ -289,7 +289,11 @@ fn print_direction(
         writeln!(out, "{}: class {name} wrote its advice into {packets} datagrams of QUIC", direction.name)?;
     }
     if let Some(discipline) = &direction.in_kernel {
-        let place = if direction.name.ends_with("down") { "a device for what arrives" } else { "the interface" };
+        let place = match (direction.name.ends_with("down"), direction.interfaces.len()) {
+            (true, _) => "a device for what arrives",
+            (false, 2..) => "a device for what leaves by them",
+            (false, _) => "the interface",
+        };
         writeln!(out, "{}: in the kernel, {discipline} at the root of {place}", direction.name)?;
     }
     if let Some((text, _)) = direction.guardian.as_ref().and_then(guardian_text) {

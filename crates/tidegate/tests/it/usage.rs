@@ -83,7 +83,11 @@ fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
     run(&[], &["no interface is called `nosuch0` here"]);
     refused(&["run", &file, "--interface", "muchtoolongforaname"], 2, &["`muchtoolongforaname`", "there are: "]);
     let queued = folder.with("queued.toml", [SHAPER, b"queue = { kind = \"dualpi2\" }\n"].concat());
-    refused(&["run", &queued, "--interface", "lo", "--in-kernel"], 2, &["kind = \"dualpi2\"", "--in-kernel"]);
+    refused(
+        &["run", &queued, "--interface", "lo", "--in-kernel"],
+        2,
+        &["kind = \"dualpi2\" in class `all`", "--in-kernel"],
+    );
     run(&["--quantum", "6ms"], &["--quantum", "cannot keep the rates", "at most"]);
     run(&["--quantum", "5ms"], &["nosuch0"]);
     run(&["--quantum", "5"], &["--quantum", "has no unit"]);

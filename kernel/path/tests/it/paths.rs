@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use tidegate_config::preset::{L4s, LINKS, Line, LineRate, Place};
 use tidegate_config::shaper::{self, Config, DataPath, Direction};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::Instant;
@@ -145,18 +146,40 @@ fn user_space(text: &str) -> Result<(), String> {
     let macs = config.rules.iter().flat_map(|rule| &rule.matches.macs).map(|mac| (*mac, Default::default())).collect();
     let named =
         config.rules.iter().flat_map(|rule| rule.matches.named()).map(|name| (name, Default::default())).collect();
-    let names = Names { macs, named, interfaces: true, ..Names::default() };
+    let names = Names { macs, named, interfaces: Some(Default::default()), ..Names::default() };
     let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names };
     Engine::<u32>::new(&config, &setup, Instant::ZERO).map(drop).map_err(|error| error.to_string())
 }
 
 fn kernel(text: &str) -> Result<(), String> {
+    asked(text, DataPath::Kernel)
+}
+
+fn asked(text: &str, data_path: DataPath) -> Result<(), String> {
     let mut config = load(text)?;
-    config.interface.data_path = DataPath::Kernel;
+    config.interface.data_path = data_path;
     tidegate_kernel::check(&config).map_err(|error| match error {
         tidegate_live::shaping::StartError::NotInKernel { what } => what,
         error => error.to_string(),
     })
+}
+
+/// The files that `tidegate run` makes of rates, for one direction each, with the options that lead to them.
+fn presets() -> Vec<(String, String)> {
+    let rate = |text: &str| Some(text.parse::<LineRate>().expect("a rate"));
+    let all = [
+        ("--up 20mbit", rate("20mbit"), None, Place::UserSpace),
+        ("--up 200mbit", rate("200mbit"), None, Place::UserSpace),
+        ("--down 200mbit", None, rate("200mbit"), Place::UserSpace),
+        ("--up 5mbit-20mbit", rate("5mbit-20mbit"), None, Place::UserSpace),
+        ("--up 20mbit --in-kernel", rate("20mbit"), None, Place::Kernel),
+        ("--down 200mbit --in-kernel", None, rate("200mbit"), Place::Kernel),
+    ];
+    all.map(|(options, up, down, place)| {
+        let line = Line { up, down, wire: LINKS[0].2, interfaces: vec!["eth0".into()], l4s: L4s::Off, place };
+        (format!("`tidegate run {options}`"), line.text().expect("a rate"))
+    })
+    .into()
 }
 
 fn simulator(text: &str) -> Result<(), String> {
@@ -231,6 +254,15 @@ fn page() -> String {
     page += "\n## What the kernel path answers\n\n| | what is not there yet |\n| --- | --- |\n";
     for (name, why) in refused {
         writeln!(page, "| {name} | {why} |").expect("a string");
+    }
+    page += "\n## Rates in place of a file\n\nWhat `auto` answers to the files that `tidegate run` makes of rates. It says so in one line at \
+             the start.\n\n| | `auto` |\n| --- | --- |\n";
+    for (name, text) in presets() {
+        // With --in-kernel the kernel is asked for.
+        let data_path = if name.contains("--in-kernel") { DataPath::Kernel } else { DataPath::Auto };
+        let answer =
+            asked(&text, data_path).map_or_else(|why| format!("in user space: {why}"), |()| "in the kernel".into());
+        writeln!(page, "| {name} | {answer} |").expect("a string");
     }
     page
 }

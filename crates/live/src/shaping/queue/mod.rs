@@ -146,7 +146,7 @@ impl Backend for Queue {
         Ok(names)
     }
 
-    fn begin_change(&mut self, running: &Running) -> Result<(), StartError> {
+    fn begin_change(&mut self, running: &Running, _names: &Names) -> Result<(), StartError> {
         let Some(QueueChange { next, groups, .. }) = self.change.take() else { return Ok(()) };
         // Tags of earlier groups keep their meaning; packets bear new ones only after the next step.
         self.groups.clone_from(&groups);
@@ -158,7 +158,7 @@ impl Backend for Queue {
         Ok(())
     }
 
-    fn revert(&mut self, _config: &Config) -> Result<(), StartError> {
+    fn revert(&mut self, _config: &Config, _names: &Names) -> Result<(), StartError> {
         match self.change.take().and_then(|change| change.before) {
             Some(before) => self.retag(before).map(drop),
             None => Ok(()),

@@ -1,5 +1,6 @@
 //! `tidegate explain --live`: a packet or a flow of the running shaper.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use serde_json::json;
@@ -149,7 +150,7 @@ fn at_another_time(
     let of_direction = status.directions.iter().filter(|one| one.name == direction);
     let used_up = of_direction.flat_map(|one| &one.quotas).filter(|quota| quota.is_used_up());
     let mut settings = Settings::seeded(args.seed);
-    settings.setup.names = Names { off: config.rules_off(args.minute()), interfaces: true, ..names };
+    settings.setup.names = Names { off: config.rules_off(args.minute()), interfaces: Some(BTreeMap::new()), ..names };
     settings.setup.names.off.extend(used_up.map(|quota| quota.rule - 1));
     settings.invent_names(config);
     let run = Run::new(config, &settings, Instant::ZERO).map_err(|error| Failure::Failed(error.to_string()))?;

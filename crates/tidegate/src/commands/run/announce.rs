@@ -51,6 +51,9 @@ fn announce_one(shaping: &Shaping, by: &str) {
     }
     if let Some(discipline) = shaping.in_kernel() {
         let place = match shaping.direction() {
+            Direction::Egress if interfaces.len() > 1 => {
+                "at the root of a device of its own, to which what leaves is led"
+            }
             Direction::Egress => "at the root of the interface",
             Direction::Ingress => "at the root of a device of its own, to which what arrives is led",
         };

@@ -15,12 +15,6 @@ pub fn print(out: &mut impl Write, status: &Status, seen: &Observation, width: O
         let observed = seen.direction(&direction.name);
         let name = format!("{}, {}", status.interface, direction.name);
         match observed.map(|one| &one.rules[..]) {
-            _ if direction.in_kernel.is_some() => {
-                writeln!(
-                    out,
-                    "{name}: the kernel path does not count what each rule matches; `data-path = \"user-space\"` does"
-                )?;
-            }
             None | Some([]) => writeln!(out, "{name}: there are no rules")?,
             Some(rules) => {
                 writeln!(out, "{name}:")?;
@@ -50,7 +44,6 @@ pub fn json(status: &Status, seen: Option<&Observation>) -> Result<Value, Failur
         let observed = seen.direction(&direction.name);
         json!({
             "name": direction.name,
-            "counted": direction.in_kernel.is_none(),
             "rules": observed.map_or(&[][..], |one| &one.rules[..]),
             "unmatched_packets": observed.map_or(0, |one| one.data_path.unclassified_packets),
             "quotas": direction.quotas,
@@ -113,7 +106,7 @@ mod tests {
         assert_eq!(found["interface"], "wan0");
         let direction = &found["directions"][0];
         assert_eq!((direction["name"].as_str(), direction["unmatched_packets"].as_u64()), (Some("up"), Some(7)));
-        assert_eq!((direction["counted"].as_bool(), direction["rules"].is_array()), (Some(true), true));
+        assert!(direction["rules"].is_array());
     }
 
     #[test]
