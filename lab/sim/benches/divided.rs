@@ -14,6 +14,8 @@ use tidegate_core::{Instant, Rate, Span};
 use tidegate_sim::parallel::{Division, run};
 use tidegate_sim::{FlowId, FlowSpec, Line, Network, NodeId, Simulation, Workload, tcp};
 
+type Build = fn() -> Simulation;
+
 /// Pairs of runs, of which the best counts: whatever else the machine does makes the ratio worse.
 const PAIRS: usize = 5;
 
@@ -99,7 +101,7 @@ fn processor_time() -> f64 {
 
 fn main() {
     let mut harness = Harness::from_args();
-    let cases: [(&str, u64, fn() -> Simulation); 2] = [("parking lot/8", 20, parking_lot), ("flows/10000", 8, many)];
+    let cases: [(&str, u64, Build); 2] = [("parking lot/8", 20, parking_lot), ("flows/10000", 8, many)];
     for (name, seconds, build) in cases {
         harness.figure(name, "of one", || {
             let mut best: f64 = 0.0;
