@@ -134,8 +134,12 @@ impl<K: Kernel> QueuePath<K> {
         (path, Driver::new(engine, params, started))
     }
 
-    fn offer_all(&mut self, now: Instant, driver: &mut Driver<Handle>) {
-        let Self { parts, ring, sink, unreadable, late_probes, probes, .. } = self;
+    /// Offers a batch to `driver`. A guardian that takes the turn at any moment accepts what was received of the first queue, then the
+    /// second queue, then the rest of the first. So packets that stay in the first queue are noted as received before later
+    /// ones are sent to the second, and packets that are sent there are not, as long as they are in the first.
+    fn offer_all(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<(), Error> {
+        let Self { kernel, parts, ring, sink, unreadable, late_probes, probes, .. } = self;
+        let mut stayed = false;
         for packet in ring.packets() {
             let interface = parts.counters.place(&packet);
             let (queue, id, mark, length) = (packet.queue, packet.id, packet.mark, packet.length);
@@ -166,13 +170,21 @@ impl<K: Kernel> QueuePath<K> {
             }
             let offered = if diverted { driver.divert(&arrival) } else { driver.offer(now, arrival, sink) };
             match offered {
-                Offered::Consumed => parts.counters.received(interface, length),
+                Offered::Consumed => {
+                    parts.counters.received(interface, length);
+                    stayed |= !segmented;
+                }
                 // Packets that follow a superpacket take the same path, so that order is kept.
                 Offered::Segment(handle) => {
+                    if std::mem::take(&mut stayed) {
+                        kernel.send(&mut sink.verdicts)?;
+                        parts.state.page.set_received(handle.id.wrapping_sub(1));
+                    }
                     sink.verdicts.requeue(handle.queue, handle.id, parts.cut, Some(handle.mark));
                 }
             }
         }
+        Ok(())
     }
 
     /// Releases queued and newly arrived packets, even when packets arrive faster than they can be received, and ends
@@ -182,7 +194,7 @@ impl<K: Kernel> QueuePath<K> {
             if self.kernel.receive(&mut self.ring)? == 0 {
                 break;
             }
-            self.offer_all(now, driver);
+            self.offer_all(now, driver)?;
             driver.release_all(&mut self.sink);
             self.flush()?;
         }
@@ -194,7 +206,7 @@ impl<K: Kernel> QueuePath<K> {
         while self.kernel.time().since(began) < nfqueue::LONGEST_BURST && !self.is_quiet()? {
             self.parts.state.page.beat();
             if self.kernel.receive(&mut self.ring)? > 0 {
-                self.offer_all(now, driver);
+                self.offer_all(now, driver)?;
                 driver.release_all(&mut self.sink);
                 self.flush()?;
             }
@@ -202,7 +214,7 @@ impl<K: Kernel> QueuePath<K> {
         self.kernel.close([self.parts.whole, self.parts.cut], self.parts.state.page.received())?;
         // Packets that arrived meanwhile have been accepted; they are counted.
         while self.kernel.receive(&mut self.ring)? > 0 {
-            self.offer_all(now, driver);
+            self.offer_all(now, driver)?;
             driver.release_all(&mut self.sink);
             self.sink.verdicts.discard();
         }
@@ -366,11 +378,7 @@ impl<K: Kernel> DataPath for QueuePath<K> {
             observer.turn(!driver.engine().tree().backlog().is_empty());
         }
         if received > 0 {
-            self.offer_all(now, driver);
-            // Before the verdicts, so that packets of a flow in the first queue precede those in the second.
-            if let Some(last) = self.ring.packets().filter(|packet| packet.queue == self.parts.whole).last() {
-                self.parts.state.page.set_received(last.id);
-            }
+            self.offer_all(now, driver)?;
         }
         // Before departures: a packet that arrives in an empty queue may leave in the same turn.
         #[cfg(debug_assertions)]
@@ -378,6 +386,11 @@ impl<K: Kernel> DataPath for QueuePath<K> {
         if driver.counters().segmented != before {
             // The kernel queues the segments while it processes these verdicts, behind packets that are queued already.
             self.flush()?;
+        }
+        if received > 0
+            && let Some(last) = self.ring.packets().filter(|packet| packet.queue == self.parts.whole).last()
+        {
+            self.parts.state.page.set_received(last.id);
         }
         Ok(received)
     }

@@ -34,7 +34,7 @@ use model::{End, Faults, Model};
 /// TCP without limit and two streams of datagrams for 0.7 s, on a line of 8 Mbit/s: 3,325 records.
 const LIVE: &[u8] = include_bytes!("../../../../tests/recorded.tgr");
 /// How many runs there are of it.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 150;
 /// The queues of the data path.
 const QUEUES: [u16; 2] = [7_400, 7_401];
 
