@@ -80,8 +80,8 @@ pub struct Args {
     /// The number of runs in parallel, variants included. Default: the number of processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
-    /// The number of threads among which each run is divided; the results are the same. Default: the processors that runs in
-    /// parallel leave idle. `tidegate book lines` says what can be divided
+    /// The number of threads among which each run is divided; the results are the same. Default 1: on a machine with other work
+    /// more are slower. `tidegate book lines` says what can be divided
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
 }
@@ -284,7 +284,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (seed, seeds) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.planned_runs().1) as usize);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = args.jobs.map_or(processors, usize::from).min(seeds * scenario.parts());
-    let jobs = runs::Jobs { runs: jobs, threads: args.threads.map_or(processors / jobs.max(1), usize::from) };
+    let jobs = runs::Jobs { runs: jobs, threads: args.threads.map_or(1, usize::from) };
     let with_parts = scenario.detail == Detail::Parts;
     if let Some(folder) = &args.cache {
         std::fs::create_dir_all(folder)
