@@ -55,7 +55,7 @@ pub fn code_points_and_marks_are_written_at_tc() -> Ended {
     pair.left.run(|| disable_offloads(DEVICE)).unwrap();
     pair.left.run(set).unwrap();
     let tap = pair.right.run(Tap::open).unwrap();
-    at(&variables, "in_force.marks", 1);
+    at(&variables, "classes.inside.marks", 1);
     let (mut remarked, mut marked) = (0, 0);
     for family in [0, 1] {
         let (sender, _receiver) = udp(&pair, family);
@@ -185,7 +185,7 @@ pub fn what_leaves_passes_the_device_of_several_interfaces() -> Ended {
         })
         .unwrap();
     let Some((line, device)) = made else { return Ended::Skipped("this kernel has no ifb".into()) };
-    at(&variables, "in_force.marks", 1);
+    at(&variables, "classes.inside.marks", 1);
     at(&variables, "owed.marks", 400);
     at(&variables, "owed.at", tidegate_live::timing::now().as_nanos());
     for family in [0, 1] {
