@@ -193,12 +193,12 @@ pub fn what_leaves_passes_the_device_of_several_interfaces() -> Ended {
         receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         set_class(&sender, family, 2);
         for n in 0..100_u8 {
-            sender.send(&[n; 1_200]).unwrap();
+            sender.send(&[n; 400]).unwrap();
         }
         for n in 0..100_u8 {
             let mut bytes = [0; 2_000];
             let length = receiver.recv(&mut bytes).expect("it arrives");
-            assert_eq!((length, bytes[0]), (1_200, n));
+            assert_eq!((length, bytes[0]), (400, n));
         }
     }
     let place = Variables::of(OBJECT).unwrap().place("owed.marks").unwrap();
