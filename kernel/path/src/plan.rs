@@ -52,6 +52,10 @@ impl Plan {
         if names > LINES as usize {
             lack(format!("{names} interfaces under one total (up to {LINES} are possible)"));
         }
+        // A trial in Linux 7.3 lost two thirds of a call's packets there, for a reason that is not known yet.
+        if names > 1 && config.interface.direction == Direction::Ingress {
+            lack("what arrives by several interfaces".into());
+        }
         // The packet forgets by which interface it came in when it is led to the device of the total.
         if names > 1 && config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty()) {
             lack("rules by `from-interface` beside several interfaces under one total".into());
@@ -399,6 +403,10 @@ pub(super) mod tests {
                 "marks of what arrives",
             ),
             (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
+            (
+                format!("[interface]\nname = [\"a\", \"b\"]\ndirection = \"ingress\"\n{class}"),
+                "what arrives by several interfaces",
+            ),
             (
                 format!(
                     "[interface]\nname = [\"a\", \"b\"]\n{class}[[rule]]\nclass = \"all\"\nfrom-interface = \"c\"\n"
