@@ -572,7 +572,7 @@ fn clear(folder: Option<&Path>) -> Result<(), Failure> {
 
 /// Writes the values, and which runs they are of. If a look chooses parts, the values are those of the part.
 fn table(out: &mut impl Write, report: &Report<'_>, part: Option<&Comparison>) -> Result<(), Failure> {
-    // Those that papers ask for are in the files, and shown where a look chooses them.
+    // Further percentiles are in the files, and shown where a look or the scenario names them.
     let is_named = |end: &str| report.primary.iter().any(|of| of.contains(&end[1..]));
     let is_shown = |item: &&Item| {
         let is_further = |end: &&str| item.measure.ends_with(*end) && !is_named(end);

@@ -19,5 +19,6 @@ mod script;
 mod simulate;
 mod steering;
 mod sweep;
+mod tables;
 mod usage;
 mod width;

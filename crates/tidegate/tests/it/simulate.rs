@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use crate::command::tidegate;
 use tidegate_testbed::files::{Folder, text};
 
-fn simulate(args: &[&str]) -> Output {
+pub(crate) fn simulate(args: &[&str]) -> Output {
     tidegate(&[&["simulate"], args].concat())
 }
 
@@ -382,7 +382,7 @@ fn a_share_that_the_sharing_does_not_keep_is_a_warning_of_both_commands() {
     }
 }
 
-const DUEL: &str = "version = 1\nduration = \"10s\"\nhosts = [\"a\", \"b\"]\n\
+pub(crate) const DUEL: &str = "version = 1\nduration = \"10s\"\nhosts = [\"a\", \"b\"]\n\
     [[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"4mbit\"\ndelay = \"10ms\"\nqueue = { kind = \"fifo\" }\n\
     [[flow]]\nname = \"bulk\"\nfrom = \"a\"\nto = \"b\"\njitter = \"1s\"\nworkload = { kind = \"bulk\" }\n\
     [[flow]]\nname = \"mice\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"mice\", per-second = 3, \
@@ -464,51 +464,6 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     assert!(drawn.status.success(), "{}", text(&drawn.stderr));
     let svg = std::fs::read_to_string(figure).expect("a figure");
     assert!(svg.replace("</text>", " ").contains("Not completed, in the mean of a run"), "{svg}");
-}
-
-/// A percentile that the scenario names as primary is among the values that are shown; others are in the files alone.
-#[test]
-fn a_percentile_that_is_named_is_shown() {
-    let folder = Folder::new("percentile");
-    let file =
-        folder.with("duel.toml", DUEL.replacen("hosts", "primary = [\"completion p95 of flow mice\"]\nhosts", 1));
-    let out = folder.0.join("out");
-    let found = text(&simulate(&[&file, "--runs", "2", "--out", &out.display().to_string()]).stdout);
-    assert!(found.contains("completion p95") && !found.contains("completion p90"), "{found}");
-    let runs = std::fs::read_to_string(out.join("runs.csv")).expect("runs");
-    assert!(
-        runs.contains(",flow mice,completion p99.9,ns,") && runs.contains(",flow mice,completion p90,ns,"),
-        "{runs}"
-    );
-}
-
-/// Each page has its row, and the counts of the runs are those of the rows.
-#[test]
-fn each_page_has_its_row() {
-    let folder = Folder::new("pages");
-    let web = "[[flow]]\nname = \"web\"\nfrom = \"a\"\nto = \"b\"\n\
-        workload = { kind = \"web\", think = { kind = \"exponential\", mean = \"1s\" } }\n[[variant]]\nname = \"one\"";
-    let file = folder.with("web.toml", DUEL.replacen("[[variant]]\nname = \"one\"", web, 1));
-    let out = folder.0.join("out");
-    let found = simulate(&[&file, "--runs", "2", "--out", &out.display().to_string()]);
-    assert!(found.status.success(), "{}", text(&found.stderr));
-    let pages = std::fs::read_to_string(out.join("pages.csv")).expect("pages");
-    assert!(pages.starts_with("seed,variant,flow,begun_ns,load_ns,finished\n"), "{pages}");
-    let runs = std::fs::read_to_string(out.join("runs.csv")).expect("runs");
-    for seed in ["1", "2"] {
-        for variant in ["one", "same", "fair"] {
-            let count = |measure: &str| {
-                let row = runs.lines().find(|row| row.starts_with(&format!("{seed},{variant},flow web,{measure},")));
-                row.and_then(|row| row.rsplit(',').next()?.parse::<f64>().ok())
-            };
-            let rows = || pages.lines().filter(|row| row.starts_with(&format!("{seed},{variant},flow web,")));
-            let loaded = rows().filter(|row| row.ends_with(",true")).count();
-            assert!(rows().count() > 1, "{pages}");
-            assert_eq!(count("pages begun"), Some(rows().count() as f64), "{seed} {variant}: {runs}");
-            assert_eq!(count("pages loaded"), Some(loaded as f64), "{seed} {variant}: {runs}");
-        }
-    }
-    assert!(out.join("pages.parquet").exists());
 }
 
 /// A look chooses what is stated, and p is corrected for that alone, in the text, JSON, the file and of a stored result.

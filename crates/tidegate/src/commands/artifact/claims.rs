@@ -17,7 +17,7 @@ pub struct Claim {
     subject: String,
     less: String,
     more: String,
-    /// What the runs say for it where the artifact was packed.
+    /// The difference and its probability where the artifact was packed; empty for a single run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     evidence: String,
 }
@@ -50,7 +50,7 @@ impl Claim {
         if self.text.is_empty() { order } else { format!("{} ({order})", self.text) }
     }
 
-    /// What the runs said for it where it was packed; empty for a single run.
+    /// The difference and its probability where the artifact was packed; empty for a single run.
     pub fn evidence(&self) -> &str {
         &self.evidence
     }

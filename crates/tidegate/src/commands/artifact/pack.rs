@@ -95,7 +95,7 @@ fn pack_into(args: &Args, file: &Path) -> Result<(), Failure> {
         primary => Some(Look::page().stated(&comparison, primary).map_err(Failure::Usage)?.0),
     };
     let claims: Vec<Claim> = match args.claim.is_empty() {
-        // Those that were found have the evidence of the comparison.
+        // Claims that were found have the evidence of the comparison.
         true => claims,
         false => {
             let checked = claims::check(&claims, &comparison);

@@ -61,7 +61,7 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     let found_here = look.stated(&comparison, &manifest.primary).map(|stated| Claim::of(&stated.0)).unwrap_or_default();
     for (claim, checked) in manifest.claims.iter().zip(claims::check(&manifest.claims, &comparison)) {
         match checked {
-            // The same runs say the same: another text was written by hand.
+            // Equal runs have equal evidence: another text was written by hand.
             Ok(evidence) if same && !claim.has_evidence(&evidence, &found_here) => {
                 wrong.push(format!("claim {}: its evidence is not `{}`", claim.line(), claim.evidence()));
             }
