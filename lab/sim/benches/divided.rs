@@ -8,7 +8,7 @@ use std::time::{Duration, Instant as Clock};
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use tidegate_benches::Harness;
+use tidegate_benches::{Harness, processor_time};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Instant, Rate, Span};
 use tidegate_sim::parallel::{Division, run};
@@ -80,7 +80,7 @@ fn timed(threads: usize, seconds: u64, build: &(dyn Fn() -> Simulation + Sync)) 
     let finish = |sim: Simulation, division| (sim.events(), division);
     let (events, division) =
         run(threads, end, build, &mut |_| ControlFlow::Continue(()), finish, &spawn).expect("not stopped");
-    (begin.elapsed().as_secs_f64(), processor_time() - used, events, division)
+    (begin.elapsed().as_secs_f64(), (processor_time() - used).as_secs_f64(), events, division)
 }
 
 /// Keeps this thread on one processor. Without that a busy system has both threads on one of them for long times.
@@ -88,15 +88,6 @@ fn stay_on(processor: usize) {
     let mut set = CpuSet::new();
     // Where it fails the figure is worse.
     let _ = set.set(processor).and_then(|()| sched_setaffinity(Pid::from_raw(0), &set));
-}
-
-/// Seconds that the threads of this process have had a processor, those that have ended included.
-fn processor_time() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<&str> = text.rsplit(") ").next().unwrap_or_default().split(' ').collect();
-    let ticks = |field: usize| fields.get(field).and_then(|text| text.parse::<f64>().ok()).unwrap_or(f64::NAN);
-    // User and system time are fields 14 and 15, in hundredths of a second on Linux.
-    (ticks(11) + ticks(12)) / 100.0
 }
 
 fn main() {

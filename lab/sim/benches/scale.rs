@@ -6,8 +6,8 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use tidegate_benches::Harness;
 use tidegate_benches::peers::Peer;
+use tidegate_benches::{Harness, processor_time};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::dualpi2::{self, DualPi2};
 use tidegate_core::fifo::{Fifo, Limit};
@@ -86,25 +86,17 @@ fn resident() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// Seconds that this process has had a processor, where the system reports it; else since 1970.
-fn processor_time() -> f64 {
-    let schedstat = std::fs::read_to_string("/proc/self/schedstat").ok();
-    let nanos = schedstat.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
-    let clock = || std::time::UNIX_EPOCH.elapsed().map_or(0.0, |time| time.as_secs_f64());
-    nanos.map_or_else(clock, |nanos| nanos / 1e9)
-}
-
 fn row(flows: u64, apart: bool) {
     let before = resident();
     let begin = processor_time();
     let mut sim = network(flows, apart, fifo).build().expect("a network that works");
-    let set_up = processor_time() - begin;
+    let set_up = (processor_time() - begin).as_secs_f64();
     let built = resident().saturating_sub(before);
     // 100 kbit/s are 8.33 packets of 1,500 bytes a second.
     let seconds = (2_000_000 * 12 / 100 / flows).clamp(2, 60);
     let begin = processor_time();
     sim.run_until(Instant::ZERO + Span::from_secs(seconds));
-    let ran = processor_time() - begin;
+    let ran = (processor_time() - begin).as_secs_f64();
     let held = resident().saturating_sub(before);
     let goodput: u64 = sim.flows().map(|(_, metrics)| metrics.goodput(sim.measured()).as_bps()).sum();
     println!(
@@ -133,7 +125,7 @@ fn main() {
         let mut sim = network(10_000, false, fifo).build().expect("a network that works");
         let begin = processor_time();
         sim.run_until(Instant::ZERO + Span::from_secs(SHORT.into()));
-        (processor_time() - begin) * 1e9
+        (processor_time() - begin).as_nanos() as f64
     });
     harness.beside("flows/10000", Peer::Ns2Flows(10_000, SHORT), "cpu");
     for (name, queue) in QUEUES {
@@ -141,7 +133,7 @@ fn main() {
             let mut sim = network(100, false, queue).build().expect("a network that works");
             let begin = processor_time();
             sim.run_until(Instant::ZERO + Span::from_secs(60));
-            sim.events() as f64 / (processor_time() - begin)
+            sim.events() as f64 / (processor_time() - begin).as_secs_f64()
         });
     }
     harness.against("dualpi2/100", "drr/100");

@@ -20,8 +20,8 @@ use rustix::time::{ClockId, clock_gettime};
 use peers::{Figure, Peer};
 use speed::Speed;
 
-/// The processor time of this process, which other processes disturb less than the time of day.
-fn processor_time() -> Duration {
+/// The processor time of this process, threads that have ended included, which other processes disturb less than the time of day.
+pub fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
