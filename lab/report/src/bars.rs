@@ -168,7 +168,7 @@ impl Comparison {
     }
 
     /// The names of all rows, each once.
-    fn names_of_rows(&self) -> Vec<&str> {
+    pub(crate) fn names_of_rows(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for row in self.groups.iter().flat_map(|group| &group.rows) {
             if !names.contains(&row.name.as_str()) {

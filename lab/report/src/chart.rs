@@ -427,20 +427,29 @@ impl Chart {
         Ok((xs, ys))
     }
 
+    /// The rows with their cells: the place of each among the columns and among the rows of cells, and its value.
+    fn placed<'a>(
+        &self,
+        table: &'a Table,
+        rows: &'a Rows,
+        (xs, ys): (&'a [String], &'a [String]),
+    ) -> Result<impl Iterator<Item = ([usize; 2], f64)> + use<'a>, String> {
+        let (along, up) = (table.known(&self.x)?, table.known(&self.y)?);
+        let place = |classes: &[String], column: &Column, row: usize| {
+            let text = column.text(row).unwrap_or_default();
+            classes.iter().position(|known| *known == text)
+        };
+        let cell = move |(row, value): &(usize, f64)| Some(([place(xs, along, *row)?, place(ys, up, *row)?], *value));
+        Ok(rows.iter().filter_map(cell))
+    }
+
     fn heat(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
         look.refuse_range("choose the cells of a heat map with --only")?;
         let rows = self.chosen(table, &self.value)?;
         let (xs, ys) = self.places(table, &rows)?;
-        let (along, up) = (table.known(&self.x)?, table.known(&self.y)?);
         let mut cells: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); xs.len()]; ys.len()];
-        for (row, value) in &rows {
-            let place = |classes: &[String], column: &Column| {
-                let text = column.text(*row).unwrap_or_default();
-                classes.iter().position(|known| *known == text)
-            };
-            if let (Some(x), Some(y)) = (place(&xs, along), place(&ys, up)) {
-                cells[y][x].push(*value);
-            }
+        for ([x, y], value) in self.placed(table, &rows, (&xs, &ys))? {
+            cells[y][x].push(value);
         }
         let mean = |values: &Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         let means: Vec<Vec<Option<f64>>> = cells.iter().map(|row| row.iter().map(mean).collect()).collect();

@@ -333,9 +333,14 @@ pub(crate) fn would_decide(more: u64, runs: usize, about: &str) -> String {
     format!("about {} more run{plural} would decide{about}{guess}", rounded(more))
 }
 
-/// A probability for people.
+/// A probability for people, in a column of such.
 fn probability(p: f64) -> String {
-    if p < 0.0001 { "< 0.0001".to_owned() } else { format!("{p:.4}") }
+    probability_after(p, "")
+}
+
+/// A probability for people, where `equals` stands before one that is written whole.
+pub fn probability_after(p: f64, equals: &str) -> String {
+    if p < 0.0001 { "< 0.0001".to_owned() } else { format!("{equals}{p:.4}") }
 }
 
 /// The differences as columns.

@@ -110,7 +110,10 @@ impl<'a> Compared<'a> {
         }
         let named = by.iter().any(|name| name == "variant");
         if named && !several {
-            return Err("the runs are of one variant of the scenario".into());
+            return Err(
+                "the runs are of one variant of the scenario: name the column whose values are compared with --by"
+                    .into(),
+            );
         }
         Ok(Self { axes, chosen, variants: (several, named || (usual && several)) })
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::Chart;
 use super::cells::{Cell, Grid};
-use super::{Chart, Rows};
 use crate::columns::Table;
 use crate::comparison::{Better, Comparison, Group, Measure, Row};
 use crate::drawing::{Drawing, Ink};
@@ -41,26 +41,18 @@ impl Chart {
         let rows = self.chosen(table, &self.value)?;
         let (xs, ys) = self.places(table, &rows)?;
         let mut groups = Vec::new();
-        for (x, y) in self.points(table, &rows, &xs, &ys)? {
+        let points: BTreeSet<[usize; 2]> = self.placed(table, &rows, (&xs, &ys))?.map(|(point, _)| point).collect();
+        for [x, y] in points {
             let point = [(self.x.clone(), xs[x].clone()), (self.y.clone(), ys[y].clone())];
             let only: Vec<(String, String)> = self.only.iter().cloned().chain(point).collect();
-            let found = quantities(table, &only, &self.by).map_err(|why| match why.as_str() {
-                "the runs are of one variant of the scenario" => {
-                    format!("{why}: name the column whose values are compared with --by")
-                }
-                _ => format!("at {} and {}: {why}", xs[x], ys[y]),
-            })?;
+            let found =
+                quantities(table, &only, &self.by).map_err(|why| format!("at {} and {}: {why}", xs[x], ys[y]))?;
             groups.push(((x, y), group(&found)?));
         }
         let comparison =
             Comparison { title: String::new(), groups: groups.iter().map(|(_, group)| group.clone()).collect() };
         let family = comparison.family();
-        let mut names: Vec<&str> = Vec::new();
-        for name in comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.name.as_str()) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
+        let names = comparison.names_of_rows();
         let mut cells: Vec<Vec<Option<Best>>> = ys.iter().map(|_| xs.iter().map(|_| None).collect()).collect();
         for ((x, y), group) in &groups {
             cells[*y][*x] = Some(best(group, &family, &names)?);
@@ -81,21 +73,6 @@ impl Chart {
             family.len()
         );
         Ok(self.map(Grid { xs, ys, note, legend: 0.0, lines: 1 }, &cells, &names, look))
-    }
-
-    /// The cells that have rows.
-    fn points(
-        &self,
-        table: &Table,
-        rows: &Rows,
-        xs: &[String],
-        ys: &[String],
-    ) -> Result<BTreeSet<(usize, usize)>, String> {
-        let (along, up) = (table.known(&self.x)?, table.known(&self.y)?);
-        let place =
-            |texts: &[String], text: Option<String>| texts.iter().position(|known| Some(known) == text.as_ref());
-        let point = |(row, _): &(usize, f64)| Some((place(xs, along.text(*row))?, place(ys, up.text(*row))?));
-        Ok(rows.iter().filter_map(point).collect())
     }
 
     fn map(&self, mut grid: Grid, cells: &[Vec<Option<Best>>], names: &[&str], look: &Look) -> Drawing {

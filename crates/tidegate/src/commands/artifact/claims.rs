@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_metrics::{LEVEL, holm};
 use tidegate_report::Look;
 use tidegate_report::comparison::{Comparison, Group, Stated};
-use tidegate_report::judgement::Contrast;
+use tidegate_report::judgement::{Contrast, probability_after};
 
 /// A statement that a measure of one variant is less than that of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,8 +171,8 @@ pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<String, St
 fn said(contrast: &Contrast, p: f64, corrected: &str) -> String {
     let difference = &contrast.difference;
     let apart = tidegate_display::human_interval(difference.mean.abs(), difference.half_width(), &contrast.unit);
-    let p = if p < 0.0001 { "p < 0.0001".to_owned() } else { format!("p = {p:.4}") };
-    format!("apart by {apart} in {} runs, {p}{corrected}", difference.runs)
+    let p = probability_after(p, "= ");
+    format!("apart by {apart} in {} runs, p {p}{corrected}", difference.runs)
 }
 
 /// Says for how many claims a probability is corrected; empty for one, which needs no correction.
