@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(ledger.states(&named(2))[0].used.as_u64(), 5, "a name keeps the count when conditions change");
     }
 
-    /// Of two rules that are alike the first matches; the count of a rule that is gone is still its quota's.
+    /// A packet for which two rules are alike is counted by the first; the quota of a rule that is gone keeps its count.
     #[test]
     fn counts_of_another_classifier_are_added_by_rule() {
         let port = |port: u16| rule(&format!("port = {port}\nquota = \"1kB/month\""));

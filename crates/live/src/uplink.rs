@@ -21,7 +21,7 @@ const ANYWHERE: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
 /// Kinds of interfaces whose packets leave again by another one. A TUN device has the kind `tun`.
 const CLOSED_TUNNELS: [&str; 7] = ["wireguard", "tun", "gretap", "vti", "vti6", "xfrm", "erspan"];
-/// Those that the dissector looks into.
+/// Kinds of tunnels that the dissector looks into.
 const OPEN_TUNNELS: [&str; 5] = ["ipip", "sit", "gre", "ip6tnl", "ip6gre"];
 /// Names that managers of containers and virtual machines give to their bridges.
 const CONTAINERS: [&str; 7] = ["docker", "podman", "cni", "virbr", "lxcbr", "lxdbr", "incusbr"];

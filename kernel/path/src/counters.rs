@@ -42,7 +42,7 @@ pub(crate) struct Counters {
     advises: bool,
     /// The queues of flows that were advised a rate.
     advised: Vec<usize>,
-    /// What the program had counted for each interface in an earlier data path.
+    /// Packets and bytes of each interface that an earlier data path had counted.
     lines: [InterfaceCounts; LINES as usize],
 }
 

@@ -77,7 +77,7 @@ struct Prepared {
 #[derive(Debug)]
 struct Change {
     config: Config,
-    /// What its rules depend on.
+    /// The owners, devices and times on which its rules depend.
     names: Names,
     prepared: Prepared,
 }
@@ -109,7 +109,7 @@ struct Attachment {
     direction: OnLink,
     /// Whether packets get code points or marks.
     marks: bool,
-    /// What the rules in force depend on, the seed of random streams, and the secret of flow keys.
+    /// The owners, devices and times on which the rules in force depend, the seed of random streams, and the secret of flow keys.
     setup: Setup,
 }
 

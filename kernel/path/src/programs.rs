@@ -92,7 +92,7 @@ pub(crate) struct Discipline {
     rules: Mapped,
     /// The variables of the program, which this process only reads.
     pub flows: Flows,
-    /// What its rules have matched.
+    /// Packets and bytes that each of its rules has matched.
     matched: Mutex<Matched>,
     /// The values that were written last.
     written: Mutex<Written>,
@@ -239,7 +239,7 @@ impl Discipline {
         room_for(rules.unwrap_or(&written.rules), promises.unwrap_or(&written.promises))
     }
 
-    /// What rules have matched since the last call.
+    /// Packets and bytes that rules have matched since the last call.
     pub fn matched(&self) -> Vec<Count> {
         lock(&self.matched).take(|at| self.flows.matched(at))
     }

@@ -173,7 +173,7 @@ fn options(random: &mut Stream, kind: u64) -> Options {
     options_within(random, kind, interval)
 }
 
-/// The same for a time within which a discipline decides.
+/// Random options of a kind, of which a discipline decides within `interval`.
 pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options {
     // On the grid of the script, or anywhere.
     let target = match random.below(2) {

@@ -69,7 +69,7 @@ pub(super) fn check(spec: &Spec) -> Result<(), RulesError> {
 pub(super) struct Extras {
     /// `limit`: exempt traffic is bounded in rate. Without it copies for this host are shaped like departing packets.
     limit: bool,
-    /// Those that tell what IPsec encrypts or has decrypted. A kernel without it does neither.
+    /// Expressions that tell packets that IPsec encrypts or has decrypted. A kernel without them does neither.
     ipsec: bool,
 }
 

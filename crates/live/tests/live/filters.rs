@@ -156,8 +156,8 @@ pub fn what_arrives_passes_another_device() -> Ended {
     Ended::Passed
 }
 
-/// What leaves by several interfaces is led to one device, which sends each packet on by its own interface, in order. The program sees
-/// it once, and the device can be removed with all that leads there.
+/// Packets that leave by several interfaces are led to one device, which sends each packet on by its own interface, in order. The program sees
+/// each once, and the device can be removed with all that leads there.
 pub fn what_leaves_passes_the_device_of_several_interfaces() -> Ended {
     let filters = match filters() {
         Ok(filters) => filters,

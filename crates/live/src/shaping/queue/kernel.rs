@@ -39,7 +39,7 @@ pub(super) trait Kernel {
     /// See [`QueueSocket::receive`].
     ///
     /// # Errors
-    /// Those that are fatal.
+    /// An error after which the queue cannot be read any more.
     fn receive(&mut self, ring: &mut Ring) -> Result<usize, Error>;
     /// See [`QueueSocket::send`].
     ///
