@@ -111,7 +111,7 @@ impl<T: Scalar> Decode for T {
 
 /// A value and its place in the file, for errors that are found later. Its `Debug` form omits the place, so that
 /// sections with equal values look the same.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Eq)]
 pub struct Spanned<T> {
     /// The value that was read, or the default.
     pub value: T,
@@ -122,6 +122,13 @@ pub struct Spanned<T> {
 impl<T: std::fmt::Debug> std::fmt::Debug for Spanned<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.value.fmt(f)
+    }
+}
+
+/// Values are equal wherever they are written.
+impl<T: PartialEq> PartialEq for Spanned<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
     }
 }
 

@@ -249,12 +249,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         match (&self.config.root, &config.root) {
             (Root::Shaper(old), Root::Shaper(new)) => {
                 let alike = |(old, new): (&tidegate_config::shaper::Class, &tidegate_config::shaper::Class)| {
-                    old.name == new.name
-                        && match (&old.queue, &new.queue) {
-                            (Some(old), Some(new)) => old.is_same(new),
-                            (None, None) => true,
-                            _ => false,
-                        }
+                    old.name == new.name && old.queue == new.queue
                 };
                 if old.flow_by != new.flow_by
                     || old.fair_by != new.fair_by
@@ -267,10 +262,10 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 let classes: Vec<_> = new.classes.iter().map(tidegate_config::shaper::Class::params).collect();
                 fbc.change(now, new.params(self.setup.catch_up), &classes, config.profiles()).is_ok()
             }
-            (Root::Discipline(old), Root::Discipline(new)) if old.is_same(new) => true,
+            (Root::Discipline(old), Root::Discipline(new)) if old == new => true,
             (Root::Discipline(_), Root::Discipline(_)) => {
                 let (Some(old), Some(new)) = (cbq_of(&self.config), cbq_of(config)) else { return false };
-                let same_reservations = format!("{:?}", old.reservations) == format!("{:?}", new.reservations);
+                let same_reservations = old.reservations == new.reservations;
                 let parameters = new.parameters();
                 match (self.tree.cbq_mut(), parameters) {
                     (Some(cbq), Ok(parameters)) if same_reservations && old.is_same_tree(new) => {

@@ -35,6 +35,13 @@ static ALIVE: Mutex<BTreeMap<u64, Weak<Source>>> = Mutex::new(BTreeMap::new());
 #[derive(Clone)]
 pub struct Handle(Arc<Source>);
 
+/// Handles are equal that are of one decider.
+impl PartialEq for Handle {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl std::fmt::Debug for Handle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a decider in Python")

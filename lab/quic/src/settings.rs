@@ -27,7 +27,7 @@ tidegate_config::choices! {
 }
 
 /// The congestion control of a connection: one of quinn, or one of the simulator through quinn's trait.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Control {
     /// A control of quinn.
     Quinn(Quinn),
@@ -42,6 +42,16 @@ impl Decode for Control {
         };
         if matches!(node.value, Value::Table(_)) {
             return own(diagnostics);
+        }
+        if matches!(&node.value, Value::Text(text) if text == "quinn-bbr") {
+            diagnostics
+                .error(
+                    node.place,
+                    "quinn's BBR draws random numbers from the machine, so that no run could be repeated",
+                )
+                .label("no control of the simulator")
+                .help("write \"bbr\": BBRv3 of the simulator, through quinn's trait");
+            return None;
         }
         let quinn = Quinn::ALL.iter().map(|quinn| (quinn.word(), Some(*quinn)));
         let words: Vec<_> = quinn.chain(AlgorithmWord::ALL.iter().map(|own| (own.word(), None))).collect();

@@ -165,7 +165,7 @@ macro_rules! choice {
         }
     ) => {
         $(#[doc = $doc])*
-        #[derive(Clone, Debug)]
+        #[derive(Clone, PartialEq, Debug)]
         $vis enum $name {
             $( $(#[doc = $vdoc])* $variant($ty), )*
             $( $(#[doc = $odoc])* $open($openty), )?

@@ -153,7 +153,7 @@ macro_rules! record {
         }
     ) => {
         $(#[doc = $doc])*
-        #[derive(Clone, Debug)]
+        #[derive(Clone, PartialEq, Debug)]
         $vis struct $name {
             $( $(#[doc = $fdoc])* $fvis $field: $ty, )*
         }

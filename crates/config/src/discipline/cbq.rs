@@ -148,7 +148,7 @@ impl CbqQueue {
                 class.borrow = Borrow::Never;
             }
             cbq.reservations = None;
-            format!("{cbq:?}")
+            cbq
         };
         plain(self) == plain(other) && self.numbers() == other.numbers()
     }

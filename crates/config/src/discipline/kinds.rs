@@ -132,7 +132,7 @@ kinds! {
 }
 
 /// A discipline inside another.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Inside(pub Box<Discipline>);
 
 impl Decode for Inside {
@@ -186,9 +186,25 @@ impl Discipline {
         }
     }
 
-    /// Whether both have the same values, wherever and however they are written.
-    pub fn is_same(&self, other: &Self) -> bool {
-        format!("{self:?}") == format!("{other:?}")
+    /// Whether the discipline, or one inside it, marks packets when they have waited for about a millisecond, as L4S asks.
+    pub fn marks_early(&self) -> bool {
+        let does =
+            |inside: &Option<Spanned<Inside>>| inside.as_ref().is_some_and(|inside| inside.value.0.marks_early());
+        match self {
+            Self::DualPi2(_) => true,
+            Self::Cake(cake) => cake.l4s_step.is_some(),
+            Self::Drr(drr) => drr.l4s_step.is_some(),
+            Self::FqCodel(queue) => queue.l4s_step.is_some(),
+            Self::Fbq(fbq) => fbq.class.iter().any(|class| {
+                class.value.l4s_step.is_some()
+                    || class.value.queue.as_ref().is_some_and(|queue| queue.value.marks_early())
+            }),
+            Self::Cbq(cbq) => cbq.class.iter().any(|class| does(&class.value.queue)),
+            Self::Hfsc(hfsc) => hfsc.class.iter().any(|class| does(&class.value.queue)),
+            Self::Htb(htb) => htb.class.iter().any(|class| does(&class.value.queue)),
+            Self::Marker(marker) => does(&marker.inside),
+            _ => false,
+        }
     }
 }
 

@@ -32,6 +32,7 @@
 //! assert!(discipline::register::<Short>().is_err());
 //! ```
 
+use std::any::Any;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -60,7 +61,7 @@ impl fmt::Debug for InKernel {
 }
 
 /// A kind of discipline that another crate adds: its section of a file.
-pub trait Kind: Record + fmt::Debug + Send + Sync + 'static {
+pub trait Kind: Record + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// The value of `kind` that selects it: lower-case letters, digits and `-`.
     const KIND: &'static str;
 
@@ -148,7 +149,9 @@ pub(super) fn add<K: Kind>(declared: &[&str]) -> Result<(), RegisterError> {
 }
 
 /// The object-safe form of [`Kind`].
-trait AnyKind: fmt::Debug + Send + Sync {
+trait AnyKind: Any + fmt::Debug + Send + Sync {
+    /// Whether the section `other` is of the same type and has the same values.
+    fn equals(&self, other: &dyn AnyKind) -> bool;
     fn check(&self, place: Place, diagnostics: &mut Diagnostics);
     fn classes(&self) -> Vec<&str>;
     fn line(&self) -> Option<Rate>;
@@ -157,6 +160,9 @@ trait AnyKind: fmt::Debug + Send + Sync {
 }
 
 impl<K: Kind> AnyKind for K {
+    fn equals(&self, other: &dyn AnyKind) -> bool {
+        (other as &dyn Any).downcast_ref::<K>().is_some_and(|other| self == other)
+    }
     fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
         Kind::check(self, place, diagnostics);
     }
@@ -179,6 +185,12 @@ impl<K: Kind> AnyKind for K {
 pub struct Outside {
     kind: &'static str,
     section: Arc<dyn AnyKind>,
+}
+
+impl PartialEq for Outside {
+    fn eq(&self, other: &Self) -> bool {
+        self.section.equals(&*other.section)
+    }
 }
 
 impl Outside {

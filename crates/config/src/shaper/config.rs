@@ -79,8 +79,13 @@ impl Config {
     /// Whether packets are marked when they have waited for about a millisecond, as L4S asks, so that nothing else should make them
     /// wait that long.
     pub fn marks_early(&self) -> bool {
-        let root = format!("{:?}", self.root);
-        root.contains("l4s_step: Some") || root.contains("DualPi2")
+        match &self.root {
+            Root::Shaper(shaper) => shaper
+                .classes
+                .iter()
+                .any(|class| class.l4s_step.is_some() || class.queue.as_ref().is_some_and(Discipline::marks_early)),
+            Root::Discipline(discipline) => discipline.marks_early(),
+        }
     }
     /// The same with another total rate, of which the classes keep their shares; `None` for a discipline.
     pub fn at_rate(&self, rate: Rate) -> Option<Self> {

@@ -60,6 +60,17 @@ pub enum Embedded {
     Tables(Box<Config>),
 }
 
+/// Tables are equal that have the same text.
+impl PartialEq for Embedded {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File(name), Self::File(other)) => name == other,
+            (Self::Tables(config), Self::Tables(other)) => config.text == other.text,
+            _ => false,
+        }
+    }
+}
+
 impl Decode for Embedded {
     fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
         match &node.value {

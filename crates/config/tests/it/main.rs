@@ -24,3 +24,4 @@ mod rest;
 mod schema;
 mod threads;
 mod times;
+mod values;

@@ -75,7 +75,7 @@ pub fn kinds() -> Vec<&'static str> {
 }
 
 /// The congestion control of a flow.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Congestion(Algorithm);
 
 impl Congestion {

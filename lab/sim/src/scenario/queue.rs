@@ -21,7 +21,7 @@ tidegate_config::record! {
 }
 
 /// The queue of a link.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum QueueSection {
     /// A discipline, chosen by `kind`.
     Discipline(Box<Discipline>),

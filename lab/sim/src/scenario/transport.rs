@@ -38,6 +38,17 @@ pub enum FlowTransport {
     Other(&'static dyn Protocol),
 }
 
+/// Transports from another crate are equal that are one, by address and functions: the registry keeps one for all tables with equal values.
+impl PartialEq for FlowTransport {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Own(word), Self::Own(other)) => word == other,
+            (Self::Other(one), Self::Other(other)) => std::ptr::eq(*one, *other),
+            _ => false,
+        }
+    }
+}
+
 impl Decode for FlowTransport {
     fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
         let kinds = KINDS.kinds();

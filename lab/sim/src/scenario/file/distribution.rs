@@ -157,7 +157,7 @@ impl Scalar for Amount {
 }
 
 /// A value that is the same for every link or flow of a section, or a distribution from which each of them draws.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum SameOrDrawn<T> {
     /// A value common to all of them.
     Same(T),

@@ -69,7 +69,7 @@ tidegate_config::record! {
 }
 
 /// The loss of a line.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum LossSection {
     /// Each packet is lost with this probability.
     Share(Percent),
