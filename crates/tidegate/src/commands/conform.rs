@@ -29,8 +29,8 @@ use crate::progress::Progress;
 /// A control of one's own in Rust is examined by the program that `new-congestion` writes beside it (NAME-tidegate).
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The congestion control: a word of `tcp.congestion` in scenarios, a control of quinn (`quinn-cubic`, which implies
-    /// --quic), or a table of TOML: '{ kind = "mine", gain = 2 }'
+    /// The congestion control: a word of `tcp.congestion` in scenarios, a control of quinn (`quinn-cubic`, `quinn-newreno`, which
+    /// imply --quic), or a table of TOML: '{ kind = "mine", gain = 2 }'. quinn's BBR cannot be seeded: `bbr --quic` is BBRv3
     name: String,
     /// Run the control over QUIC (quinn) instead of TCP
     #[arg(long)]

@@ -31,6 +31,7 @@ fn a_control_is_judged_with_its_exit_code_and_a_digest() {
     assert_ne!(hash(&one), hash(&["cubic", "--quic", "--only", "half-lost", "--runs", "2", "--hash"]));
     for (wrong, why) in [
         (&["cubik"][..], "did you mean `cubic`?"),
+        (&["quinn-bbr"], "draws random numbers from the machine"),
         (&["cubic", "--only", "singel"], "did you mean `single`?"),
         (&["{ kind = \"mine\" }"], "congestion control"),
     ] {

@@ -205,6 +205,8 @@ fn what_cannot_be_is_refused_with_its_remedy() {
         |transport: &str, workload: &str| load(&line(FIFO, &flow("x", transport, workload))).expect_err("refused");
     assert!(refused("transport = \"quik\"", BULK).contains("did you mean `quic`?"));
     assert!(refused("transport = { kind = \"quic\", congestion = \"quinn\" }", BULK).contains("quinn-cubic"));
+    let bbr = refused("transport = { kind = \"quic\", congestion = \"quinn-bbr\" }", BULK);
+    assert!(bbr.contains("no run could be repeated") && bbr.contains("write \"bbr\""), "{bbr}");
     assert!(refused("transport = { kind = \"quic\", datagram = \"1100B\" }", BULK).contains("1200 B to 65527 B"));
     assert!(refused("transport = \"quic\"\ntcp.mss = \"1000B\"", BULK).contains("not over TCP"));
     assert!(refused(QUIC, "{ kind = \"call\" }").contains("needs datagrams"));
