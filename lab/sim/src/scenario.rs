@@ -36,6 +36,7 @@ mod lasting;
 mod model;
 mod names;
 mod outcome;
+mod outline;
 pub mod queue;
 mod registry;
 mod report;
@@ -51,7 +52,8 @@ mod until;
 
 pub use file::Measure;
 pub use model::{Detail, Scenario};
-pub use outcome::{FlowPage, FlowTransfer, Outcome, Report};
+pub use outcome::{FlowPage, FlowTransfer, Outcome, Report, is_further};
+pub use outline::{Outline, OutlinedFlow, OutlinedQueue};
 pub use resolve::Files;
 pub use run::Run;
 pub use tidegate_metrics::Value;

@@ -119,8 +119,27 @@ fn digest_link(digest: &mut Digest, link: &LinkMetrics) {
     }
 }
 
-/// The percentiles of a distribution among the values of a run.
-const PERCENTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+/// A percentile of a distribution among the values of a run.
+struct Percentile {
+    name: &'static str,
+    share: f64,
+    /// Whether short texts leave it out.
+    is_further: bool,
+}
+
+const PERCENTILES: [Percentile; 5] = [
+    Percentile { name: "p50", share: 0.5, is_further: false },
+    Percentile { name: "p90", share: 0.9, is_further: true },
+    Percentile { name: "p95", share: 0.95, is_further: true },
+    Percentile { name: "p99", share: 0.99, is_further: false },
+    Percentile { name: "p99.9", share: 0.999, is_further: true },
+];
+
+/// Whether short texts leave a measure out: it is one of the percentiles between and beyond the usual two.
+pub fn is_further(measure: &str) -> bool {
+    let percentile = PERCENTILES.iter().find(|percentile| measure.split(' ').next_back() == Some(percentile.name));
+    percentile.is_some_and(|percentile| percentile.is_further)
+}
 
 /// Collects the values of one subject.
 pub(super) struct Collector<'a> {
@@ -148,7 +167,7 @@ impl Collector<'_> {
         mean: Option<f64>,
         quantile: impl Fn(f64) -> Option<f64>,
     ) {
-        let percentiles = PERCENTILES.map(|(name, q)| (name, quantile(q)));
+        let percentiles = PERCENTILES.map(|percentile| (percentile.name, quantile(percentile.share)));
         for (name, value) in [("mean", mean)].into_iter().chain(percentiles) {
             if let Some(value) = value {
                 self.add(format!("{measure} {name}"), unit, value * scale);

@@ -1,0 +1,121 @@
+//! [`Outline`]: what a scenario consists of, for people who check a file before they run it.
+
+use tidegate_core::{Rate, Span};
+
+use super::model::Scenario;
+use super::queue::LinkQueue;
+
+/// The parts of a scenario.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outline {
+    /// The number of hosts.
+    pub hosts: usize,
+    /// The number of routers.
+    pub routers: usize,
+    /// The number of links, each in one direction.
+    pub links: usize,
+    /// The links that have a discipline or a shaper, in the scenario itself or in a variant.
+    pub queues: Vec<OutlinedQueue>,
+    /// The sections of flows.
+    pub flows: Vec<OutlinedFlow>,
+    /// The names of the variants.
+    pub variants: Vec<String>,
+}
+
+/// A link with queues.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OutlinedQueue {
+    /// Its name.
+    pub link: String,
+    /// Its rate at the beginning.
+    pub rate: Rate,
+    /// Whether the rate changes.
+    pub changes: bool,
+    /// Its propagation delay.
+    pub delay: Span,
+    /// The different kinds of its queue, in the order of the variants.
+    pub kinds: Vec<String>,
+}
+
+/// A section of flows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutlinedFlow {
+    /// Its name.
+    pub name: String,
+    /// The number of flows.
+    pub count: usize,
+    /// The hosts of the first flow.
+    pub between: [String; 2],
+}
+
+impl Scenario {
+    /// The parts of the scenario.
+    pub fn outline(&self) -> Outline {
+        let hosts = self.nodes.iter().filter(|(_, is_host)| *is_host).count();
+        let kind = |queue: &LinkQueue| match queue {
+            LinkQueue::Discipline(discipline) => discipline.kind().to_owned(),
+            LinkQueue::Shaper(..) => "shaper file".to_owned(),
+        };
+        let queue = |number: usize| {
+            let variants = self.variants.iter().map(|variant| self.queue_of(number, Some(variant)));
+            let own = std::iter::once(self.queue_of(number, None)).filter(|_| self.variants.is_empty());
+            let mut kinds: Vec<String> = variants.chain(own).flatten().map(kind).collect();
+            let mut known = std::collections::BTreeSet::new();
+            kinds.retain(|kind| known.insert(kind.clone()));
+            let (wire, link) = (&self.wires[number], self.wire_name(number));
+            let (rate, delay, changes) = (wire.line.rate, wire.line.delay, wire.conditions.is_some());
+            (!kinds.is_empty()).then_some(OutlinedQueue { link, rate, changes, delay, kinds })
+        };
+        let host = |node: u32| self.nodes.get(node as usize).map_or_else(String::new, |(name, _)| name.clone());
+        let flow = |section: &super::model::FlowGroup| {
+            let first = self.flows.get(section.flows.start);
+            let between = first.map_or_else(Default::default, |flow| [host(flow.from.index()), host(flow.to.index())]);
+            OutlinedFlow { name: section.name.clone(), count: section.flows.len(), between }
+        };
+        Outline {
+            hosts,
+            routers: self.nodes.len() - hosts,
+            links: self.wires.iter().filter(|wire| wire.serves.is_empty()).count(),
+            queues: (0..self.wires.len()).filter_map(queue).collect(),
+            flows: self.sections.iter().map(flow).collect(),
+            variants: self.variants.iter().map(|variant| variant.name.clone()).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_config::{Diagnostics, Source};
+
+    #[test]
+    fn an_outline_counts_and_names_the_parts() {
+        let text = r#"
+            version = 1
+            duration = "5s"
+            hosts = ["s{1..3}", "far"]
+            routers = ["gate"]
+            link = [
+              { from = "s{1..3}", to = "gate", rate = "100mbit" },
+              { from = "gate", to = "far", rate = "10mbit", delay = "5ms", queue = { kind = "fifo" } },
+            ]
+            flow = [{ name = "bulk", from = "s{1..3}", to = "far", workload = { kind = "bulk" } }]
+            variant = [
+              { name = "a", from = "gate", to = "far", queue = { kind = "codel" } },
+              { name = "b", from = "gate", to = "far", queue = { kind = "codel", target = "9ms" } },
+              { name = "c", from = "gate", to = "far", queue = { kind = "pie" } },
+            ]
+        "#;
+        let (source, mut diagnostics) = (Source::new("s.toml", text), Diagnostics::new());
+        let scenario = Scenario::load(&source, None, &mut diagnostics)
+            .unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
+        let outline = scenario.outline();
+        assert_eq!((outline.hosts, outline.routers, outline.links), (4, 1, 8));
+        assert_eq!(outline.variants, ["a", "b", "c"]);
+        let line = outline.queues.iter().find(|queue| queue.link == "gate->far").expect("the bottleneck");
+        assert_eq!((line.rate, line.delay, line.changes), (Rate::from_mbit(10), Span::from_millis(5), false));
+        assert_eq!(line.kinds, ["codel", "pie"]);
+        let between = ["s1", "far"].map(str::to_owned);
+        assert_eq!(outline.flows, [OutlinedFlow { name: "bulk".into(), count: 3, between }]);
+    }
+}
