@@ -19,18 +19,21 @@ mod branches;
 mod changing;
 mod htb;
 mod link_sharing;
+mod meaning;
 
 use crate::Failure;
 use crate::commands::line::LineArgs;
 use crate::output::{self, width};
+pub use meaning::Meaning;
+use meaning::{check_scenario, refuse_scenario};
 
-/// Read a shaper file, show its tree, and add up its promises
+/// Read a shaper file, show its tree, and add up its promises; or read a scenario of the simulator, and show its parts
 ///
 /// With `--up` and `--down` instead of a file, it prints the file that `tidegate run` generates from them, to be kept and
 /// changed.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The shaper file; - for standard input
+    /// The shaper file, or the scenario of `tidegate simulate`; - for standard input
     #[arg(required_unless_present_any = ["up", "down"])]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -48,6 +51,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = output::stdout();
     let Some(file) = &args.file else { return presets(args, &mut out) };
     let source = open(file)?;
+    if Meaning::of(&source) == Some(Meaning::Scenario) {
+        return check_scenario(args.json, file, &source, &mut out);
+    }
     let mut diagnostics = Diagnostics::new();
     let configs = shaper::load_all(&source, &mut diagnostics);
     if args.json {
@@ -131,6 +137,7 @@ pub fn load(path: &Path) -> Result<Config, Failure> {
 /// # Errors
 /// [`Failure::Usage`] when it is not valid.
 pub fn load_source(source: &Source) -> Result<Config, Failure> {
+    refuse_scenario(source)?;
     let mut diagnostics = Diagnostics::new();
     let config = shaper::load(source, &mut diagnostics);
     say(&diagnostics, source);
@@ -142,6 +149,7 @@ pub fn load_source(source: &Source) -> Result<Config, Failure> {
 /// # Errors
 /// [`Failure::Usage`] when it is not valid.
 pub fn load_all(source: &Source) -> Result<Vec<Config>, Failure> {
+    refuse_scenario(source)?;
     let mut diagnostics = Diagnostics::new();
     let configs = shaper::load_all(source, &mut diagnostics);
     say(&diagnostics, source);

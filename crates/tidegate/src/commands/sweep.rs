@@ -12,9 +12,10 @@ use tidegate_config::node::Node;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_report::simulation::sweep_rows;
 use tidegate_sim::scenario::sweep::{Axis, Batch, Point, Sweep};
-use tidegate_sim::scenario::{Files, Outcome, Scenario};
+use tidegate_sim::scenario::{Outcome, Scenario};
 
-use super::check::{open, refusal, say};
+use super::check::open;
+use super::scenario;
 use super::simulate::cache::write_whole;
 use super::simulate::runs::stop_on_signals;
 use super::simulate::shown;
@@ -85,7 +86,7 @@ fn axis(text: &str) -> Result<Axis, String> {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let source = open(&args.file)?;
-    let beside = args.file.parent().filter(|_| args.file.as_os_str() != "-");
+    let beside = scenario::beside(&args.file);
     let scenario = load(&source, beside)?;
     let (seed, runs) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs));
     let seeds = (0..u64::from(runs)).map(|n| seed.wrapping_add(n)).collect();
@@ -160,11 +161,7 @@ pub(super) fn make(
 
 /// Loads a scenario, whose diagnostics go to standard error.
 fn load(source: &Source, beside: Option<&Path>) -> Result<Scenario, Failure> {
-    let open_beside = |name: &str| Source::open(&beside.unwrap_or(Path::new("")).join(name));
-    let mut diagnostics = Diagnostics::new();
-    let scenario = Scenario::load(source, beside.map(|_| &open_beside as Files<'_>), &mut diagnostics);
-    say(&diagnostics, source);
-    scenario.ok_or_else(|| refusal(&diagnostics, source))
+    scenario::load(source, beside).map(|loaded| loaded.scenario)
 }
 
 /// Runs `work`; the text of a panic is its error. The hook has written where it was to standard error.

@@ -289,3 +289,41 @@ fn rates_of_a_line_show_the_file_they_stand_for() {
         assert_eq!(tidegate(wrong, "").status.code(), Some(2), "{wrong:?}");
     }
 }
+
+/// A scenario is checked as what it is, and the commands for the other kind of file say what it is.
+#[test]
+fn scenarios_and_shaper_files_are_told_apart() {
+    let scenario = "version = 1\nsentence = \"One transfer\"\nduration = \"5s\"\nruns = 3\nhosts = [\"a\", \"b\"]\n\
+                    link = [{ from = \"a\", to = \"b\", rate = \"10mbit\", delay = \"5ms\" }]\n\
+                    flow = [{ name = \"bulk\", from = \"a\", to = \"b\", workload = { kind = \"bulk\" } }]\n\
+                    variant = [{ name = \"short\", from = \"a\", to = \"b\", queue = { kind = \"codel\" } },\n\
+                    { name = \"fair\", from = \"a\", to = \"b\", queue = { kind = \"drr\" } }]\n";
+    let output = tidegate(&["check", "-"], scenario);
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    for expected in
+        ["a valid scenario", "5 s, 3 runs from seed 1, each with 2 variants: short, fair", "codel, drr", "bulk"]
+    {
+        assert!(out.contains(expected), "no `{expected}` in:\n{out}");
+    }
+    let output = tidegate(&["check", "--json", "-"], scenario);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((json["valid"].clone(), json["scenario"]["runs"].clone()), (true.into(), 3.into()));
+    // Its errors are those of a scenario.
+    let wrong = scenario.replace("delay", "dealy");
+    let output = tidegate(&["check", "-"], &wrong);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("did you mean `delay`?") && said.contains(": 1 error"), "{said}");
+    let output = tidegate(&["check", "--json", "-"], &wrong);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((json["valid"].clone(), json["findings"].as_array().map(Vec::len)), (false.into(), Some(1)));
+    for (command, input, said) in [
+        ("run", scenario, "this is a scenario of the simulator, not a shaper file; `tidegate simulate` runs it"),
+        ("simulate", "version = 1\n[discipline]\nkind = \"fifo\"\n", "this is a shaper file; a scenario has a link"),
+    ] {
+        let output = tidegate(&[command, "-"], input);
+        assert_eq!(output.status.code(), Some(2), "{command}");
+        assert!(text(&output.stderr).contains(said), "{command}: {}", text(&output.stderr));
+    }
+}

@@ -1,0 +1,129 @@
+//! Scenario files, as several subcommands read them: loaded and described.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tidegate_config::{Diagnostics, Source};
+use tidegate_display::{Table, human, wrapped};
+use tidegate_sim::scenario::{Files, OutlinedFlow, OutlinedQueue, Scenario};
+
+use super::check::{Meaning, refusal, say};
+use crate::Failure;
+use crate::output::{rate, wait, width};
+
+/// The folder in which a scenario finds the files that it names; `None` for standard input.
+pub fn beside(file: &Path) -> Option<&Path> {
+    file.parent().filter(|_| file.as_os_str() != "-")
+}
+
+/// A scenario and its name, with the other files that it was loaded from.
+pub struct Loaded {
+    pub scenario: Scenario,
+    /// The name and the text of each file.
+    pub files: Vec<(String, String)>,
+}
+
+/// Loads a scenario, whose diagnostics are added to `diagnostics`.
+pub fn read(source: &Source, beside: Option<&Path>, diagnostics: &mut Diagnostics) -> Option<Loaded> {
+    let files = RefCell::new(Vec::new());
+    let open_beside = |name: &str| {
+        let found = Source::open(&beside.unwrap_or(Path::new("")).join(name))?;
+        files.borrow_mut().push((name.to_owned(), found.text().to_owned()));
+        Ok(found)
+    };
+    let scenario = Scenario::load(source, beside.map(|_| &open_beside as Files<'_>), diagnostics);
+    scenario.map(|scenario| Loaded { scenario, files: files.take() })
+}
+
+/// Loads a scenario, whose diagnostics go to standard error.
+///
+/// # Errors
+/// [`Failure::Usage`] when it is not valid.
+pub fn load(source: &Source, beside: Option<&Path>) -> Result<Loaded, Failure> {
+    if Meaning::of(source) == Some(Meaning::Shaper) {
+        let text = "this is a shaper file; a scenario has a link with `queue = { shaper = \"FILE\" }`, and `tidegate book trying` an example";
+        return Err(Failure::Usage(format!("{}: {text}", source.name())));
+    }
+    let mut diagnostics = Diagnostics::new();
+    let loaded = read(source, beside, &mut diagnostics);
+    say(&diagnostics, source);
+    loaded.ok_or_else(|| refusal(&diagnostics, source))
+}
+
+/// Describes a scenario to people.
+pub fn describe(out: &mut impl Write, source: &Source, loaded: &Loaded) -> std::io::Result<()> {
+    let (scenario, outline) = (&loaded.scenario, loaded.scenario.outline());
+    writeln!(out, "{}: a valid scenario\n", source.name())?;
+    if let Some(sentence) = &scenario.sentence {
+        writeln!(out, "{}", wrapped(sentence, width()))?;
+    }
+    let several = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let (runs, most) = scenario.planned_runs();
+    let runs = match most > runs {
+        true => format!("{runs} to {most} runs"),
+        false => several(runs as usize, "run"),
+    };
+    let variants = match outline.variants.as_slice() {
+        [] => String::new(),
+        all => format!(", each with {}: {}", several(all.len(), "variant"), all.join(", ")),
+    };
+    let duration = human(scenario.duration.as_secs_f64(), "s");
+    writeln!(out, "{}", wrapped(&format!("{duration}, {runs} from seed {}{variants}", scenario.seed), width()))?;
+    writeln!(
+        out,
+        "{}, {}, {}",
+        several(outline.hosts, "host"),
+        several(outline.routers, "router"),
+        several(outline.links, "link")
+    )?;
+    if !scenario.primary.is_empty() {
+        writeln!(out, "{}", wrapped(&format!("the answer is about {}", scenario.primary.join(", ")), width()))?;
+    }
+    if !loaded.files.is_empty() {
+        let names: Vec<&str> = loaded.files.iter().map(|(name, _)| name.as_str()).collect();
+        writeln!(out, "{}", wrapped(&format!("it reads {}", names.join(", ")), width()))?;
+    }
+    let mut flows = Table::new("", ["flow", ">flows", "from", "to"]);
+    for OutlinedFlow { name, count, between: [from, to] } in &outline.flows {
+        flows.row([name.clone(), count.to_string(), from.clone(), to.clone()].map(Into::into));
+    }
+    let mut queues = Table::new("", ["queue of link", ">rate", ">delay", "discipline"]).shorten("discipline", 12);
+    for OutlinedQueue { link, rate: line, changes, delay, kinds } in outline.queues.iter().take(QUEUES) {
+        let line = format!("{}{}", rate(*line), if *changes { ", changing" } else { "" });
+        queues.row([link.clone(), line, wait(*delay), kinds.join(", ")].map(Into::into));
+    }
+    for table in [flows, queues].into_iter().filter(|table| !table.rows.is_empty()) {
+        write!(out, "\n{}", table.text(width()))?;
+    }
+    if outline.queues.len() > QUEUES {
+        writeln!(out, "and {} more", outline.queues.len() - QUEUES)?;
+    }
+    Ok(())
+}
+
+/// The most links that are listed.
+const QUEUES: usize = 16;
+
+/// Describes a scenario as JSON.
+pub fn to_json(loaded: &Loaded) -> Value {
+    let (scenario, outline) = (&loaded.scenario, loaded.scenario.outline());
+    let flow = |OutlinedFlow { name, count, between: [from, to] }: &OutlinedFlow| json!({ "name": name, "flows": count, "from": from, "to": to });
+    let queue = |OutlinedQueue { link, rate, changes, delay, kinds }: &OutlinedQueue| json!({ "link": link, "rate_bps": rate.as_bps(), "changes": changes, "delay_ns": delay.as_nanos(), "disciplines": kinds });
+    json!({
+        "sentence": scenario.sentence,
+        "duration_ns": scenario.duration.as_nanos(),
+        "seed": scenario.seed,
+        "runs": scenario.planned_runs().0,
+        "most_runs": scenario.planned_runs().1,
+        "primary": scenario.primary,
+        "variants": outline.variants,
+        "hosts": outline.hosts,
+        "routers": outline.routers,
+        "links": outline.links,
+        "flows": outline.flows.iter().map(flow).collect::<Vec<_>>(),
+        "queues": outline.queues.iter().map(queue).collect::<Vec<_>>(),
+        "files": loaded.files.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+    })
+}
