@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::new_qdisc::{for_shell, origin, write_all, wrong_crate_name};
+use super::new_qdisc::{crate_name, for_shell, origin, write_all, wrong_crate_name};
 use crate::Failure;
 
 /// Write a crate with a TCP congestion control to modify, and a scenario around it
@@ -129,13 +129,13 @@ impl Kind {
     }
 
     /// Writes a crate of this kind, and says what to do with it.
-    fn write(&self, name: &str, place: &Place) -> Result<(), Failure> {
-        let name = name.replace('_', "-");
+    fn write(&self, given: &str, place: &Place) -> Result<(), Failure> {
         let files = self.files();
         let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
-        if let Some(problem) = wrong_crate_name(&name, self.what, &files) {
+        if let Some(problem) = wrong_crate_name(given, self.what, &files) {
             return Err(Failure::Usage(problem));
         }
+        let name = crate_name(given);
         let origin = origin(place.tidegate.as_deref())?;
         let folder = place.path.clone().unwrap_or_else(|| PathBuf::from(&name));
         write_all(&folder, &files, &name, &origin, false)?;
@@ -188,6 +188,9 @@ mod tests {
             }
             let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
             assert_eq!(wrong_crate_name("my-cc", kind.what, &files), None);
+            // The message has the name that was given.
+            let said = wrong_crate_name("Foo_Bar", kind.what, &files).unwrap_or_default();
+            assert!(said.starts_with("`Foo_Bar` cannot name") && said.ends_with("for example foo-bar"), "{said}");
             assert!(
                 wrong_crate_name("experiment", kind.what, &files).is_some_and(|why| why.contains("try my-experiment"))
             );

@@ -184,10 +184,10 @@ fn quoted(text: &str) -> String {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let name = args.name.replace('_', "-");
-    if let Some(problem) = wrong_name(&name) {
+    if let Some(problem) = wrong_name(&args.name) {
         return Err(Failure::Usage(problem));
     }
+    let name = crate_name(&args.name);
     let origin = origin(args.tidegate.as_deref())?;
     if args.kernel && matches!(origin, Origin::Version(_)) {
         let text = "--kernel needs the C of the kernel path, which no registry has; \
@@ -220,6 +220,7 @@ fn wrong_name(name: &str) -> Option<String> {
     if let Some(problem) = wrong_crate_name(name, "a discipline", &files(true)) {
         return Some(problem);
     }
+    let name = &*crate_name(name);
     // `--with fbq@20mbit` is the end-system shaper.
     if Discipline::kinds().contains(&name) || name == "fbq" {
         return Some(format!("there is a discipline `{name}` already; try my-{name}"));
@@ -227,12 +228,21 @@ fn wrong_name(name: &str) -> Option<String> {
     None
 }
 
-/// Why `name` is not valid for a crate with these files, which is `what`, with a remedy.
-pub(super) fn wrong_crate_name(name: &str, what: &str, files: &[(&str, &str)]) -> Option<String> {
-    if !is_kind_name(name) || name.len() > 48 {
+/// The name of the crate for a name that was given, which may have the form of an identifier.
+pub(super) fn crate_name(given: &str) -> String {
+    given.replace('_', "-")
+}
+
+/// Why the name that was given is not valid for a crate with these files, which is `what`, with a remedy.
+pub(super) fn wrong_crate_name(given: &str, what: &str, files: &[(&str, &str)]) -> Option<String> {
+    let is_name = |name: &str| is_kind_name(name) && name.len() <= 48;
+    let name = &*crate_name(given);
+    if !is_name(name) {
+        let lower = name.to_lowercase();
         return Some(format!(
-            "`{name}` cannot name {what}: begin with a lower case letter and use up to 48 letters, digits and -, \
-             for example my-red"
+            "`{given}` cannot name {what}: use up to 48 lower case letters, digits and -, and begin with a letter, \
+             for example {}",
+            if is_name(&lower) { &lower } else { "my-red" }
         ));
     }
     if KEYWORDS.contains(&name) {
