@@ -30,6 +30,7 @@ pub struct Options<'a> {
     pub grey: bool,
     pub log: bool,
     pub overlay: bool,
+    pub bands: bool,
 }
 
 impl Default for Options<'_> {
@@ -50,6 +51,7 @@ impl Default for Options<'_> {
             grey: false,
             log: false,
             overlay: false,
+            bands: true,
         }
     }
 }
@@ -74,6 +76,7 @@ impl Options<'_> {
         }
         look.grey = self.grey;
         look.overlay = self.overlay;
+        look.bands = self.bands;
         look.log = self.log;
         Ok(look)
     }
@@ -116,7 +119,7 @@ impl Figure {
 
 /// A figure of a table; `tidegate.figure` has the documentation.
 #[pyfunction]
-#[pyo3(signature = (table, kind, x, y, value, by, only, over, log, log_x, times, titles, look, width, height, type_size, heading, rows, form, grey))]
+#[pyo3(signature = (table, kind, x, y, value, by, only, over, log, log_x, times, titles, look, width, height, type_size, heading, rows, form, grey, bands))]
 #[expect(clippy::too_many_arguments, reason = "they are the arguments of a function in Python")]
 pub fn draw_table(
     py: Python<'_>,
@@ -140,8 +143,10 @@ pub fn draw_table(
     rows: Option<Vec<String>>,
     form: Option<&str>,
     grey: bool,
+    bands: bool,
 ) -> PyResult<Figure> {
-    let look = Options { look, width, height, type_size, heading, rows, form, grey, ..Options::default() }.look()?;
+    let sizes = Options { look, width, height, type_size, heading, ..Options::default() };
+    let look = Options { rows, form, grey, bands, ..sizes }.look()?;
     let kind = ChartKind::named(kind).map_err(PyValueError::new_err)?;
     let chart = Chart { kind, x, y, value, by, only, over, log, log_x, times, labels: titles, ..Chart::default() };
     let columns = table.columns();

@@ -118,7 +118,7 @@ impl Replay {
         self.page().plots().map(|plot| plot.title.clone()).collect()
     }
     /// The plot with this title, or those whose title contains it; see `Results.figure`.
-    #[pyo3(signature = (title, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, rows=None, form=None, from_=None, to=None, grey=false, log=false, overlay=false))]
+    #[pyo3(signature = (title, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, rows=None, form=None, from_=None, to=None, grey=false, log=false, overlay=false, bands=true))]
     #[expect(clippy::too_many_arguments, reason = "they are the keyword arguments of a function in Python")]
     fn figure(
         &self,
@@ -136,9 +136,10 @@ impl Replay {
         grey: bool,
         log: bool,
         overlay: bool,
+        bands: bool,
     ) -> PyResult<Figure> {
         let sizes = Options { look, width, height, type_size, heading, form, ..Options::default() };
-        let look = Options { rows, from: from_, to, grey, log, overlay, ..sizes }.look()?;
+        let look = Options { rows, from: from_, to, grey, log, overlay, bands, ..sizes }.look()?;
         Figure::new(self.page(), Some(title), curve, &look).map_err(PyValueError::new_err)
     }
     fn __repr__(&self) -> String {

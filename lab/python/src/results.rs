@@ -38,11 +38,16 @@ impl Results {
     }
 
     /// The part of the comparison that the options choose, in the form that `print` gives it.
-    fn printed(&self, py: Python<'_>, options: Options<'_>, print: fn(&Comparison) -> String) -> PyResult<String> {
+    fn printed(
+        &self,
+        py: Python<'_>,
+        options: Options<'_>,
+        print: fn(&Comparison, &Look) -> String,
+    ) -> PyResult<String> {
         let look = options.look()?;
         failure::guarded(py, || {
             let (chosen, _) = self.stated(&look)?;
-            Ok(print(&chosen))
+            Ok(print(&chosen, &look))
         })
     }
 
@@ -222,10 +227,11 @@ impl Results {
     /// (empty for none); `subjects`, `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
     /// comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic axis of values.
     /// `compare` has single quantities instead of `subjects` and `measures`, such as `["delay p99 of flow call"]`; `from_` and `to` are the
-    /// ends of the horizontal axis of a plot, such as `"20ms"`; `overlay` draws the plots that the title means in one.
+    /// ends of the horizontal axis of a plot, such as `"20ms"`; `overlay` draws the plots that the title means in one, and without
+    /// `bands` curves have no bands around them.
     ///
     /// Raises `ValueError`, with the titles that there are, or what is wrong with an option.
-    #[pyo3(signature = (title=None, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, subjects=None, rows=None, measures=None, compare=None, form=None, from_=None, to=None, grey=false, log=false, overlay=false))]
+    #[pyo3(signature = (title=None, curve="", *, look="page", width=None, height=None, type_size=None, heading=None, subjects=None, rows=None, measures=None, compare=None, form=None, from_=None, to=None, grey=false, log=false, overlay=false, bands=true))]
     #[expect(clippy::too_many_arguments, reason = "they are the keyword arguments of a function in Python")]
     fn figure(
         &self,
@@ -247,10 +253,11 @@ impl Results {
         grey: bool,
         log: bool,
         overlay: bool,
+        bands: bool,
     ) -> PyResult<Figure> {
         let sizes = Options { look, width, height, type_size, heading, form, ..Options::default() };
         let parts = Options { subjects, rows, measures, compare, ..sizes };
-        let look = Options { from: from_, to, grey, log, overlay, ..parts }.look()?;
+        let look = Options { from: from_, to, grey, log, overlay, bands, ..parts }.look()?;
         failure::guarded(py, || match Figure::new(self.page(), title, curve, &look) {
             Ok(figure) => Ok(figure),
             Err(text) if self.parts || title.is_none() => Err(PyValueError::new_err(text)),
@@ -263,17 +270,20 @@ impl Results {
 
     /// The comparison of the variants as a table for LaTeX, with the package booktabs, as `tidegate simulate --latex` prints
     /// it. `subjects`, `rows`, `measures` and `compare` choose what it has, in their order; without them it has what the scenario names as
-    /// primary.
-    #[pyo3(signature = (*, subjects=None, rows=None, measures=None, compare=None))]
+    /// primary. With `look` `"column"` or `"text"`, or a `width` of these, no table is wider, and has type of 8 points.
+    #[pyo3(signature = (*, look="page", width=None, subjects=None, rows=None, measures=None, compare=None))]
+    #[expect(clippy::too_many_arguments, reason = "they are the keyword arguments of a function in Python")]
     fn to_latex(
         &self,
         py: Python<'_>,
+        look: &str,
+        width: Option<f64>,
         subjects: Option<Vec<String>>,
         rows: Option<Vec<String>>,
         measures: Option<Vec<String>>,
         compare: Option<Vec<String>>,
     ) -> PyResult<String> {
-        let options = Options { subjects, rows, measures, compare, ..Options::default() };
+        let options = Options { look, width, subjects, rows, measures, compare, ..Options::default() };
         self.printed(py, options, Comparison::latex)
     }
 
@@ -288,7 +298,7 @@ impl Results {
         compare: Option<Vec<String>>,
     ) -> PyResult<String> {
         let options = Options { subjects, rows, measures, compare, ..Options::default() };
-        self.printed(py, options, Comparison::markdown)
+        self.printed(py, options, |comparison, _| comparison.markdown())
     }
 
     /// The page that `tidegate simulate --report` writes: one HTML document that opens without a network. That of the

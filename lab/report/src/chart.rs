@@ -348,9 +348,9 @@ impl Chart {
             return Err(format!("no row has numbers in `{}` and `{values}`{why}", self.x));
         }
         let is_cut = axis.scale == Scale::Log && curves.iter().flat_map(|curve| &curve.band).any(|band| band.1 <= 0.0);
-        let cut = if is_cut { " Bands that reach 0 go down to the axis." } else { "" };
-        let note =
-            counts.said().map(|of| format!("Lines: means of {of}; bands: their 95 % intervals (Student's t).{cut}"));
+        let cut = if is_cut { "; those that reach 0 go down to the axis" } else { "" };
+        curves.iter_mut().for_each(|curve| curve.band_is = format!("95 % intervals of the means (Student's t){cut}"));
+        let note = counts.said().map(|of| format!("Lines: means of {of}."));
         let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
         let pooled = table.column("seed").filter(|_| distribution && !self.by.iter().any(|by| by == "seed"));
         let pooled = pooled.map(|seeds| distinct(seeds, &rows).len()).filter(|seeds| *seeds > 1);
@@ -427,19 +427,20 @@ impl Chart {
         Ok((xs, ys))
     }
 
-    /// The rows with their cells: the place of each among the columns and among the rows of cells, and its value.
+    /// The rows with the place of their cell among the columns and among the rows of cells, and their value.
     fn placed<'a>(
         &self,
         table: &'a Table,
         rows: &'a Rows,
         (xs, ys): (&'a [String], &'a [String]),
-    ) -> Result<impl Iterator<Item = ([usize; 2], f64)> + use<'a>, String> {
+    ) -> Result<impl Iterator<Item = (usize, [usize; 2], f64)> + use<'a>, String> {
         let (along, up) = (table.known(&self.x)?, table.known(&self.y)?);
         let place = |classes: &[String], column: &Column, row: usize| {
             let text = column.text(row).unwrap_or_default();
             classes.iter().position(|known| *known == text)
         };
-        let cell = move |(row, value): &(usize, f64)| Some(([place(xs, along, *row)?, place(ys, up, *row)?], *value));
+        let cell =
+            move |(row, value): &(usize, f64)| Some((*row, [place(xs, along, *row)?, place(ys, up, *row)?], *value));
         Ok(rows.iter().filter_map(cell))
     }
 
@@ -448,7 +449,7 @@ impl Chart {
         let rows = self.chosen(table, &self.value)?;
         let (xs, ys) = self.places(table, &rows)?;
         let mut cells: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); xs.len()]; ys.len()];
-        for ([x, y], value) in self.placed(table, &rows, (&xs, &ys))? {
+        for (_, [x, y], value) in self.placed(table, &rows, (&xs, &ys))? {
             cells[y][x].push(value);
         }
         let mean = |values: &Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);

@@ -287,7 +287,7 @@ impl Group {
 
     /// The measure whose answer comes first: the first one that tells variants apart whose means differ by more than [`MARGIN`], or else
     /// the first one that has an answer.
-    fn headline(&self, family: &Family) -> Option<usize> {
+    pub(crate) fn headline(&self, family: &Family) -> Option<usize> {
         let answered = || (0..self.measures.len()).filter(|at| self.sentence(*at, family).is_some());
         answered().find(|at| self.differs(*at) && !self.best(*at, family).is_empty()).or_else(|| answered().next())
     }

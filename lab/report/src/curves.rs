@@ -63,10 +63,14 @@ impl Runs {
         Self { left, ..self }
     }
 
-    /// States what lines and bands are, for figures.
+    /// States what the lines are, for figures.
     fn note(&self) -> Option<String> {
-        let apart = if self.count < 5 { "least and greatest run" } else { "quartiles of the runs" };
-        (self.count > 1).then(|| format!("Lines: medians of {} runs; bands: {apart}.", self.count))
+        (self.count > 1).then(|| format!("Lines: medians of {} runs.", self.count))
+    }
+
+    /// States what the bands are.
+    pub(crate) fn bands_are(&self) -> &'static str {
+        if self.count < 5 { "least and greatest run" } else { "quartiles of the runs" }
     }
 }
 
@@ -157,28 +161,23 @@ pub(crate) fn note_means(sections: &mut [Section], width: f64) {
 /// Returns sections with the plots of a run, over time and of distributions. Curves to compare share a plot, or are in
 /// panels beside each other.
 pub fn sections(title: &str, note: &str, curves: &[Measured], fold: Fold) -> Vec<Section> {
-    sections_with_bands(title, note, curves, (&[], None, &BTreeMap::new()), fold)
+    sections_with_bands(title, note, curves, None, fold)
 }
 
 /// Like [`sections`], for runs with several seeds.
 pub fn sections_of_runs(title: &str, note: &str, runs: &Runs, fold: Fold) -> Vec<Section> {
-    sections_with_bands(title, note, &runs.medians, (&runs.bands, runs.note(), &runs.left), fold)
+    sections_with_bands(title, note, &runs.medians, Some(runs), fold)
 }
 
-fn sections_with_bands(
-    title: &str,
-    note: &str,
-    curves: &[Measured],
-    (bands, of_bands, left): (&[Band], Option<String>, &BTreeMap<String, String>),
-    fold: Fold,
-) -> Vec<Section> {
+fn sections_with_bands(title: &str, note: &str, curves: &[Measured], runs: Option<&Runs>, fold: Fold) -> Vec<Section> {
     let (mut over_time, mut distributions) = (Vec::<Group<'_>>::new(), Vec::<Group<'_>>::new());
     for (n, measured) in curves.iter().enumerate() {
         let lasts = ["completion", "slowdown", "page load"].contains(&measured.measure);
         let of = if measured.variant.is_empty() { String::new() } else { format!("{}: ", measured.variant) };
-        let left = left.get(&(of + &measured.subject)).filter(|_| lasts && measured.x != "time_s");
-        let curve =
-            Banded { measured, band: bands.get(n).map_or(&[], Vec::as_slice), left: left.map_or("", String::as_str) };
+        let left = runs.and_then(|runs| runs.left.get(&(of + &measured.subject)));
+        let left = left.filter(|_| lasts && measured.x != "time_s").map_or("", String::as_str);
+        let band = runs.map_or((&[][..], ""), |runs| (runs.bands[n].as_slice(), runs.bands_are()));
+        let curve = Banded { measured, band, left };
         let (kind, groups) = match measured.x {
             "time_s" => (Kind::of(measured), &mut over_time),
             // The directions of a flow are compared with those of others.
@@ -202,7 +201,7 @@ fn sections_with_bands(
         section.fold = fold;
         section.parts = parts(&groups);
         for plot in section.plots_mut() {
-            let notes = [of_bands.clone(), plot.open_end()];
+            let notes = [runs.and_then(Runs::note), plot.open_end()];
             plot.note = notes.into_iter().flatten().reduce(|notes, note| format!("{notes} {note}"));
         }
         section
@@ -273,11 +272,11 @@ impl<'a> Kind<'a> {
     }
 }
 
-/// A curve with the band around it, which may be empty.
+/// A curve with the band around it, which may be empty, and what the band is.
 #[derive(Clone, Copy)]
 struct Banded<'a> {
     measured: &'a Measured,
-    band: &'a [(f64, f64, f64)],
+    band: (&'a [(f64, f64, f64)], &'a str),
     left: &'a str,
 }
 
@@ -416,8 +415,10 @@ impl Group<'_> {
             if distribution { (Axis::log(words(first.measure), "s"), 1e-9) } else { (Axis::new("time", "s"), 1.0) };
         let scaled = |curve: &Banded<'_>| {
             let points = curve.measured.points.iter().map(|&(x, y)| (x * x_scale, y * scale)).collect();
-            let band = curve.band.iter().map(|&(x, low, high)| (x * x_scale, low * scale, high * scale)).collect();
-            Curve { name: label(curve.measured), points, band, is_apart: false, left: curve.left.to_owned() }
+            let (band, band_is) = curve.band;
+            let band = band.iter().map(|&(x, low, high)| (x * x_scale, low * scale, high * scale)).collect();
+            let (band_is, left) = (band_is.to_owned(), curve.left.to_owned());
+            Curve { name: label(curve.measured), points, band, band_is, is_apart: false, left }
         };
         let mut plot = Plot {
             title: self.kind.title(whole),

@@ -310,7 +310,7 @@ mod tests {
             x: Axis::new("time", "s"),
             y: Axis::new("rate", "bit/s"),
             style: Style::Lines,
-            note: Some("Lines: medians of 3 runs; bands: least and greatest run.".into()),
+            note: Some("Lines: medians of 3 runs.".into()),
             curves: names.iter().map(|name| Curve::new(*name, [(1.0, 5.0), (2.0, 1.0)])).collect(),
         };
         let panel = |variant: &str| {

@@ -39,6 +39,8 @@ pub struct Look {
     pub log: bool,
     /// Whether the plots that a title means are drawn in one, instead of beside or below each other.
     pub overlay: bool,
+    /// Whether curves have bands around them.
+    pub bands: bool,
     /// The quantities of comparisons to draw and to compare, each as `MEASURE of SUBJECT`; empty for those that `subjects` and
     /// `measures` choose, of which each subject has each measure.
     pub quantities: Vec<String>,
@@ -111,6 +113,7 @@ impl Look {
             form: None,
             log: false,
             overlay: false,
+            bands: true,
             quantities: Vec::new(),
             from: None,
             to: None,
@@ -126,8 +129,8 @@ impl Look {
     }
 
     /// Reads a look: the name of a preset (`page`, `column`, `text`) or `KEY=VALUE`, with commas between. The keys are
-    /// `width`, `height`, `type`, `title`, `subject`, `row`, `measure`, `compare`, `form`, `from` and `to`; `grey`, `log` and
-    /// `overlay` have no value. `subject`, `row`, `measure` and `compare` may be repeated.
+    /// `width`, `height`, `type`, `title`, `subject`, `row`, `measure`, `compare`, `form`, `from` and `to`; `grey`, `log`,
+    /// `overlay` and `no-bands` have no value. `subject`, `row`, `measure` and `compare` may be repeated.
     ///
     /// # Errors
     /// If a part is not understood, with those that are.
@@ -148,13 +151,14 @@ impl Look {
                     (None, "grey") => look.grey = true,
                     (None, "log") => look.log = true,
                     (None, "overlay") => look.overlay = true,
+                    (None, "no-bands") => look.bands = false,
                     (None, name) if n == 0 => {
                         let Self { width, size, heading, on_paper, .. } = Self::preset(name)?;
                         look = Self { width, size, heading, on_paper, ..look };
                     }
                     (None, _) => {
                         return Err(format!(
-                            "`{part}` is neither `grey`, `log`, `overlay` nor KEY=VALUE; a preset comes first"
+                            "`{part}` is neither `grey`, `log`, `overlay`, `no-bands` nor KEY=VALUE; a preset comes first"
                         ));
                     }
                 }
@@ -175,7 +179,7 @@ impl Look {
             _ => Err(format!(
                 "`{name}` is no look; there are page (900 pt wide), column (252 pt, 8 pt type) and text (516 pt, 8 pt \
                  type), which may be followed by width=, height=, type=, title=, subject=, row=, measure=, compare=, form=, \
-                 from=, to=, grey, log and overlay"
+                 from=, to=, grey, log, overlay and no-bands"
             )),
         }
     }
@@ -297,6 +301,9 @@ impl Look {
         let chosen = Self::chosen(&plot.curves, &self.rows, |curve| &curve.name, "curve")?;
         plot.curves = chosen.into_iter().map(|n| plot.curves[n].clone()).collect();
         plot.note_left();
+        if !self.bands {
+            plot.curves.iter_mut().for_each(|curve| curve.band.clear());
+        }
         if self.log && matches!(plot.style, Style::Lines | Style::Steps | Style::Marks) {
             plot.y.scale = Scale::Log;
         }
@@ -462,6 +469,32 @@ mod tests {
     }
 
     #[test]
+    fn bands_are_left_out_with_their_note() {
+        let axis = || crate::model::Axis::new("time", "s");
+        let mut curve = crate::model::Curve::new("one", [(0.0, 1.0), (1.0, 2.0)]);
+        curve.band = vec![(0.0, 0.5, 1.5), (1.0, 1.5, 2.5)];
+        curve.band_is = "quartiles of the runs".into();
+        let curves = vec![curve.clone(), crate::model::Curve { name: "two".into(), ..curve }];
+        let note = Some("Lines: medians of 9 runs.".to_owned());
+        let plot = Plot { title: String::new(), x: axis(), y: axis(), style: Style::Lines, note, curves };
+        let drawn = |look: &str| {
+            let drawing = plot.with_look(&Look::parse(look).expect("a look")).expect("a plot");
+            let areas =
+                drawing.shapes.iter().filter(|shape| matches!(shape, crate::drawing::Shape::Area { .. })).count();
+            let text = |shape: &crate::drawing::Shape| match shape {
+                crate::drawing::Shape::Text { text, .. } => Some(text.clone()),
+                _ => None,
+            };
+            (areas, drawing.shapes.iter().filter_map(text).collect::<Vec<_>>().join(" "))
+        };
+        let (with, without) = (drawn("column"), drawn("column,no-bands"));
+        // Both curves have the same kind of band, which is said once.
+        assert!(with.1.contains("Lines: medians of 9 runs. Bands: quartiles of the runs."), "{with:?}");
+        assert!(without.1.contains("Lines: medians of 9 runs.") && !without.1.contains("Bands"), "{without:?}");
+        assert_eq!((with.0, without.0), (2, 0));
+    }
+
+    #[test]
     fn looks_are_read_and_wrong_ones_named() {
         let look = Look::parse("column,height=5cm,type=7,title=Delay at 1 Mbit/s,row=pie,row=red,form=ccdf,grey");
         let look = look.expect("a look");
@@ -476,7 +509,7 @@ mod tests {
         assert_eq!((both.width, both.grey, both.rows), (252.0, true, vec!["pie".to_owned(), "red".to_owned()]));
         for (text, why) in [
             ("poster", "no look"),
-            ("column,text", "neither `grey`, `log`, `overlay` nor KEY=VALUE"),
+            ("column,text", "neither `grey`, `log`, `overlay`, `no-bands` nor KEY=VALUE"),
             ("width=wide", "a length is expected"),
             ("width=9999", "from 80 to 4000 points"),
             ("width=NaN", "from 80"),

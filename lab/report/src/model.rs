@@ -139,7 +139,7 @@ pub struct Plot {
     pub y: Axis,
     /// The style of the curves.
     pub style: Style,
-    /// Explains the lines and bands of this plot if they are not evident. It is part of the figure.
+    /// Explains the lines of this plot if they are not evident. It is part of the figure, with what the bands of its curves are.
     pub note: Option<String>,
     /// The curves.
     pub curves: Vec<Curve>,
@@ -193,6 +193,18 @@ impl Plot {
             let said = format!("Not completed, in the mean of a run, and counted as longer: {}.", left.join("; "));
             self.note = Some(self.note.take().map_or_else(|| said.clone(), |note| format!("{note} {said}")));
         }
+    }
+
+    /// The note of the figure: that of the plot, and what the bands are.
+    pub(crate) fn whole_note(&self) -> Option<String> {
+        let mut bands: Vec<&str> = Vec::new();
+        for curve in self.curves.iter().filter(|curve| !curve.band.is_empty() && !curve.band_is.is_empty()) {
+            if !bands.contains(&curve.band_is.as_str()) {
+                bands.push(&curve.band_is);
+            }
+        }
+        let bands = (!bands.is_empty()).then(|| format!("Bands: {}.", bands.join("; ")));
+        self.note.clone().into_iter().chain(bands).reduce(|note, more| format!("{note} {more}"))
     }
 
     pub(crate) fn open_end(&self) -> Option<String> {
@@ -310,6 +322,8 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
     /// The band around the curve, by increasing x; empty if there is none. An entry with an end that is NaN is a gap.
     pub band: Band,
+    /// What the band is, such as `quartiles of the runs`. The note of the figure says it.
+    pub band_is: String,
     /// Whether its points are marks, and not joined, whatever the style of the plot: values from elsewhere.
     pub is_apart: bool,
     /// How much of what its distribution is of was not completed in the mean of a run, such as `0.25 of 32 transfers`; empty if all was.

@@ -107,7 +107,7 @@ impl Panels {
         let plain = |pen: Pen| if several { pen } else { Pen { dash: 0, ..pen } };
         let entries = names.iter().copied().filter(|_| several);
         let legend = Legend::new(entries, look.width - left, small, u);
-        let note = first.note.as_deref().map_or(Vec::new(), |note| Look::lines(note, small, look.width - 24.0 * u));
+        let note = first.whole_note().map_or(Vec::new(), |note| Look::lines(&note, small, look.width - 24.0 * u));
         let lines = if legend.rows > 0 { 22.0 * u + (legend.rows - 1) as f64 * (small + 7.0 * u) } else { 0.0 };
         let below = 20.0 * u + lines + note.len() as f64 * small * 1.3;
         let usual = if columns < 3 { (width * 0.6).clamp(90.0 * u, 190.0 * u) } else { 150.0 * u };
@@ -239,7 +239,7 @@ impl Plot {
         let legend_height = legend.rows as f64 * (size + 7.0 * u);
         let top = 34.0 * u + heading.map_or(0.0, |_| 22.0 * u) + legend_height;
         let small = look.type_of(SMALL);
-        let note = self.note.as_deref().map_or(Vec::new(), |note| Look::lines(note, small, width - 24.0 * u));
+        let note = self.whole_note().map_or(Vec::new(), |note| Look::lines(&note, small, width - 24.0 * u));
         let note_height = note.len() as f64 * small * 1.3;
         let usual = if wide { width * 480.0 / 900.0 } else { width * 0.62 + legend_height };
         let rows = if wide { top + 20.0 * u + 20.0 * u * self.curves.len() as f64 } else { 0.0 };

@@ -10,7 +10,7 @@ use tidegate_metrics::{Curve, Value, summarise};
 
 use crate::comparison::{Comparison, Estimate};
 
-pub(crate) use compared::better;
+pub(crate) use compared::{better, compared_whole};
 pub use compared::{compared, differences};
 pub use page::DIFFERENCES;
 pub use tables::sweep_rows;
@@ -325,9 +325,9 @@ mod tests {
         assert_eq!(differences(&quantities, &comparison).len(), 1);
         let note = comparison.fewer_runs();
         assert_eq!(note.as_deref(), Some("Not reached: completion p99 of flow short, fifo in 2 of 4 runs."));
-        let latex = comparison.latex();
-        assert!(latex.contains("fifo & not reached in 2 of 4 runs \\\\"), "{latex}");
-        assert!(comparison.markdown().contains("| fifo | not reached in 2 of 4 runs |"), "{}", comparison.markdown());
+        let latex = comparison.latex(&crate::Look::page());
+        assert!(latex.contains("fifo & n.r. (2/4) \\\\"), "{latex}");
+        assert!(comparison.markdown().contains("| fifo | n.r. (2/4) |"), "{}", comparison.markdown());
         for form in ["bars", "box"] {
             let look = crate::Look::parse(&format!("column,form={form}")).expect("a look");
             let drawing = comparison.figure(&crate::palette::Pens::default(), &look).expect("an axis").expect("runs");

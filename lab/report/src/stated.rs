@@ -53,24 +53,34 @@ impl Look {
         if comparison.groups.iter().all(|group| group.name.is_empty()) {
             return Err("compare= names what variants are compared by, and there is one variant".into());
         }
-        let mut groups: Vec<Group> = Vec::new();
+        let mut chosen: Vec<(&str, String)> = Vec::new();
         for (measure, subject) in self.quantities.iter().filter_map(|text| parts_of(text)) {
             for n in of_subject(&comparison.groups, subject)? {
                 let group = &comparison.groups[n];
                 let all = group.measures.iter().chain(group.others.iter().map(|(measure, _)| measure));
                 let names: Vec<&str> = all.map(|measure| measure.name.as_str()).collect();
-                let name = the_only(&names, measure, &format!("measure of {}", group.name))?;
-                let group = group.with_others(&[name.to_owned()]);
-                let found: Vec<usize> =
-                    (0..group.measures.len()).filter(|at| group.measures[*at].name == name).collect();
-                let of_group = part(&group, &(0..group.rows.len()).collect::<Vec<_>>(), &found);
-                match groups.iter_mut().find(|known| known.name == group.name) {
-                    Some(known) => known.append_measures(of_group),
-                    None => groups.push(of_group),
-                }
+                chosen.push((the_only(&names, measure, &format!("measure of {}", group.name))?, group.name.clone()));
             }
         }
-        Ok(Comparison { title: comparison.title.clone(), groups })
+        Ok(comparison.of_quantities(&chosen))
+    }
+}
+
+impl Comparison {
+    /// The part that has these quantities, each the name of a measure and that of a group, in their order.
+    pub(crate) fn of_quantities(&self, quantities: &[(&str, String)]) -> Self {
+        let mut groups: Vec<Group> = Vec::new();
+        for (name, of) in quantities {
+            let Some(group) = self.groups.iter().find(|group| group.name == *of) else { continue };
+            let group = group.with_others(&[(*name).to_owned()]);
+            let found: Vec<usize> = (0..group.measures.len()).filter(|at| group.measures[*at].name == *name).collect();
+            let of_group = part(&group, &(0..group.rows.len()).collect::<Vec<_>>(), &found);
+            match groups.iter_mut().find(|known| known.name == group.name) {
+                Some(known) => known.append_measures(of_group),
+                None => groups.push(of_group),
+            }
+        }
+        Self { title: self.title.clone(), groups }
     }
 }
 

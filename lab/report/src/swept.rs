@@ -11,6 +11,8 @@ use crate::simulation::{Quantity, Run, Simulation, unit};
 const OWN: [&str; 7] = ["seed", "variant", "subject", "measure", "value", "unit", "digest"];
 /// The largest number of combinations that are compared: each measure is tested for all of their pairs.
 const MOST: usize = 40;
+/// The largest number of points at which they are.
+const MOST_POINTS: usize = 1000;
 
 /// The quantities of the rows of [`sweep_rows`](crate::simulation::sweep_rows) that have all texts of `only`, pairs of column
 /// and text.
@@ -21,72 +23,111 @@ const MOST: usize = 40;
 ///
 /// # Errors
 /// If the table is not that of a sweep, if no row has a text of `only`, if a column of `by` is none of the axes or has one value
-/// alone, if there are more than 40 points or variants, or if a run is there twice, so that the table has the results of two
+/// alone, if there are more than 40 variants or 1000 points, or if a run is there twice, so that the table has the results of two
 /// scenarios.
 pub fn quantities(table: &Table, only: &[(String, String)], by: &[String]) -> Result<Vec<Quantity>, String> {
-    let text = |name: &str| match table.known(name)? {
-        Column::Text(values) => Ok(values.as_slice()),
-        _ => Err(format!("the column `{name}` has no texts")),
-    };
-    let (Column::Integer(seeds), Column::Number(values)) = (table.known("seed")?, table.known("value")?) else {
-        return Err("the columns `seed` and `value` are not numbers".into());
-    };
-    let (variants, subjects) = (text("variant")?, text("subject")?);
-    let (measures, units) = (text("measure")?, text("unit")?);
-    let rows = table.rows_with(only)?;
-    let axes = axes(table, &rows);
-    let own = |row: usize| variants[row].clone().unwrap_or_default();
-    let several = rows.iter().any(|row| own(*row) != own(rows[0]));
-    let compared = Compared::new(table, &axes, several, by)?;
-    let (mut points, mut numbers, mut labels) = (Vec::new(), HashMap::new(), BTreeSet::new());
-    let mut known = BTreeSet::new();
-    // The values of each point by seed. Without several variants there is one point.
-    let mut runs: Vec<BTreeMap<u64, Vec<Value>>> = Vec::new();
-    for row in rows {
-        let texts = (subjects[row].as_deref(), measures[row].as_deref(), units[row].as_deref());
-        let ((Some(subject), Some(measure), Some(of)), Some(seed), Some(value)) = (texts, seeds[row], values[row])
-        else {
-            continue;
+    Swept::new(table, only, by)?.quantities()
+}
+
+/// Rows of the table of a sweep, and how they are compared.
+pub(crate) struct Swept<'a> {
+    rows: Vec<usize>,
+    seeds: &'a [Option<u64>],
+    values: &'a [Option<f64>],
+    /// The columns `variant`, `subject`, `measure` and `unit`.
+    texts: [&'a [Option<String>]; 4],
+    compared: Compared<'a>,
+}
+
+impl<'a> Swept<'a> {
+    pub(crate) fn new(table: &'a Table, only: &[(String, String)], by: &[String]) -> Result<Self, String> {
+        let text = |name: &str| match table.known(name)? {
+            Column::Text(values) => Ok(values.as_slice()),
+            _ => Err(format!("the column `{name}` has no texts")),
         };
-        let (point, variant) = (compared.label(row, false, &own(row)), compared.label(row, true, &own(row)));
-        if !known.insert((seed, point.clone(), variant.clone(), subject, measure)) {
-            let run = if point.is_empty() { variant } else { format!("{variant} at {point}") };
-            return Err(format!(
-                "the run of {run} with seed {seed} is there twice: the folder has results of two scenarios"
-            ));
-        }
-        let at = *numbers.entry(point).or_insert_with_key(|point| {
-            points.push(point.clone());
-            runs.push(BTreeMap::new());
-            points.len() - 1
-        });
-        labels.insert(variant.clone());
-        let (subject, measure) = (subject.to_owned(), measure.to_owned());
-        runs[at].entry(seed).or_default().push(Value { variant, subject, measure, unit: unit(of), value });
-    }
-    for (many, what) in [(labels.len(), "combinations"), (points.len(), "points")] {
-        if many > MOST {
-            return Err(format!("{many} {what} are too many to compare, at most {MOST}: choose some"));
-        }
-    }
-    let of_point = |(point, runs): (String, BTreeMap<u64, Vec<Value>>)| {
-        let runs = runs
-            .iter()
-            .map(|(seed, values)| Run { seed: *seed, events: 0, digest: String::new(), values, curves: &[] })
-            .collect();
-        let all = Simulation { runs, ..Simulation::default() }.quantities();
-        let placed = move |quantity: Quantity| match point.is_empty() {
-            true => quantity,
-            false => Quantity { subject: format!("{} at {point}", quantity.subject), point: point.clone(), ..quantity },
+        let (Column::Integer(seeds), Column::Number(values)) = (table.known("seed")?, table.known("value")?) else {
+            return Err("the columns `seed` and `value` are not numbers".into());
         };
-        all.into_iter().map(placed).collect::<Vec<_>>()
-    };
-    Ok(points.into_iter().zip(runs).flat_map(of_point).collect())
+        let texts = [text("variant")?, text("subject")?, text("measure")?, text("unit")?];
+        let rows = table.rows_with(only)?;
+        let own = |row: &usize| texts[0][*row].as_deref().unwrap_or_default();
+        let several = rows.iter().any(|row| own(row) != own(&rows[0]));
+        let compared = Compared::new(table, axes(table, &rows), several, by)?;
+        Ok(Self { rows, seeds, values, texts, compared })
+    }
+
+    /// The point of a row, and its variant.
+    fn labels(&self, row: usize) -> [String; 2] {
+        let own = self.texts[0][row].as_deref().unwrap_or_default();
+        [false, true].map(|of_variant| self.compared.label(row, of_variant, own))
+    }
+
+    /// The measure of a row, and the subject at its point, as comparisons name it.
+    pub(crate) fn quantity(&self, row: usize) -> Option<(&'a str, String)> {
+        let [_, subjects, measures, _] = self.texts;
+        let [point, _] = self.labels(row);
+        Some((measures[row].as_deref()?, at_point(subjects[row].as_deref()?, &point)))
+    }
+
+    pub(crate) fn quantities(&self) -> Result<Vec<Quantity>, String> {
+        let [_, subjects, measures, units] = self.texts;
+        let (mut points, mut numbers, mut variants) = (Vec::new(), HashMap::new(), BTreeSet::new());
+        let mut known = BTreeSet::new();
+        // The values of each point by seed. Without several variants there is one point.
+        let mut runs: Vec<BTreeMap<u64, Vec<Value>>> = Vec::new();
+        for &row in &self.rows {
+            let texts = (subjects[row].as_deref(), measures[row].as_deref(), units[row].as_deref());
+            let ((Some(subject), Some(measure), Some(of)), Some(seed), Some(value)) =
+                (texts, self.seeds[row], self.values[row])
+            else {
+                continue;
+            };
+            let [point, variant] = self.labels(row);
+            if !known.insert((seed, point.clone(), variant.clone(), subject, measure)) {
+                let run = if point.is_empty() { variant } else { format!("{variant} at {point}") };
+                return Err(format!(
+                    "the run of {run} with seed {seed} is there twice: the folder has results of two scenarios"
+                ));
+            }
+            let at = *numbers.entry(point).or_insert_with_key(|point| {
+                points.push(point.clone());
+                runs.push(BTreeMap::new());
+                points.len() - 1
+            });
+            variants.insert(variant.clone());
+            let (subject, measure) = (subject.to_owned(), measure.to_owned());
+            runs[at].entry(seed).or_default().push(Value { variant, subject, measure, unit: unit(of), value });
+        }
+        for (many, most, what) in [(variants.len(), MOST, "combinations"), (points.len(), MOST_POINTS, "points")] {
+            if many > most {
+                return Err(format!("{many} {what} are too many to compare, at most {most}: choose some"));
+            }
+        }
+        let of_point = |(point, runs): (String, BTreeMap<u64, Vec<Value>>)| {
+            let runs = runs
+                .iter()
+                .map(|(seed, values)| Run { seed: *seed, events: 0, digest: String::new(), values, curves: &[] })
+                .collect();
+            let all = Simulation { runs, ..Simulation::default() }.quantities();
+            let placed = move |quantity: Quantity| Quantity {
+                subject: at_point(&quantity.subject, &point),
+                point: point.clone(),
+                ..quantity
+            };
+            all.into_iter().map(placed).collect::<Vec<_>>()
+        };
+        Ok(points.into_iter().zip(runs).flat_map(of_point).collect())
+    }
+}
+
+/// A subject at a point of a sweep, which is empty where the sweep has one alone.
+fn at_point(subject: &str, point: &str) -> String {
+    if point.is_empty() { subject.to_owned() } else { format!("{subject} at {point}") }
 }
 
 /// The axes of a sweep, and which of them are compared.
 struct Compared<'a> {
-    axes: &'a [(&'a str, &'a Column)],
+    axes: Vec<(&'a str, &'a Column)>,
     /// The places of the axes that are compared; the others make a point.
     chosen: Vec<usize>,
     /// Whether the scenario has several variants, and whether these are compared.
@@ -95,7 +136,7 @@ struct Compared<'a> {
 
 impl<'a> Compared<'a> {
     /// Finds the axes that `by` names; without a name the variants of the scenario, if there are `several`, or else all axes.
-    fn new(table: &Table, axes: &'a [(&'a str, &'a Column)], several: bool, by: &[String]) -> Result<Self, String> {
+    fn new(table: &Table, axes: Vec<(&'a str, &'a Column)>, several: bool, by: &[String]) -> Result<Self, String> {
         let usual = by.is_empty();
         let mut chosen = if usual && !several { (0..axes.len()).collect() } else { Vec::new() };
         for name in by.iter().filter(|name| *name != "variant") {

@@ -161,6 +161,7 @@ class Results:
         grey: bool = False,
         log: bool = False,
         overlay: bool = False,
+        bands: bool = True,
     ) -> Figure:
         """The plot with this title, or those whose title contains it, one below the other over the same ranges; a subject of the
         comparison, such as `flow call`; or without a title the comparison of the variants. With `curve` it has only the curves,
@@ -171,12 +172,15 @@ class Results:
         (empty for none); `subjects`, `rows` and `measures`, what is drawn, in this order; `form`, `"bars"`, `"box"`, `"violin"` or `"strip"` for
         comparisons and `"ecdf"` or `"ccdf"` for distributions; `grey` for print without colours; `log` for a logarithmic axis of values.
         `compare` has single quantities instead of `subjects` and `measures`, such as `["delay p99 of flow call"]`; `from_` and `to` are the
-        ends of the horizontal axis of a plot, such as `"20ms"`; `overlay` draws the plots that the title means in one.
+        ends of the horizontal axis of a plot, such as `"20ms"`; `overlay` draws the plots that the title means in one, and without
+        `bands` curves have no bands around them.
 
         Raises `ValueError`, with the titles that there are, or what is wrong with an option."""
     def to_latex(
         self,
         *,
+        look: Literal["page", "column", "text"] = "page",
+        width: float | None = None,
         subjects: list[str] | None = None,
         rows: list[str] | None = None,
         measures: list[str] | None = None,
@@ -184,7 +188,7 @@ class Results:
     ) -> str:
         """The comparison of the variants as a table for LaTeX, with the package booktabs, as `tidegate simulate --latex` prints
         it. `subjects`, `rows`, `measures` and `compare` choose what it has, in their order; without them it has what the scenario names as
-        primary."""
+        primary. With `look` `"column"` or `"text"`, or a `width` of these, no table is wider, and has type of 8 points."""
     def to_markdown(
         self,
         *,
@@ -462,6 +466,7 @@ class Replay:
         grey: bool = False,
         log: bool = False,
         overlay: bool = False,
+        bands: bool = True,
     ) -> Figure:
         """The plot with this title, or those whose title contains it; see `Results.figure`."""
 
@@ -538,6 +543,7 @@ def draw_table(
     rows: list[str] | None,
     form: str | None,
     grey: bool,
+    bands: bool,
 ) -> Figure:
     """A figure of a table; `tidegate.figure` has the documentation."""
 

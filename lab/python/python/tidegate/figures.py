@@ -12,7 +12,7 @@ __all__ = ["figure"]
 
 def figure(
     table: Table,
-    kind: Literal["heat", "scatter", "lines", "ecdf", "ccdf", "box", "violin", "strip"],
+    kind: Literal["heat", "best", "scatter", "lines", "ecdf", "ccdf", "box", "violin", "strip"],
     *,
     x: str = "value",
     y: str = "value",
@@ -32,14 +32,16 @@ def figure(
     heading: str | None = None,
     rows: Sequence[str] | None = None,
     grey: bool = False,
+    bands: bool = True,
 ) -> Figure:
     """Draws a table, as ``tidegate figure`` draws the tables that a sweep has written.
 
     Parameters
     ----------
     kind
-        A heat map of the means of ``cells`` over ``x`` and ``y``; points or lines of ``y`` over ``x``; or the distribution or the
-        spread of the values in ``x``. Lines are means, with bands of their 95 % intervals.
+        A heat map of the means of ``cells`` over ``x`` and ``y``, or a map of the variant that is the best there; points or
+        lines of ``y`` over ``x``; or the distribution or the spread of the values in ``x``. Lines are means, with bands of
+        their 95 % intervals.
     by
         The column whose texts name the curves, or the rows; of several columns each combination is one.
     only
@@ -51,7 +53,7 @@ def figure(
         Whether the values have a logarithmic scale; ``log_x`` is for the horizontal axis of points and lines.
     times
         A factor for the values, for a unit of one's own.
-    look, width, height, type_size, heading, rows, grey
+    look, width, height, type_size, heading, rows, grey, bands
         As for :meth:`Results.figure`.
 
     >>> values = Table([("rate", ["1mbit", "2mbit"]), ("rtt", ["5ms", "5ms"]), ("value", [1.0, 2.0])])
@@ -67,5 +69,5 @@ def figure(
     titles = (x_title, y_title)
     names = [by] if isinstance(by, str) else list(by or ())
     return draw_table(
-        table, kind, x, y, cells, names, *pairs, log, log_x, times, titles, look, width, height, type_size, heading, list(rows) if rows else None, None, grey
+        table, kind, x, y, cells, names, *pairs, log, log_x, times, titles, look, width, height, type_size, heading, list(rows) if rows else None, None, grey, bands
     )

@@ -1,33 +1,19 @@
 //! Maps of the best variants: which is the best by a measure at each point of a sweep.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::Chart;
 use super::cells::{Cell, Grid};
+use crate::bars::subject_of;
 use crate::columns::Table;
-use crate::comparison::{Better, Comparison, Group, Measure, Row};
+use crate::comparison::Better;
 use crate::drawing::{Drawing, Ink};
 use crate::font::room;
-use crate::judgement::Family;
 use crate::look::Look;
 use crate::palette::Pens;
-use crate::simulation::{Quantity, better};
-use crate::swept::quantities;
-
-/// Who is the best in a cell, by places among all names.
-#[derive(Debug, PartialEq)]
-enum Best {
-    /// No variant reached the measure in all runs.
-    Nobody,
-    /// The runs tell this one apart from all others.
-    One(usize),
-    /// The first are the best and those that are equal to it within 2 %; the runs do not tell the others apart from it.
-    Several(Vec<usize>, Vec<usize>),
-    /// All are equal within 2 %.
-    Alike,
-    /// The runs tell no other apart from the one with the best mean.
-    Undecided,
-}
+use crate::simulation::{better, compared_whole};
+use crate::standing::Best;
+use crate::swept::Swept;
 
 impl Chart {
     /// Draws which variant is the best in each cell. The tests of all cells are corrected for each other.
@@ -40,42 +26,53 @@ impl Chart {
         }
         let rows = self.chosen(table, &self.value)?;
         let (xs, ys) = self.places(table, &rows)?;
-        let mut groups = Vec::new();
-        let points: BTreeSet<[usize; 2]> = self.placed(table, &rows, (&xs, &ys))?.map(|(point, _)| point).collect();
-        for [x, y] in points {
-            let point = [(self.x.clone(), xs[x].clone()), (self.y.clone(), ys[y].clone())];
-            let only: Vec<(String, String)> = self.only.iter().cloned().chain(point).collect();
-            let found =
-                quantities(table, &only, &self.by).map_err(|why| format!("at {} and {}: {why}", xs[x], ys[y]))?;
-            groups.push(((x, y), group(&found)?));
+        // The same differences that `compare` makes of these rows, of all of their quantities.
+        let swept = Swept::new(table, &self.only, &self.by)?;
+        let mut quantities: Vec<(&str, String)> = Vec::new();
+        let mut places = BTreeMap::new();
+        for (row, place, _) in self.placed(table, &rows, (&xs, &ys))? {
+            let Some((measure, subject)) = swept.quantity(row) else { continue };
+            if better(measure) == Better::Neither {
+                return Err(format!("nobody is the best by `{measure}`, of which neither more nor less is better"));
+            }
+            let at = quantities.iter().position(|known| *known == (measure, subject.clone())).unwrap_or_else(|| {
+                quantities.push((measure, subject));
+                quantities.len() - 1
+            });
+            places.insert(place, at);
         }
-        let comparison =
-            Comparison { title: String::new(), groups: groups.iter().map(|(_, group)| group.clone()).collect() };
+        let comparison = compared_whole(&swept.quantities()?).of_quantities(&quantities);
         let family = comparison.family();
         let names = comparison.names_of_rows();
-        let mut cells: Vec<Vec<Option<Best>>> = ys.iter().map(|_| xs.iter().map(|_| None).collect()).collect();
-        for ((x, y), group) in &groups {
-            cells[*y][*x] = Some(best(group, &family, &names)?);
+        let mut cells: Vec<Vec<Option<Best<'_>>>> = vec![vec![None; xs.len()]; ys.len()];
+        for ([x, y], at) in places {
+            let (measure, subject) = &quantities[at];
+            let Some(group) = comparison.groups.iter().find(|group| group.name == *subject) else { continue };
+            let measure = group.measures.iter().position(|of| of.name == *measure);
+            cells[y][x] = measure.map(|measure| group.standing(measure, &family));
+        }
+        if cells.iter().flatten().flatten().any(|best| *best == Best::Untested) {
+            return Err("single runs decide nothing: sweep with --runs 5 or more".into());
         }
         let mut all = comparison.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
         let is_open = all.any(|cell| !cell.is_reached());
-        let measure = &comparison.groups[0].measures[0];
-        let subject = &comparison.groups[0].name;
-        let is_one = comparison.groups.iter().all(|group| group.name == *subject);
+        let Some((measure, first)) = quantities.first() else { return Err("no row is left to compare".into()) };
+        let (measures, subject) = (quantities.iter().all(|(of, _)| of == measure), subject_of(first));
+        let subjects = quantities.iter().all(|(_, of)| subject_of(of) == subject);
         let note = format!(
-            "The best by {} of {} ({} is better): a name alone in its colour is told apart from all others, which are worse. Names \
+            "The best by {} of {} ({}): a name alone in its colour is told apart from all others, which are worse. Names \
              together: the best mean, those equal to it within 2 % and, with ?, those not told apart from it. alike: all within 2 %; ? \
              alone: undecided.{} Decided at 5 %, by runs with the same seed, corrected for all {} differences of the figure (Holm).",
-            measure.name,
-            if is_one { subject } else { "each subject" },
-            if measure.better == Better::More { "more" } else { "less" },
+            if measures { measure } else { "each measure" },
+            if subjects { subject } else { "each subject" },
+            if better(measure) == Better::More { "more is better" } else { "less is better" },
             if is_open { " Variants that did not reach it in all runs are left out; n.r.: none did." } else { "" },
             family.len()
         );
         Ok(self.map(Grid { xs, ys, note, legend: 0.0, lines: 1 }, &cells, &names, look))
     }
 
-    fn map(&self, mut grid: Grid, cells: &[Vec<Option<Best>>], names: &[&str], look: &Look) -> Drawing {
+    fn map(&self, mut grid: Grid, cells: &[Vec<Option<Best<'_>>>], names: &[&str], look: &Look) -> Drawing {
         let small = Grid::small(look);
         let mut shown: Vec<String> = short(names);
         let wide = shown.iter().map(|name| room(&format!("{name}?"), small)).fold(0.0, f64::max);
@@ -89,15 +86,16 @@ impl Chart {
         let colours = Pens::named(names.iter().copied()).of_bars(names);
         let cell = |x: usize, y: usize| {
             let plain = |lines: Vec<String>| Cell { ground: Ink::Ground, ink: Ink::Text, lines };
-            let all = |places: &[usize]| places.iter().map(|place| shown[*place].clone()).collect::<Vec<_>>();
+            let place = |name: &str| names.iter().position(|known| *known == name).unwrap_or(0);
+            let all = |of: &[&str]| of.iter().map(|name| shown[place(name)].clone()).collect::<Vec<_>>();
             Some(match cells[y][x].as_ref()? {
                 Best::Nobody => plain(vec!["n.r.".into()]),
                 Best::Alike => plain(vec!["alike".into()]),
-                Best::Undecided => plain(vec!["?".into()]),
+                Best::Undecided | Best::Untested => plain(vec!["?".into()]),
                 Best::One(only) => {
-                    let ground = Ink::Bar(colours[*only]);
+                    let ground = Ink::Bar(colours[place(only)]);
                     let ink = if ground.is_dark(look.grey) { Ink::Ground } else { Ink::Text };
-                    Cell { ground, ink, lines: vec![shown[*only].clone()] }
+                    Cell { ground, ink, lines: vec![shown[place(only)].clone()] }
                 }
                 Best::Several(first, open) => {
                     plain(all(first).into_iter().chain(all(open).into_iter().map(|name| name + "?")).collect())
@@ -111,47 +109,6 @@ impl Chart {
         grid.lines = lines.max().unwrap_or(1);
         grid.drawing(self, look, cell, |_, _| ())
     }
-}
-
-/// The comparison of the variants at one point.
-fn group(found: &[Quantity]) -> Result<Group, String> {
-    let first = found.first().ok_or("no row is left to compare")?;
-    let measure = Measure::new(first.measure.as_str(), first.unit, better(&first.measure));
-    if measure.better == Better::Neither {
-        return Err(format!("nobody is the best by `{}`, of which neither more nor less is better", first.measure));
-    }
-    let row = |of: &Quantity| Row { name: of.variant.clone(), cells: vec![Some(of.estimate())] };
-    let rows = found.iter().map(row).collect();
-    Ok(Group { name: first.plain().to_owned(), measures: vec![measure], rows, ..Group::default() })
-}
-
-fn best(group: &Group, family: &Family, names: &[&str]) -> Result<Best, String> {
-    let ranked = group.ranked(0);
-    let place = |of: &usize| names.iter().position(|name| *name == ranked[*of].0).unwrap_or(0);
-    match ranked.len() {
-        0 => return Ok(Best::Nobody),
-        1 => return Ok(Best::One(place(&0))),
-        _ => {}
-    }
-    let verdict = group.verdict(0, &ranked, family);
-    let verdict = verdict.ok_or("single runs decide nothing: sweep with --runs 5 or more")?;
-    if verdict.alike.len() + 1 == ranked.len() {
-        return Ok(Best::Alike);
-    }
-    if verdict.apart.is_empty() {
-        return Ok(Best::Undecided);
-    }
-    // The places among `ranked` rise from the best mean to the worst.
-    let sorted = |of: &[usize]| {
-        let mut of = of.to_vec();
-        of.sort_unstable();
-        of.iter().map(place).collect::<Vec<_>>()
-    };
-    let first = [&[verdict.best][..], &verdict.alike].concat();
-    Ok(match (first.as_slice(), verdict.open.is_empty()) {
-        ([only], true) => Best::One(place(only)),
-        _ => Best::Several(sorted(&first), sorted(&verdict.open)),
-    })
 }
 
 /// Names without what all begin with: the axis of `queue=fifo` and `queue=codel`.
@@ -251,37 +208,6 @@ mod tests {
             "{:?}",
             cells(&drawing)
         );
-    }
-
-    /// The first is told apart from the third, and not from the second, whose runs vary so much; the fourth is equal to the first.
-    #[test]
-    fn a_cell_names_the_best_and_who_is_not_told_apart_from_it() {
-        let of = |name: &str, value: &dyn Fn(u64) -> f64| Quantity {
-            variant: name.into(),
-            subject: format!("{name}: flow short"),
-            measure: "completion mean".into(),
-            unit: "ns",
-            mean: (1..=6).map(value).sum::<f64>() / 6.0,
-            values: (1..=6).map(|seed| Some(value(seed))).collect(),
-            seeds: (1..=6).collect(),
-            half_width_95: Some(1.0),
-            point: String::new(),
-        };
-        let found = [
-            of("fq-codel", &|seed| 229e6 + 1e5 * seed as f64),
-            of("fifo", &|seed| if seed % 2 == 0 { 1800e6 } else { 131e6 }),
-            of("cake", &|seed| 289e6 + 1e5 * (seed % 3) as f64),
-            of("pie", &|seed| 230e6 + 1e5 * seed as f64),
-        ];
-        let said = |found: &[Quantity]| {
-            let group = group(found).expect("a group");
-            let comparison = Comparison { title: String::new(), groups: vec![group.clone()] };
-            best(&group, &comparison.family(), &["fq-codel", "fifo", "cake", "pie"]).expect("runs")
-        };
-        assert_eq!(said(&found), Best::Several(vec![0, 3], vec![1]));
-        assert_eq!(said(&[found[0].clone(), found[2].clone()]), Best::One(0));
-        assert_eq!(said(&[found[0].clone(), found[3].clone()]), Best::Alike);
-        assert_eq!(said(&found[..2]), Best::Undecided);
     }
 
     #[test]

@@ -91,7 +91,12 @@ fn lines_are_means_and_distributions_reach_one() {
     assert_eq!(along.filter(|text| text.parse::<f64>().is_ok()).collect::<Vec<_>>(), ["4", "10"]);
     // Shares are fractions, as in papers, and times from elsewhere are in seconds.
     assert_eq!((number("1%"), number_in("5ms")), (Some(0.01), Some((5e6, "ns"))));
-    assert!(plot.note.as_deref().is_some_and(|note| note.contains("95 % intervals")) && plot.y.scale == Scale::Linear);
+    assert!(
+        plot.whole_note().is_some_and(|note| note.contains("Bands: 95 % intervals of the means")),
+        "{:?}",
+        plot.note
+    );
+    assert!(plot.y.scale == Scale::Linear);
     // An axis that is named by the end of its path is drawn, and not pooled.
     let (mut named, mut swept) = (lines.clone(), Table::default());
     named.only = vec![("seed".into(), "1".into())];

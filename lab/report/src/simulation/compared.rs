@@ -7,8 +7,7 @@ use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::judgement::{Contrast, contrasts};
 
 /// The maximum number of flows, and of links, in a comparison.
-const SUBJECTS: usize = 6;
-const LINKS: usize = 2;
+const SUBJECTS: [usize; 2] = [6, 2];
 
 /// The measures of a comparison of flows and links, the most important first. From each group of alternatives the first
 /// one that was measured is taken.
@@ -90,6 +89,16 @@ pub fn differences(quantities: &[Quantity], stated: &Comparison) -> Vec<Contrast
 /// Compares the variants by the most important measures (rate, delay, fairness, loss) for each subject of `quantities`:
 /// first the flows, then the links that are used most. The points of a sweep are compared one after the other.
 pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
+    Comparison { title: title.to_owned(), groups: groups_at_points(quantities, SUBJECTS) }
+}
+
+/// Compares the variants of all subjects, however many there are.
+pub(crate) fn compared_whole(quantities: &[Quantity]) -> Comparison {
+    Comparison { title: String::new(), groups: groups_at_points(quantities, [usize::MAX; 2]) }
+}
+
+/// The groups of the comparison of `quantities` at each point, with at most so many flows and links.
+fn groups_at_points(quantities: &[Quantity], most: [usize; 2]) -> Vec<Group> {
     let mut points: Vec<(&str, Vec<&Quantity>)> = Vec::new();
     for quantity in quantities {
         match points.iter_mut().find(|(point, _)| *point == quantity.point) {
@@ -97,15 +106,14 @@ pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
             None => points.push((&quantity.point, vec![quantity])),
         }
     }
-    let groups = points.iter().flat_map(|(_, quantities)| groups(quantities)).collect();
-    Comparison { title: title.to_owned(), groups }
+    points.iter().flat_map(|(_, quantities)| groups(quantities, most)).collect()
 }
 
-/// The groups of the comparison of `quantities`.
-fn groups(quantities: &[&Quantity]) -> Vec<Group> {
+fn groups(quantities: &[&Quantity], most: [usize; 2]) -> Vec<Group> {
     let index = Index::new(quantities);
     let mut groups: Vec<Group> = Vec::new();
-    for group in index.subjects().into_iter().map(|subject| index.group(subject)).filter(|group| !group.rows.is_empty())
+    for group in
+        index.subjects(most).into_iter().map(|subject| index.group(subject)).filter(|group| !group.rows.is_empty())
     {
         // Subjects with the same measures are rows of one group.
         match groups.last_mut() {
@@ -141,7 +149,7 @@ impl<'a> Index<'a> {
     }
 
     /// The subjects to compare: first flows, then the links that are used most.
-    fn subjects(&self) -> Vec<&'a str> {
+    fn subjects(&self, [flows, most_links]: [usize; 2]) -> Vec<&'a str> {
         let mut subjects: Vec<&str> = Vec::new();
         let mut of_variants: HashMap<&str, BTreeSet<&str>> = HashMap::new();
         let mut used: BTreeMap<&str, f64> = BTreeMap::new();
@@ -162,8 +170,8 @@ impl<'a> Index<'a> {
         links.sort_by(|a, b| used(b).total_cmp(&used(a)));
         // Subjects that all variants have come first: classes may differ between configurations where flows do not.
         chosen.sort_by_key(|subject| of_variants.get(*subject).map_or(0, BTreeSet::len) < self.variants.len());
-        chosen.truncate(SUBJECTS);
-        chosen.extend(links.into_iter().take(LINKS));
+        chosen.truncate(flows);
+        chosen.extend(links.into_iter().take(most_links));
         chosen
     }
 

@@ -1,0 +1,89 @@
+//! [`Best`]: who is the best by a measure, as maps and the answer about the points of a sweep have it.
+
+use crate::comparison::Group;
+use crate::judgement::Family;
+
+/// Who is the best by a measure.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Best<'a> {
+    /// The runs tell this one apart from all others.
+    One(&'a str),
+    /// The first are the best and those that are equal to it within 2 %; the runs do not tell the others apart from it. Both from the best
+    /// mean to the worst.
+    Several(Vec<&'a str>, Vec<&'a str>),
+    /// All are equal within 2 %.
+    Alike,
+    /// The runs tell no other apart from the one with the best mean.
+    Undecided,
+    /// No variant reached the measure in all runs.
+    Nobody,
+    /// Single runs decide nothing.
+    Untested,
+}
+
+impl Group {
+    /// Who is the best by a measure. Variants that did not reach it in all runs are left out.
+    pub(crate) fn standing(&self, at: usize, family: &Family) -> Best<'_> {
+        let ranked = self.ranked(at);
+        match ranked.as_slice() {
+            [] => return Best::Nobody,
+            [(only, _)] => return Best::One(only),
+            _ => {}
+        }
+        let Some(verdict) = self.verdict(at, &ranked, family) else { return Best::Untested };
+        if verdict.alike.len() + 1 == ranked.len() {
+            return Best::Alike;
+        }
+        if verdict.apart.is_empty() {
+            return Best::Undecided;
+        }
+        // The places among `ranked` rise from the best mean to the worst.
+        let names = |mut places: Vec<usize>| {
+            places.sort_unstable();
+            places.into_iter().map(|place| ranked[place].0).collect::<Vec<_>>()
+        };
+        let first = [&[verdict.best][..], &verdict.alike].concat();
+        match (first.as_slice(), verdict.open.is_empty()) {
+            ([only], true) => Best::One(ranked[*only].0),
+            _ => Best::Several(names(first), names(verdict.open)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::Comparison;
+    use crate::simulation::{Quantity, compared_whole};
+
+    /// The first is told apart from the third, and not from the second, whose runs vary so much; the fourth is equal to the first.
+    #[test]
+    fn the_best_and_who_is_not_told_apart_from_it_are_named() {
+        let of = |name: &str, value: &dyn Fn(u64) -> f64| Quantity {
+            variant: name.into(),
+            subject: format!("{name}: flow short"),
+            measure: "completion p50".into(),
+            unit: "ns",
+            mean: (1..=6).map(value).sum::<f64>() / 6.0,
+            values: (1..=6).map(|seed| Some(value(seed))).collect(),
+            seeds: (1..=6).collect(),
+            half_width_95: Some(1.0),
+            point: String::new(),
+        };
+        let found = [
+            of("fq-codel", &|seed| 229e6 + 1e5 * seed as f64),
+            of("fifo", &|seed| if seed % 2 == 0 { 1800e6 } else { 131e6 }),
+            of("cake", &|seed| 289e6 + 1e5 * (seed % 3) as f64),
+            of("pie", &|seed| 230e6 + 1e5 * seed as f64),
+        ];
+        let said = |found: &[Quantity]| {
+            let comparison: Comparison = compared_whole(found);
+            let standing = comparison.groups[0].standing(0, &comparison.family());
+            format!("{standing:?}")
+        };
+        assert_eq!(said(&found), r#"Several(["fq-codel", "pie"], ["fifo"])"#);
+        assert_eq!(said(&[found[0].clone(), found[2].clone()]), r#"One("fq-codel")"#);
+        assert_eq!(said(&[found[0].clone(), found[3].clone()]), "Alike");
+        assert_eq!(said(&found[..2]), "Undecided");
+    }
+}
