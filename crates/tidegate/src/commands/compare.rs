@@ -5,7 +5,6 @@ use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use tidegate_display::wrapped;
 use tidegate_replay::departures::Departures;
 use tidegate_replay::meter::Keep;
 use tidegate_replay::recording::Reader;
@@ -15,13 +14,13 @@ use tidegate_report::columns::{self, Column};
 use tidegate_report::simulation::{DIFFERENCES, Quantity, compared, unit};
 use tidegate_report::{Fold, Report, Section, swept};
 
+use super::answer::Answer;
 use super::figure::{pair, read};
 use super::replay::next_part;
 use super::replay::page::quantities;
-use super::simulate::values::tables;
 use super::simulate::{Item, differences, stated};
 use crate::Failure;
-use crate::output::{Files, Paper, width};
+use crate::output::{Files, Paper};
 use crate::progress::Reading;
 
 /// Compare results of simulations, replays, experiments and recordings side by side
@@ -30,7 +29,8 @@ use crate::progress::Reading;
 /// results.json), a recording of `tidegate run --record`, or the folder of a `sweep`. The variants of a single file, and the
 /// combinations of values of a single folder, are compared with each other. Values of the same subject and measure share a
 /// row; the answer names the best file for each measure, and by how much it is better. Runs with the same seed in two files
-/// are compared as pairs; a file is called best only of those from which these differences tell it apart. If scenarios name
+/// are compared as pairs; a file is called best only of those from which these differences tell it apart. Of a sweep the answer says at how
+/// many points each is the best, with the values there; --all has a sentence for each point. If scenarios name
 /// quantities as primary, the answer is about these alone, and p is corrected for these, unless --look chooses others.
 ///
 /// `--by` names the columns of a sweep whose values are compared with each other, such as the queue, at each combination of
@@ -51,6 +51,9 @@ pub struct Args {
     output: Files,
     #[command(flatten)]
     paper: Paper,
+    /// Print a sentence for every measure at every point of a sweep, and every value
+    #[arg(long)]
+    all: bool,
     /// Print all values as JSON
     #[arg(long)]
     json: bool,
@@ -120,19 +123,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )?;
         return Ok(());
     }
-    if let Some(table) = args.paper.table(&chosen) {
+    if let Some(table) = args.paper.table(&chosen, &args.output.look()?) {
         write!(out, "{table}")?;
         return Ok(());
     }
-    for sentence in chosen.sentences() {
-        writeln!(out, "{}", wrapped(&sentence, width()))?;
-    }
-    if let Some(method) = chosen.method() {
-        writeln!(out, "{}", wrapped(&method, width()))?;
-    }
-    writeln!(out)?;
-    let part = is_part.then_some(&chosen);
-    tables(&mut out, items.iter().filter(|item| item.is_in(part)), width())?;
+    let files = "--json and --table FILE have them";
+    let answer = Answer { comparison: &chosen, is_part, primary: &primary, runs: None, all: args.all, files };
+    answer.write(&mut out, &items)?;
     out.flush()?;
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! The subcommands, one module each: `Args` for the command line, and `run`. Those that work in virtual time need the feature
 //! `lab`.
 
+#[cfg(feature = "lab")]
+mod answer;
 pub mod apply;
 #[cfg(feature = "lab")]
 pub mod artifact;
@@ -40,6 +42,8 @@ pub mod replay;
 pub mod reproduce;
 pub mod reserve;
 pub mod run;
+#[cfg(feature = "lab")]
+pub mod scenario;
 pub mod schema;
 #[cfg(feature = "lab")]
 pub mod script;

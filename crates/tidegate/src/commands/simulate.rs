@@ -8,13 +8,11 @@ mod traced;
 pub(super) mod values;
 mod written;
 
-use std::cell::RefCell;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidegate_config::{Diagnostics, Source};
 use tidegate_display::{human, wrapped};
 use tidegate_metrics::{BATCHES, Digest};
 use tidegate_report::Source as Text;
@@ -23,9 +21,11 @@ use tidegate_report::judgement::Contrast;
 use tidegate_report::simulation::{self, Quantity, Simulation};
 use tidegate_report::steady::{Quantile, SteadyValue};
 use tidegate_sim::parallel::Division;
-use tidegate_sim::scenario::{self, Detail, Outcome, Scenario};
+use tidegate_sim::scenario::{Detail, Outcome, Scenario};
 
-use super::check::{open, refusal, say};
+use super::answer::Answer;
+use super::check::open;
+use super::scenario::{self, Loaded};
 use crate::Failure;
 use crate::output::{Files, Paper, width};
 use cache::Cache;
@@ -63,6 +63,9 @@ pub struct Args {
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
+    /// Print every measure and every percentile, not only those that the answer is about
+    #[arg(long)]
+    all: bool,
     /// Print only a digest of the results: the same file and seed have the same digest on every machine
     #[arg(long, conflicts_with_all = ["json", "latex", "markdown"])]
     hash: bool,
@@ -96,7 +99,7 @@ pub(super) struct Item {
     /// The point of a sweep, if variants are compared at each.
     #[serde(skip_serializing_if = "String::is_empty")]
     point: String,
-    measure: String,
+    pub(super) measure: String,
     unit: &'static str,
     /// Null if a run did not reach it.
     mean: f64,
@@ -271,7 +274,7 @@ struct Report<'a> {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(file) = args.file.as_deref() else { return clear(args.cache.as_deref()) };
     let source = open(file)?;
-    let (mut scenario, texts) = load(file, &source)?;
+    let Loaded { mut scenario, files } = scenario::load(&source, scenario::beside(file))?;
     args.files.try_them([file])?;
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder)
@@ -290,7 +293,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         std::fs::create_dir_all(folder)
             .map_err(|error| Failure::Usage(format!("cannot keep results in {}: {error}", folder.display())))?;
     }
-    let cached = || Cache::new(args.cache.as_deref(), texts.iter().map(String::as_str), with_parts);
+    let texts = || std::iter::once(source.text()).chain(files.iter().map(|(_, text)| text.as_str()));
+    let cached = || Cache::new(args.cache.as_deref(), texts(), with_parts);
     let cache = if args.no_cache { None } else { cached()? };
     let begin = Instant::now();
     let (made, notes) = run_all(args, &scenario, seed, jobs, cache.as_ref())?;
@@ -330,7 +334,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let text = || Text { name: source.name().to_owned(), text: source.text().to_owned() };
     let page = || tidegate_report::Report { primary: scenario.primary.clone(), ..found.page(text()) };
     args.files.write(page, || found.table())?;
-    print(args, &report, outcomes, (&stated, is_part), &scenario.primary)?;
+    print(args, &report, outcomes, (&stated, is_part))?;
     conclude(args, &scenario, &made, elapsed);
     stopped.map_or(Ok(()), Err)
 }
@@ -381,22 +385,6 @@ fn run_all(
     Ok((made, notes))
 }
 
-/// Loads a scenario; also returns the texts that it was loaded from.
-fn load(file: &Path, source: &Source) -> Result<(Scenario, Vec<String>), Failure> {
-    let mut diagnostics = Diagnostics::new();
-    let beside = file.parent().filter(|_| file.as_os_str() != "-");
-    let texts = RefCell::new(vec![source.text().to_owned()]);
-    let open_beside = |name: &str| {
-        let found = Source::open(&beside.unwrap_or(Path::new("")).join(name))?;
-        texts.borrow_mut().push(found.text().to_owned());
-        Ok(found)
-    };
-    let scenario = Scenario::load(source, beside.map(|_| &open_beside as scenario::Files<'_>), &mut diagnostics);
-    say(&diagnostics, source);
-    let scenario = scenario.ok_or_else(|| refusal(&diagnostics, source))?;
-    Ok((scenario, texts.into_inner()))
-}
-
 /// The failure of a simulation that was stopped before all runs had ended, if it was.
 ///
 /// # Errors
@@ -427,7 +415,6 @@ fn print(
     report: &Report<'_>,
     outcomes: &[Outcome],
     (comparison, is_part): (&Comparison, bool),
-    primary: &[String],
 ) -> Result<(), Failure> {
     let mut out = crate::output::stdout();
     if args.hash {
@@ -435,45 +422,20 @@ fn print(
     } else if args.json {
         serde_json::to_writer_pretty(&mut out, report).map_err(std::io::Error::from)?;
         writeln!(out)?;
-    } else if let Some(table) = args.paper.table(comparison) {
+    } else if let Some(table) = args.paper.table(comparison, &args.files.look()?) {
         write!(out, "{table}")?;
     } else {
         if let Some(first) = outcomes.first() {
             shapers::write(&mut out, first)?;
         }
-        // The conclusions first, as in `compare`; then the values that they are drawn from.
         if let Some(sentence) = report.sentence {
             writeln!(out, "{}", wrapped(sentence, width()))?;
         }
-        answer(&mut out, comparison, is_part || !primary.is_empty(), outcomes.len())?;
-        table(&mut out, report, is_part.then_some(comparison))?;
+        let (primary, runs, files) = (report.primary, Some(outcomes.len()), "--out DIR and --table FILE keep them");
+        Answer { comparison, is_part, primary, runs, all: args.all, files }.write(&mut out, &report.items)?;
+        foot(&mut out, report)?;
     }
     out.flush()?;
-    Ok(())
-}
-
-/// Writes which variants are told apart: by the first measure of each subject that does, or by all that a look has chosen.
-fn answer(out: &mut impl Write, comparison: &Comparison, chosen: bool, runs: usize) -> std::io::Result<()> {
-    let sentences = if chosen { comparison.sentences() } else { comparison.summary_of_variants() };
-    let is_compared = !comparison.summary_of_variants().is_empty();
-    if runs < 2 && is_compared {
-        let text = "One run tells nothing apart: what follows is of this run, and others may differ (--runs 5).";
-        writeln!(out, "{}", wrapped(text, width()))?;
-    }
-    for sentence in sentences.iter().filter(|_| is_compared) {
-        writeln!(out, "{}", wrapped(sentence, width()))?;
-    }
-    if let Some(method) = comparison.method().filter(|_| is_compared) {
-        writeln!(out, "{}", wrapped(&method, width()))?;
-    }
-    if runs > 1 && is_compared && comparison.sentences().len() > sentences.len() {
-        let rest = "Of each subject this is the first measure that tells variants apart; --report and --markdown have all, and \
-                    --look measure=NAME chooses one, with the correction for fewer.";
-        writeln!(out, "{}", wrapped(rest, width()))?;
-    }
-    if is_compared {
-        writeln!(out)?;
-    }
     Ok(())
 }
 
@@ -570,23 +532,13 @@ fn clear(folder: Option<&Path>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the values, and which runs they are of. If a look chooses parts, the values are those of the part.
-fn table(out: &mut impl Write, report: &Report<'_>, part: Option<&Comparison>) -> Result<(), Failure> {
-    // Further percentiles are in the files, and shown where a look or the scenario names them.
-    let is_named = |end: &str| report.primary.iter().any(|of| of.contains(&end[1..]));
-    let is_shown = |item: &&Item| {
-        let is_further = |end: &&str| item.measure.ends_with(*end) && !is_named(end);
-        item.is_in(part) && (part.is_some() || ![" p90", " p95", " p99.9"].iter().any(is_further))
-    };
-    values::tables(out, report.items.iter().filter(is_shown), width())?;
+/// Writes which runs the values are of, and what rules have chosen.
+fn foot(out: &mut impl Write, report: &Report<'_>) -> Result<(), Failure> {
     let plural = if report.runs.len() == 1 { "" } else { "s" };
     let first = report.runs.first().map_or(0, |run| run.seed);
     writeln!(out, "{} run{plural} from seed {first}; digest {}", report.runs.len(), report.digest)?;
-    for note in &report.notes {
+    for note in report.notes.iter().chain(&report.unfinished) {
         writeln!(out, "{}", wrapped(note, width()))?;
-    }
-    if let Some(unfinished) = &report.unfinished {
-        writeln!(out, "{}", wrapped(unfinished, width()))?;
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ pub struct Files {
     /// (what is drawn, printed and compared, in this order; may be repeated: p is corrected for these alone), or instead of
     /// subject= and measure= single quantities as compare=MEASURE of SUBJECT, form= (bars, box, violin, strip; ecdf, ccdf),
     /// from=, to= (the horizontal axis of a plot, as in 20ms), log (the axis of values), overlay (the plots that a title means in
-    /// one, such as those of two variants) and grey, with commas between. May be repeated
+    /// one, such as those of two variants), no-bands (curves without bands around them) and grey, with commas between. May be repeated
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
     look: Vec<String>,
 }
@@ -39,7 +39,7 @@ pub struct Files {
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Paper {
     /// Print the comparison as a table for LaTeX (booktabs): one unit for each column, and the digits that the interval
-    /// justifies. `--look` chooses subjects, rows and measures
+    /// justifies. `--look` chooses subjects, rows and measures; with `column` or `text` no table is wider, and has type of 8 points
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     latex: bool,
     /// Print the comparison as a table of Markdown
@@ -49,9 +49,9 @@ pub struct Paper {
 
 impl Paper {
     /// The comparison as a table, if one is wanted.
-    pub fn table(self, comparison: &Comparison) -> Option<String> {
+    pub fn table(self, comparison: &Comparison, look: &Look) -> Option<String> {
         match self {
-            Self { latex: true, .. } => Some(comparison.latex()),
+            Self { latex: true, .. } => Some(comparison.latex(look)),
             Self { markdown: true, .. } => Some(comparison.markdown()),
             _ => None,
         }

@@ -117,12 +117,51 @@ fn the_values_of_a_column_are_compared_at_each_point() {
     let of = |subject: &str| differences.iter().filter(|one| one["subject"] == subject).count();
     assert!(of("flow bulk at rate=2mbit") > 2 && of("flow bulk at rate=2mbit") == of("flow bulk at rate=5mbit"));
     assert!(found["items"].as_array().expect("a list").iter().all(|item| item["point"] != ""), "{found}");
-    let said =
-        text(&tidegate(&["compare", &out, "--by", "queue"]).stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    let lines = |options: &[&str]| -> Vec<String> {
+        let found = tidegate(&[&["compare", &out, "--by", "queue"], options].concat());
+        text(&found.stdout).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    };
+    // The conclusion comes first and is short: a line for each quantity, then its values, one row for each point.
+    let chosen = lines(&["--look", "measure=delay p50,subject=flow bulk"]);
+    assert_eq!(chosen[0], "delay p50 of flow bulk: queue=codel has the least at all 2 points");
+    assert!(chosen.iter().any(|line| line.starts_with("rate queue=fifo queue=codel best")), "{chosen:#?}");
+    for rate in ["2mbit", "5mbit"] {
+        let row = chosen.iter().find(|line| line.starts_with(rate)).unwrap_or_else(|| panic!("{rate}: {chosen:#?}"));
+        assert!(row.ends_with("queue=codel") && row.contains('\u{b1}'), "{row}");
+    }
+    let short = lines(&[]);
+    assert!(
+        short.len() < 40 && short.iter().any(|line| line.contains("further values: --all prints all")),
+        "{short:#?}"
+    );
+    // With --all each point has its sentences, and each measure its values.
+    let all = lines(&["--all"]).join(" ");
     for rate in ["2mbit", "5mbit"] {
         let best = format!("delay p50 of flow bulk at rate={rate}: queue=codel has the least");
-        assert!(said.contains(&best), "{best}: {said}");
+        assert!(all.contains(&best), "{best}: {all}");
     }
+    assert!(all.contains("delay p99.9") && !all.contains("further values"), "{all}");
+    // A map of the best is made of the same differences.
+    let map = folder.path("best.svg");
+    let figure = [
+        "figure",
+        &out,
+        "--kind",
+        "best",
+        "--x",
+        "rate",
+        "--y",
+        "subject",
+        "--by",
+        "queue",
+        "--only",
+        "measure=delay p50",
+    ];
+    let drawn = tidegate(&[&figure[..], &["--out", &map]].concat());
+    assert!(drawn.status.success(), "{}", text(&drawn.stderr));
+    let map = std::fs::read_to_string(&map).expect("a figure");
+    let count = differences.iter().filter(|one| one["measure"] == "delay p50").count();
+    assert!(count == 2 && map.contains(">codel<") && map.contains("corrected for all 2"), "{count}: {map}");
     for (column, why) in [("speed", "the table has no column `speed`; it has link.1.rate"), ("seed", "rate, queue do")]
     {
         let refused = tidegate(&["compare", &out, "--by", column]);

@@ -14,9 +14,8 @@ impl Item {
     pub(in crate::commands) fn plain(&self) -> &str {
         self.subject.strip_prefix(&self.variant).map_or(&*self.subject, |rest| rest.trim_start_matches(": "))
     }
-    /// Whether a part of the comparison that was chosen has it; always without one.
-    pub(in crate::commands) fn is_in(&self, part: Option<&Comparison>) -> bool {
-        let Some(part) = part else { return true };
+    /// Whether a comparison has it.
+    pub(in crate::commands) fn is_in(&self, part: &Comparison) -> bool {
         // Without variants subjects are rows.
         let plain = self.plain();
         part.groups.iter().any(|group| {
