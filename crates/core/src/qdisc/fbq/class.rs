@@ -311,7 +311,7 @@ impl Class {
             .special
             .as_deref()
             .filter(|_| is_alone)
-            .and_then(|special| deciders::covered_at(&special.guarantee, flow.head_size, flow.head_arrived))
+            .and_then(|special| deciders::covered_at(&special.guarantee, flow.head_size, flow.since))
             .map(|time| time.max(flow.pays_at()))
             .filter(|&time| time < Instant::MAX);
         match covered {
@@ -385,7 +385,7 @@ impl Class {
             let head = &flows[flow];
             let size = head.head_size;
             let ready = since.max(pays_at(self.ceiling.as_ref(), size));
-            let due = self.bucket.time_for(ready.max(head.head_arrived), size).unwrap_or(Instant::MAX);
+            let due = self.bucket.time_for(ready.max(head.since), size).unwrap_or(Instant::MAX);
             Candidate { flow, by, since, ready, due, size }
         });
     }

@@ -50,7 +50,7 @@ impl<P: Packet> Fbc<P> {
     #[inline(never)]
     fn borrowing_time(&self, q: u32) -> Option<Instant> {
         let candidate = self.classes[q].candidate?;
-        let from = candidate.ready.max(self.flows[candidate.flow].head_arrived);
+        let from = candidate.ready.max(self.flows[candidate.flow].since);
         let time = self.root_time(q, from)?;
         Some(self.shard.as_ref().map_or(time, |shard| time.max(shard.spare_from())))
     }
