@@ -238,9 +238,8 @@ impl<P: Packet> Fbc<P> {
                 self.start_borrowing(q);
             }
             let borrow = length.map(|length| self.borrowed_until[q] + length);
-            self.class_order.set(q, candidate.due, priority, borrow);
-            let waits = borrows && waits && candidate.ready < Instant::MAX;
-            self.class_order.hold(q, waits.then_some(candidate.ready));
+            let held = (borrows && waits && candidate.ready < Instant::MAX).then_some(candidate.ready);
+            self.class_order.set(q, candidate.due, priority, borrow, held);
         } else {
             self.class_order.clear(q);
         }
