@@ -19,6 +19,8 @@ pub(super) struct ClassOrder {
     borrowers: Tournament,
     /// Classes that may borrow once a ceiling allows it, by the time at which it does.
     held: Tournament,
+    /// Whether some class is in an order beside `upcoming`.
+    has_others: bool,
     /// No class has a better priority.
     best_priority: u32,
 }
@@ -43,6 +45,7 @@ impl ClassOrder {
             preferred: none.clone(),
             borrowers: none.clone(),
             held: none,
+            has_others: false,
             best_priority,
         }
     }
@@ -53,37 +56,43 @@ impl ClassOrder {
     }
 
     /// Removes class `q`, which has no candidate any more.
-    #[inline]
+    #[inline(always)]
     pub fn clear(&mut self, q: u32) {
         self.upcoming.set(q, None);
-        self.forget_due(q);
-        self.set_borrower(q, None);
-        self.hold(q, None);
+        if self.has_others {
+            self.set_others(q, None, None);
+        }
     }
 
-    /// Sets the candidate of class `q`, due at `due`; `borrow` is its virtual finish time if it may borrow.
+    /// Sets the candidate of class `q`, due at `due`; `borrow` is its virtual finish time if it may borrow, and `held` the time
+    /// until which it waits for a ceiling if it may borrow then.
     #[inline(always)]
-    pub fn set(&mut self, q: u32, due: Instant, priority: u32, borrow: Option<u128>) {
+    pub fn set(&mut self, q: u32, due: Instant, priority: u32, borrow: Option<u128>, held: Option<Instant>) {
         self.upcoming.set(q, Some(by_due(due, priority)));
-        self.forget_due(q);
-        self.set_borrower(q, borrow);
+        if self.has_others || borrow.is_some() || held.is_some() {
+            self.set_others(q, borrow, held);
+        }
     }
-    #[inline(always)]
-    fn set_borrower(&mut self, q: u32, borrow: Option<u128>) {
+    #[inline(never)]
+    fn set_others(&mut self, q: u32, borrow: Option<u128>, held: Option<Instant>) {
+        if !self.entitled.is_empty() {
+            self.entitled.set(q, None);
+            self.preferred.set(q, None);
+        }
         if borrow.is_some() || !self.borrowers.is_empty() {
             self.borrowers.set(q, borrow);
         }
-    }
-    /// Class `q`, which may borrow, waits for a ceiling until `until`; with `None` it does not.
-    #[inline(always)]
-    pub fn hold(&mut self, q: u32, until: Option<Instant>) {
-        if until.is_some() || !self.held.is_empty() {
-            self.held.set(q, until.map(|until| by_due(until, q)));
+        if held.is_some() || !self.held.is_empty() {
+            self.held.set(q, held.map(|until| by_due(until, q)));
         }
+        self.has_others = !(self.entitled.is_empty() && self.borrowers.is_empty() && self.held.is_empty());
     }
     /// The class that may borrow again first, and when.
-    #[inline]
+    #[inline(always)]
     pub fn first_held(&self) -> Option<(Instant, u32)> {
+        if !self.has_others {
+            return None;
+        }
         self.held.peek().map(|(key, q)| (due_of(key), q))
     }
     /// Class `q` no longer waits for a ceiling, and may borrow by its virtual finish time.
@@ -94,43 +103,32 @@ impl ClassOrder {
     /// Whether class `q`, which may borrow, waits for a ceiling.
     #[inline(always)]
     pub fn is_waiting(&self, q: u32) -> bool {
-        !self.held.is_empty() && self.held.has(q)
+        self.has_others && !self.held.is_empty() && self.held.has(q)
     }
     /// Whether all classes that may borrow wait for a ceiling.
     pub fn is_held(&self) -> bool {
         self.borrowers.is_empty()
     }
-    /// Class `q` is not found to be due any more.
+    /// The class that is due first, and whether none has a better priority.
     #[inline(always)]
-    fn forget_due(&mut self, q: u32) {
-        if !self.entitled.is_empty() {
-            self.entitled.set(q, None);
-            self.preferred.set(q, None);
-        }
-    }
-
-    /// The class that is due first.
-    #[inline]
-    pub fn first(&self) -> Option<(Instant, u32)> {
+    pub fn first(&self) -> Option<(Instant, u32, bool)> {
         let (key, q) = self.peek()?;
-        Some((due_of(key), q))
+        Some((due_of(key), q, priority_of(key) == self.best_priority))
     }
     /// The class that is due first with its key of (due, priority).
-    #[inline]
+    #[inline(always)]
     fn peek(&self) -> Option<(u128, u32)> {
         let upcoming = self.upcoming.peek();
-        if self.entitled.is_empty() { upcoming } else { upcoming.into_iter().chain(self.entitled.peek()).min() }
+        if self.has_others { upcoming.into_iter().chain(self.entitled.peek()).min() } else { upcoming }
     }
     /// The class of the best priority that is due at `now`, or was found to be due before; some class is. It is to be
     /// `set` or `clear`ed next, or another one that is due.
-    #[inline]
+    #[inline(never)]
     pub fn best(&mut self, now: Instant) -> Option<u32> {
         // Of the classes with the best priority it is the one that is due first. And mostly one class is due at a time. It
         // leaves this order at once, so that it need not change its place.
-        let (key, first) = self.peek()?;
-        if priority_of(key) == self.best_priority
-            || self.entitled.is_empty() && self.upcoming.second().is_none_or(|key| due_of(key) > now)
-        {
+        let (_, first, is_best) = self.first()?;
+        if is_best || self.entitled.is_empty() && self.upcoming.second().is_none_or(|key| due_of(key) > now) {
             return Some(first);
         }
         while let Some((key, q)) = self.upcoming.peek()
@@ -139,12 +137,16 @@ impl ClassOrder {
             self.upcoming.set(q, None);
             self.entitled.set(q, Some(key));
             self.preferred.set(q, Some(by_priority(key)));
+            self.has_others = true;
         }
         self.preferred.peek().map(|(_, q)| q)
     }
     /// The next borrower: the first of those that wait for no ceiling, or else the one that no longer does first.
-    #[inline]
+    #[inline(always)]
     pub fn borrower(&self) -> Option<u32> {
+        if !self.has_others {
+            return None;
+        }
         self.borrowers.peek().or_else(|| self.held.peek()).map(|(_, q)| q)
     }
 }

@@ -265,7 +265,7 @@ impl<P: Packet> Fbc<P> {
             // What becomes idle from now on is forgotten later than this.
             self.forgets_at = now + self.params.idle_timeout;
             let Some(oldest) = self.flows.oldest_idle() else { return };
-            self.forgets_at = self.flows[oldest].idle_since + self.params.idle_timeout;
+            self.forgets_at = self.flows[oldest].since + self.params.idle_timeout;
             if now < self.forgets_at {
                 return;
             }
@@ -541,10 +541,10 @@ impl<P: Packet> Fbc<P> {
             granted: flow.granted,
             preferred: flow.preferred(),
             own: flow.own(),
-            head_arrived: (!flow.backlog.is_empty()).then_some(flow.head_arrived),
+            head_arrived: (!flow.backlog.is_empty()).then_some(flow.since),
             backlog: flow.backlog,
             held_by: self.classes[flow.class].held_by(flow, self.now),
-            counts: flow.counts,
+            counts: flow.counts(),
         }
     }
 

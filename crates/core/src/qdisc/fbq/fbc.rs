@@ -62,7 +62,9 @@ impl FbcParams {
 #[repr(C, align(64))]
 pub(super) struct Node<P> {
     packet: Option<P>,
-    arrived: Instant,
+    /// What the record of the flow has to know of the next packet when that becomes its head, so that this is not read yet.
+    next_arrived: Instant,
+    next_size: Bytes,
     next: u32,
 }
 
@@ -236,9 +238,8 @@ impl<P: Packet> Fbc<P> {
                 self.start_borrowing(q);
             }
             let borrow = length.map(|length| self.borrowed_until[q] + length);
-            self.class_order.set(q, candidate.due, priority, borrow);
-            let waits = borrows && waits && candidate.ready < Instant::MAX;
-            self.class_order.hold(q, waits.then_some(candidate.ready));
+            let held = (borrows && waits && candidate.ready < Instant::MAX).then_some(candidate.ready);
+            self.class_order.set(q, candidate.due, priority, borrow, held);
         } else {
             self.class_order.clear(q);
         }
@@ -362,18 +363,23 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         let (own, was_empty) = (self.time_of(q, now), self.classes[q].backlog.is_empty());
         let (flow, class) = (&mut self.flows[at], &mut self.classes[q]);
         if let Some(reason) = class.refusal(flow, size) {
-            flow.counts.dropped.count(size);
+            flow.dropped.count(size);
             out.dropped(packet, reason);
         } else {
             let watched = Self::is_watched(flow, class);
             if flow.above {
                 let marking = class.params.feedback.map(|feedback| feedback.mark);
                 if marking == Some(Marking::EcnCapable) && packet.mark_ce() {
-                    flow.counts.marked += 1;
+                    flow.marked += 1;
                     out.event(Event::Marked { flow: flow.key });
                 }
             }
-            let index = self.nodes.insert(Node { packet: Some(packet), arrived: now, next: NONE });
+            let index = self.nodes.insert(Node {
+                packet: Some(packet),
+                next_arrived: now,
+                next_size: Bytes::ZERO,
+                next: NONE,
+            });
             if was_empty {
                 // A class that becomes backlogged starts at the current virtual time of borrowing, without arrears.
                 let until = &mut self.borrowed_until[q];
@@ -384,10 +390,10 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             flow.backlog.add(size);
             let tail = core::mem::replace(&mut flow.tail, index);
             if let Some(tail) = self.nodes.get_mut(tail) {
-                tail.next = index;
+                (tail.next, tail.next_size, tail.next_arrived) = (index, size, now);
                 class.host_queued(flow, size);
             } else {
-                (flow.head, flow.head_size, flow.head_arrived) = (index, size, now);
+                (flow.head, flow.head_size, flow.since) = (index, size, now);
                 class.queues(flow);
                 class.host_queued(flow, size);
                 self.flows.idle_take(at);
@@ -429,7 +435,7 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
             let finish = self.borrowed_until[q] + class.borrow_length(size);
             self.borrowed_until[q] = finish;
             self.borrow_now = self.borrow_now.max(finish);
-            flow.counts.borrowed.count(size);
+            flow.borrowed.count(size);
             class.borrowed.count(size);
         } else {
             class.bucket.charge(own, size);
@@ -439,26 +445,26 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
         }
         class.charge_flow(flow, candidate.by, own);
         let dscp = class.params.dscp;
-        flow.counts.sent.count(size);
+        flow.sent.count(size);
         let node = &mut self.nodes[flow.head];
         let mut packet = node.packet.take()?;
-        let (next, arrived) = (node.next, node.arrived);
+        let (next, next_size, next_arrived) = (node.next, node.next_size, node.next_arrived);
+        let arrived = flow.since;
         self.nodes.release(core::mem::replace(&mut flow.head, next));
         self.backlog.remove(size);
         class.backlog.remove(size);
         class.host_sent(flow, size);
         flow.backlog.remove(size);
         if step::apply(class.params.step, &mut packet, arrived, now, flow.backlog.packets, out) {
-            flow.counts.marked += 1;
+            flow.marked += 1;
         }
         let watched = Self::is_watched(flow, class);
-        if let Some(next) = self.nodes.get(next) {
-            flow.head_arrived = next.arrived;
-            flow.head_size = next.packet.as_ref().map_or(Bytes::ZERO, Packet::size);
+        if next != NONE {
+            (flow.since, flow.head_size) = (next_arrived, next_size);
             class.key(&mut self.flows, at);
         } else {
             flow.tail = NONE;
-            flow.idle_since = now;
+            flow.since = now;
             class.queues_no_more(flow);
             class.unkey(&mut self.flows, at);
             self.flows.idle_push(at);

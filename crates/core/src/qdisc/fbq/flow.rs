@@ -20,7 +20,6 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// Counters of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(C)]
 pub struct FlowCounts {
     /// Packets sent.
     pub sent: Account,
@@ -32,33 +31,21 @@ pub struct FlowCounts {
     pub borrowed: Account,
 }
 
-/// The state of a flow in its class, of three cache lines: the order of the flows needs the first, a packet that arrives
-/// the second as well, and one that leaves all.
+/// The state of a flow in its class. A packet that finds others of its flow in the queue needs the first cache line, one that
+/// leaves or is the first the second as well. What few packets need is in the third.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Flow {
-    /// The virtual time at which the share bucket of the flow was empty.
-    pub start: u128,
-    /// In a bucket of the wheel: the low bits of the tag of the head.
-    pub tag: u64,
-    /// The weight for scheduling: that of the profile plus the effect of preference among the flows present.
-    pub weight: u64,
-    pub head: u32,
-    pub tail: u32,
-    /// The flows around it, in a bucket of the wheel or, without a queue, in the list of idle flows.
-    pub next: u32,
-    pub before: u32,
-    /// The position in the order of shares: in the wheel or in a heap.
-    pub share_at: u32,
-    pub class: u32,
-    pub head_size: Bytes,
-
     pub key: u64,
+    pub backlog: Backlog,
+    /// The arrival of the head or, without a queue, when the last packet left.
+    pub since: Instant,
+    pub head_size: Bytes,
+    pub class: u32,
     /// The class assigned by the classifier; differs from `class` while the flow is displaced.
     pub home: u32,
     pub profile_index: u32,
-    pub backlog: Backlog,
-    pub head_arrived: Instant,
+    pub tail: u32,
     /// The place of its host in its class, where hosts share the class.
     pub host: u32,
     /// `false` once the flow has ended and its record is free.
@@ -69,14 +56,31 @@ pub(super) struct Flow {
     pub above: bool,
     /// Whether feedback thresholds apply that its class does not set.
     pub watched: bool,
-    /// Since when it has no queue, while it has none.
-    pub idle_since: Instant,
+
+    /// The virtual time at which the share bucket of the flow was empty.
+    pub start: u128,
+    /// In a bucket of the wheel: the low bits of the tag of the head.
+    pub tag: u64,
+    /// The weight for scheduling: that of the profile plus the effect of preference among the flows present.
+    pub weight: u64,
+    pub head: u32,
+    /// The flows around it, in a bucket of the wheel or, without a queue, in the list of idle flows.
+    pub next: u32,
+    pub before: u32,
+    /// The position in the order of shares: in the wheel or in a heap.
+    pub share_at: u32,
+    /// Packets sent.
+    pub sent: Account,
+
     /// `None` as long as the flow has never had more than a weight.
     pub special: Option<Box<Special>>,
-
-    pub counts: FlowCounts,
     /// The key of its host where hosts share the class, otherwise 0.
     pub host_key: u64,
+    pub dropped: Account,
+    /// Packets marked congestion experienced.
+    pub marked: u64,
+    /// The part of `sent` that used rate of other classes.
+    pub borrowed: Account,
 }
 
 reusable!(Flow, next: u32);
@@ -141,6 +145,9 @@ impl Flow {
     /// The terms granted to this flow.
     pub fn own(&self) -> Option<Terms> {
         self.special.as_ref()?.own
+    }
+    pub fn counts(&self) -> FlowCounts {
+        FlowCounts { sent: self.sent, dropped: self.dropped, marked: self.marked, borrowed: self.borrowed }
     }
     /// Steps of preference.
     pub fn preferred(&self) -> u32 {
@@ -323,39 +330,43 @@ impl core::ops::IndexMut<u32> for Flows {
 /// The record of a new flow, not yet in any class.
 pub(super) fn record(key: u64, class: u32, profile_index: u32, now: Instant) -> Flow {
     Flow {
-        start: 0,
-        tag: 0,
-        weight: WEIGHT_ONE,
-        head: NONE,
-        tail: NONE,
-        next: NONE,
-        before: NONE,
-        share_at: NOWHERE,
-        class,
-        head_size: Bytes::ZERO,
         key,
+        backlog: Backlog::default(),
+        since: now,
+        head_size: Bytes::ZERO,
+        class,
         home: class,
         profile_index,
-        backlog: Backlog::default(),
-        head_arrived: now,
+        tail: NONE,
         host: NONE,
         live: true,
         granted: false,
         above: false,
         watched: false,
-        idle_since: now,
+        start: 0,
+        tag: 0,
+        weight: WEIGHT_ONE,
+        head: NONE,
+        next: NONE,
+        before: NONE,
+        share_at: NOWHERE,
+        sent: Account::default(),
         special: None,
-        counts: FlowCounts::default(),
         host_key: 0,
+        dropped: Account::default(),
+        marked: 0,
+        borrowed: Account::default(),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::mem::offset_of;
 
     #[test]
     fn a_record_is_of_three_cache_lines() {
         assert_eq!(size_of::<Flow>(), 192);
+        assert_eq!((offset_of!(Flow, start), offset_of!(Flow, special)), (64, 128));
     }
 }

@@ -160,7 +160,7 @@ impl Lending {
 
     /// The first of the strict borrowers by time, if it is due before `due`; otherwise `due` and `first`.
     pub fn earlier(&self, due: Instant, first: u32) -> (Instant, u32) {
-        match self.order.first().map(|(x, q)| (self.instant(x), q)) {
+        match self.order.first().map(|(x, q, _)| (self.instant(x), q)) {
             Some(own) if own.0 < due => own,
             _ => (due, first),
         }
@@ -169,14 +169,14 @@ impl Lending {
     /// The strict borrower of the best priority that is due at `now`.
     pub fn best(&mut self, now: Instant) -> Option<u32> {
         let x = self.x(now);
-        self.order.first().filter(|(due, _)| *due <= x)?;
+        self.order.first().filter(|(due, ..)| *due <= x)?;
         self.order.best(x)
     }
 
     /// Updates the position of class `q`, a strict borrower, in the order.
     pub fn place(&mut self, q: u32, class: &Class) {
         match class.candidate {
-            Some(candidate) => self.order.set(q, candidate.due, class.params.priority, None),
+            Some(candidate) => self.order.set(q, candidate.due, class.params.priority, None, None),
             None => self.order.clear(q),
         }
     }
@@ -237,8 +237,14 @@ impl<P: Packet> Fbc<P> {
     }
 
     /// Lets the classes lend that have come to do so by `now`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn update_lending(&mut self, now: Instant) {
+        if self.lending.is_some() {
+            self.expire_lending(now);
+        }
+    }
+    #[inline(never)]
+    fn expire_lending(&mut self, now: Instant) {
         if self.lending.as_mut().is_some_and(|lending| lending.expire(now)) {
             self.find_openings();
         }

@@ -10,12 +10,14 @@ pub(super) struct Openings {
     pub own: Instant,
     pub borrowed: Instant,
     first: u32,
+    /// Whether no class has a better priority than the first.
+    is_best: bool,
     borrower: u32,
 }
 
 impl Openings {
     /// No class may send.
-    pub const NEVER: Self = Self { own: Instant::MAX, borrowed: Instant::MAX, first: 0, borrower: 0 };
+    pub const NEVER: Self = Self { own: Instant::MAX, borrowed: Instant::MAX, first: 0, is_best: true, borrower: 0 };
 }
 
 impl<P: Packet> Fbc<P> {
@@ -29,11 +31,12 @@ impl<P: Packet> Fbc<P> {
     /// Finds out when a class may send next: to be called after the order of the classes or the total bucket has changed.
     #[inline(always)]
     pub(super) fn find_openings(&mut self) {
-        let (mut due, mut first) = self.class_order.first().unwrap_or((Instant::MAX, 0));
+        let (mut due, mut first, mut is_best) = self.class_order.first().unwrap_or((Instant::MAX, 0, true));
         if let Some(lending) = &self.lending {
             (due, first) = lending.earlier(due, first);
+            is_best = false;
         }
-        let mut found = Openings { own: Instant::MAX, borrowed: Instant::MAX, first, borrower: 0 };
+        let mut found = Openings { own: Instant::MAX, borrowed: Instant::MAX, first, is_best, borrower: 0 };
         if due < Instant::MAX {
             found.own = self.root_time(first, due).unwrap_or(Instant::MAX);
         }
@@ -50,7 +53,7 @@ impl<P: Packet> Fbc<P> {
     #[inline(never)]
     fn borrowing_time(&self, q: u32) -> Option<Instant> {
         let candidate = self.classes[q].candidate?;
-        let from = candidate.ready.max(self.flows[candidate.flow].head_arrived);
+        let from = candidate.ready.max(self.flows[candidate.flow].since);
         let time = self.root_time(q, from)?;
         Some(self.shard.as_ref().map_or(time, |shard| time.max(shard.spare_from())))
     }
@@ -59,13 +62,15 @@ impl<P: Packet> Fbc<P> {
     #[inline]
     pub(super) fn pick(&mut self, now: Instant) -> Option<(u32, Instant, bool)> {
         let earliest = now.saturating_sub(self.params.catch_up);
-        let Openings { own: time, first, borrowed, borrower: q } = self.openings;
+        let Openings { own: time, first, is_best, borrowed, borrower: q } = self.openings;
         if time <= now && time < Instant::MAX {
             // By the time at which the total has credit for the first class, others may be due; the one of the best
             // priority sends if the total has credit for it too. A class that became due after that time is served
             // later, also when this call is late; otherwise classes of high priority would gain from the lateness of
             // the caller.
-            let best = if self.lending.is_some() {
+            let best = if is_best {
+                Some(first)
+            } else if self.lending.is_some() {
                 self.best_of_both(time, first)
             } else {
                 self.class_order.best(time).filter(|&q| q == first || self.has_credit(q, time))
@@ -97,7 +102,7 @@ impl<P: Packet> Fbc<P> {
     /// another time.
     #[inline(never)]
     fn best_of_both(&mut self, time: Instant, first: u32) -> Option<u32> {
-        let own = self.class_order.first().is_some_and(|(due, _)| due <= time);
+        let own = self.class_order.first().is_some_and(|(due, ..)| due <= time);
         let own = if own { self.class_order.best(time) } else { None };
         let strict = self.lending.as_mut().and_then(|lending| lending.best(time));
         let able = own.into_iter().chain(strict).filter(|&q| q == first || self.has_credit(q, time));
