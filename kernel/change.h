@@ -200,7 +200,7 @@ __noinline int twin_follow_rate(u64 now, u32 q)
 	u64 rate = q == TWIN_NONE ? fresh_classes.rate : twin_fbq_params(&fresh_classes, q)->rate;
 
 	twin_fbq_set_rate(&classes, &fbq, &state.held, now, q, rate);
-	RECORD(call = (struct twin_call){ .first = rate, .capable = q == TWIN_NONE ? 0 : q + 1 };
+	RECORD(call = (struct twin_call){ .first = rate, .second = q == TWIN_NONE ? 0 : q + 1 };
 	       twin_record(SET_RATE, now);)
 	return 0;
 }

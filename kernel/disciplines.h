@@ -17,8 +17,19 @@
 struct twin_arrival {
 	u64 number, size, key, pair;
 	u32 class;
-	/* Whether it can be marked, and whether as far as there are slots it is not dropped; in the end, whether it is to be marked. */
-	bool capable, always, marked;
+	/* As of a packet in a slot. */
+	u32 service;
+	/* Whether as far as there are slots it is not dropped; when it is accepted, whether it can be marked, and is to be. */
+	bool always, capable, marked;
+};
+
+/* Queue protection of dualpi2: the buckets that flows can own, a power of two, and the places where packets under sanction are counted. */
+#define TWIN_BUCKETS 32
+#define TWIN_PLACES 1024
+
+struct twin_protection {
+	protection_bucket buckets[TWIN_BUCKETS], shared;
+	u32 waiting[TWIN_PLACES];
 };
 
 struct twin_discipline {
@@ -53,6 +64,8 @@ struct twin_discipline {
 	/* fq_codel, fq_pie: how often a packet arrived while none was queued. */
 	u64 busy_period;
 	struct twin_lengths lengths;
+	decider_state dualpi2;
+	struct twin_protection protection;
 };
 
 struct twin_state {
@@ -69,6 +82,18 @@ TWIN_INLINE bool twin_is_fair(const struct twin_options *options)
 	return (options->kind >= TWIN_DRR && options->kind <= TWIN_FQ_CODEL) || options->kind == TWIN_FQ_PIE;
 }
 
+/* Whether a packet can be marked. */
+TWIN_INLINE bool twin_is_capable(u32 service)
+{
+	return (service & 3) != 0;
+}
+
+/* Whether the code point and the bits of congestion of packets matter. */
+TWIN_INLINE bool twin_has_service(const struct twin_options *options)
+{
+	return options->kind == TWIN_DUALPI2;
+}
+
 /* Whether each of many queues has a control law. */
 TWIN_INLINE bool twin_is_controlled(const struct twin_options *options)
 {
@@ -78,7 +103,7 @@ TWIN_INLINE bool twin_is_controlled(const struct twin_options *options)
 /* Whether the keys of flows matter. */
 TWIN_INLINE bool twin_has_flows(const struct twin_options *options)
 {
-	return twin_is_fair(options) || options->kind == TWIN_MERED;
+	return twin_is_fair(options) || options->kind == TWIN_MERED || options->kind == TWIN_DUALPI2;
 }
 
 /* Whether it matters between which hosts a packet is. */
@@ -98,6 +123,8 @@ TWIN_INLINE u64 twin_queues(const struct twin_options *options)
 {
 	if (twin_is_fair(options))
 		return options->queues;
+	if (options->kind == TWIN_DUALPI2)
+		return 3;
 	return options->kind == TWIN_MERED ? 2 : 1;
 }
 
@@ -163,6 +190,8 @@ TWIN_INLINE bool twin_has_ared(const struct twin_options *options)
 	return options->kind == TWIN_ARED || options->kind == TWIN_MERED;
 }
 
+#include "dualpi2.h"
+
 /* A beginning has three parts, since the stack of the kernel is small. First what red, ared and mered need. */
 TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_discipline *discipline, struct twin_tables *tables)
 {
@@ -180,6 +209,8 @@ TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_
 			twin_table_begin(&tables->pairs);
 		}
 	}
+	if (options->kind == TWIN_DUALPI2)
+		twin_begin_coupled(options, discipline);
 	discipline->pie_stats = (pie_stats){0};
 }
 
@@ -315,6 +346,8 @@ TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_dis
 		return true;
 	if (options->kind == TWIN_MERED)
 		return twin_admits_measured(options, discipline, held);
+	if (options->kind == TWIN_DUALPI2)
+		return twin_admits_coupled(options, discipline, held);
 	if (twin_is_own(options))
 		return twin_admits_own(options, discipline, now);
 	if (options->kind == TWIN_RED || options->kind == TWIN_ARED)
@@ -340,6 +373,8 @@ TWIN_INLINE u32 twin_queue_for(const struct twin_options *options, struct twin_d
 		return first + round_spread(key, options->queues);
 	if (options->kind == TWIN_MERED)
 		return first + (discipline->is_mouse ? TWIN_MICE : TWIN_ELEPHANTS);
+	if (options->kind == TWIN_DUALPI2)
+		return twin_queue_coupled(options, discipline, held);
 	if (options->kind == TWIN_SFQ) {
 		option_u32 before;
 
@@ -396,6 +431,7 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_disc
 	struct twin_packet *packet;
 	u32 slot;
 
+	arrives->capable = twin_is_capable(arrives->service);
 	arrives->marked = false;
 	discipline->refusal = QDISC_DROP_REASON_QUEUE_LIMIT;
 	if (tables && !twin_measure(options, discipline, held, tables))
@@ -409,7 +445,7 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_disc
 	packet->size = arrives->size;
 	packet->came = packet->at = held->latest;
 	packet->number = arrives->number;
-	packet->capable = arrives->capable;
+	packet->service = arrives->service;
 	packet->key = arrives->key;
 	packet->class = arrives->class;
 	packet->profile = 0;
@@ -430,7 +466,9 @@ TWIN_INLINE void twin_put_again(const struct twin_options *options, struct twin_
 	struct twin_packet *packet = twin_packet_of(held, slot);
 
 	/* More packets may wait than there are records for by the options. */
-	discipline->arrives = (struct twin_arrival){ .size = packet->size, .key = packet->key, .pair = pair, .always = true };
+	discipline->arrives = (struct twin_arrival){
+		.size = packet->size, .key = packet->key, .pair = pair, .service = packet->service, .always = true,
+	};
 	if (tables)
 		twin_measure(options, discipline, held, tables);
 	twin_put(options, discipline, held, slot);

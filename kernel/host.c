@@ -234,17 +234,16 @@ static void enqueue_in(struct twin_arrival arrives, struct decision *decision)
 static void enqueue(const u64 *record, struct decision *decision)
 {
 	u64 now = twin_now(&state.held, record[1]), arrived = state.arrived;
-	u32 q = record[3], slot;
+	u32 q = record[3] & 0xffff, slot;
 
 	if (options.kind != TWIN_FBQ) {
-		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = record[5], .capable = record[3] & 1 }, decision);
+		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = record[5], .service = record[3] & 0xff }, decision);
 		return;
 	}
 	if (twin_fbq_has_inside(&fbq_options, q)) {
 		twin_fbq_begin_call(&fbq_options, &fbq, &state.held, now);
-		/* All packets are those that can be marked. */
 		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4],
-						  .pair = twin_pair_of(record[3] >> 32, record[3] >> 32), .class = q, .capable = true },
+						  .pair = twin_pair_of(record[3] >> 32, record[3] >> 32), .class = q, .service = record[3] >> 16 & 0xff },
 			   decision);
 		stage(q, decision);
 		return;

@@ -17,6 +17,7 @@ enum twin_kind {
 	TWIN_FQ_CODEL,
 	TWIN_MERED,
 	TWIN_FQ_PIE,
+	TWIN_DUALPI2,
 	TWIN_KINDS,
 	/* Of fbc.h. */
 	TWIN_FBQ = TWIN_KINDS,
@@ -43,7 +44,7 @@ struct twin_options {
 	/* tbf. */
 	u64 rate;
 	u64 burst;
-	/* codel, fq_codel; the target also pie and fq_pie. The interval also of adaptation (ared) and of updates (pie, fq_pie). */
+	/* codel, fq_codel; the target also pie, fq_pie and dualpi2. The interval also of adaptation (ared) and of updates (the others). */
 	u64 target;
 	u64 interval;
 	u64 mtu;
@@ -64,7 +65,7 @@ struct twin_options {
 	u64 idle_packet;
 	/* red, ared, pie: the mean packet, by which the probability is scaled; 0 for all packets alike. */
 	u64 mean;
-	/* pie, fq_pie. In 1/16 per second: alpha and beta. */
+	/* pie, fq_pie. Alpha and beta in 1/16 per second, of dualpi2 in 1/1000. */
 	u64 allowance;
 	u64 alpha;
 	u64 beta;
@@ -98,6 +99,19 @@ struct twin_options {
 	u64 values[16];
 	/* The part of the probability of its drops that is in proportion to its value. */
 	u64 fairness;
+	/* dualpi2: k; from which delay on marks begin, and from which all are marked. */
+	u64 coupling;
+	u64 step_from;
+	u64 step_full;
+	/* The parts of which the classic queue sends one; 0 for turns by time, in which the other queue counts as older by the shift. */
+	u64 parts;
+	u64 shift;
+	/* 1 where packets of the code point NQB have a low delay. */
+	u64 nqb;
+	/* Queue protection, none where the first is 0: a delay, the score that is too much at it, and the bytes by which it ages in a second. */
+	u64 critical;
+	u64 score;
+	u64 ageing;
 	/* own, beside the rate and the burst of a bucket, 0 for none: the parameters of its decider, in the order of their fields. */
 	u64 own[16];
 	/* Without classes: where the chassis counts. */

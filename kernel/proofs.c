@@ -65,6 +65,7 @@ u64 any_quotient(u64 a, u64 b, u64 c)
 
 	PROVE(c != 0);
 	ASSUME(b > c || quotient <= a);
+	ASSUME(a > c || quotient <= b);
 	return quotient;
 }
 
@@ -501,6 +502,111 @@ void prove_pie_catches_up(void)
 	PROVE(state.probability <= pie_one());
 	pie_state_skip_missed(&state, &params, now);
 	PROVE(state.probability <= pie_one());
+}
+
+/* --- DualPI2 ---------------------------------------------------------------------------------------------------------------- */
+
+static dualpi2_params any_coupled_params(void)
+{
+	ANY(dualpi2_params, params);
+
+	IS_BOOL(params.protection.some);
+	ASSUME(params.alpha <= 100000 && params.beta <= 100000 && params.coupling >= 1 && params.coupling <= 16);
+	ASSUME(params.scheduler.kind <= DUALPI2_SCHEDULER_WEIGHTED);
+	ASSUME(params.scheduler.weighted_parts >= 2 && params.scheduler.weighted_parts <= 1000);
+	/* The numbers of updates missed are small enough to be counted. */
+	ASSUME(params.update > 1 && params.step.full > 0 && params.step.from <= params.step.full);
+	return params;
+}
+
+/* Below one, which a signal takes off. */
+static bool counts_hold(const decider_state *state)
+{
+	return state->low.marks < step_one() && state->low.drops < step_one() && state->sanctioned.marks < step_one() &&
+	       state->sanctioned.drops < step_one() && state->classic < step_one();
+}
+
+/* The base probability is at most one after each update, and after those that are made up for. */
+void prove_coupled_updates(void)
+{
+	dualpi2_params params = any_coupled_params();
+	ANY(decider_state, state);
+	ANY(option_units_instant, oldest);
+	ANY(u64, now);
+	decider_state new = decider_state_new(&params);
+
+	PROVE(new.base == 0 && counts_hold(&new));
+	IS_BOOL(oldest.some);
+	ASSUME(state.base <= step_one());
+	decider_state_update_if_due(&state, &params, now, oldest);
+	PROVE(state.base <= step_one());
+	decider_state_skip_missed(&state, &params, now, oldest);
+	PROVE(state.base <= step_one() && decider_state_coupled(&state, &params) <= step_one());
+}
+
+/* Nothing is dropped by a probability without overload, and what has accumulated stays below one. */
+void prove_coupled_decides(void)
+{
+	dualpi2_params params = any_coupled_params();
+	ANY(decider_state, state);
+	ANY(u64, native);
+	ANY(bool, scalable);
+	bool overloaded;
+
+	IS_BOOL(scalable);
+	/* That the square of what is at most one is so, too, a solver cannot follow. */
+	ASSUME(state.base <= step_one() && state.squared <= step_one() && counts_hold(&state) && native <= step_one());
+	overloaded = decider_state_is_overloaded(&state, &params);
+	PROVE(decider_state_low_latency(&state, &params, native, scalable) != CODEL_ACTION_DROP || overloaded);
+	PROVE(decider_state_classic(&state, &params) != CODEL_ACTION_DROP || overloaded);
+	PROVE(decider_state_returning(&state, &params, native, scalable) != CODEL_ACTION_DROP || overloaded);
+	PROVE(decider_state_sanctioned(&state, &params, scalable) != CODEL_ACTION_DROP || overloaded);
+	PROVE(counts_hold(&state));
+}
+
+/* A queue that has packets is chosen. */
+void prove_coupled_turns(void)
+{
+	dualpi2_params params = any_coupled_params();
+	ANY(decider_state, state);
+	ANY(option_decider_head, low);
+	ANY(option_decider_head, classic);
+	ANY(bool, other_waits);
+	bool from_low;
+
+	IS_BOOL(low.some);
+	IS_BOOL(classic.some);
+	IS_BOOL(classic.value.sanctioned);
+	IS_BOOL(other_waits);
+	ASSUME(low.value.size < 1ull << 53 && classic.value.size < 1ull << 53);
+	from_low = decider_state_chooses_low(&state, &params, low, classic);
+	PROVE(!(low.some && !classic.some) || from_low);
+	PROVE(low.some || !from_low);
+	decider_state_took(&state, &params, from_low, low.value.size, other_waits);
+	PROVE(other_waits || state.credit == 0 || params.scheduler.kind != DUALPI2_SCHEDULER_WEIGHTED);
+}
+
+/* A score is at most five seconds. */
+void prove_protection(void)
+{
+	ANY(protection_params, params);
+	ANY(protection_bucket, bucket);
+	ANY(step_step, step);
+	ANY(u64, now);
+	ANY(u64, size);
+	ANY(u64, delay);
+	ANY(u64, native);
+	ANY(u64, behind);
+
+	/* Their products are replaced as well. */
+	ASSUME(protection_most_score() == 5000000000 && protection_most_delay() == 1000000000);
+	ASSUME(params.critical >= 1 && params.critical <= 1000000000 && params.score <= 5000000000);
+	ASSUME(params.ageing >= 1 && params.ageing <= 1000000000 && now < MANY && native <= step_one());
+	protection_bucket_exceeds(&bucket, &params, now, size, delay, native);
+	PROVE(bucket.expires <= now + 5000000000);
+	PROVE(!protection_bucket_has_aged(&bucket, now) || bucket.expires <= now);
+	ASSUME(step.from <= step.full);
+	step_step_likelihood(&step, delay, behind);
 }
 
 void prove_pie_draws(void)

@@ -6,10 +6,11 @@ use tidegate_core::elephants::{FlowBy, Measure};
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
+use tidegate_core::dualpi2::{self, Nqb, Scheduler};
 use tidegate_core::{Bytes, Span, codel, meredt, pie, red};
 
 use super::options::{
-    ARED, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED, SFQ, SLOTS,
+    ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED, SFQ, SLOTS,
     SPACE,
 };
 
@@ -126,6 +127,7 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
             let options = Options { kind: FQ_PIE, quantum: params.quantum.as_u64(), ..pie(&params.pie) };
             (Options { queues: params.queues.into(), ..options }, params.pie.signal)
         }
+        Discipline::DualPi2(section) => (coupled(&section.params()), Signal::Mark),
         Discipline::Outside(section) => (own(section, discipline.kind(), place, lack)?, Signal::Drop),
         other => {
             lack(format!("kind = \"{}\" in {place}", other.kind()));
@@ -146,6 +148,7 @@ impl Options {
         match self.kind {
             DRR | SFQ | FQ_CODEL | FQ_PIE => self.queues,
             MERED => 2,
+            DUALPI2 => 3,
             _ => 1,
         }
     }
@@ -216,6 +219,33 @@ fn pie(params: &pie::Params) -> Options {
         least_queue_mean: params.mean.as_u64(),
         mean: mean(params.sizing),
         most_marked: params.most_marked.bits(),
+        ..Options::default()
+    };
+    options.within(params.limit)
+}
+
+/// The options of DualPI2.
+fn coupled(params: &dualpi2::Params) -> Options {
+    let (parts, shift) = match params.scheduler {
+        Scheduler::TimeShifted { shift } => (0, shift),
+        Scheduler::Weighted { parts } => (parts.into(), Span::ZERO),
+    };
+    let protection = params.protection.unwrap_or(dualpi2::protection::Params { critical: Span::ZERO, ..Default::default() });
+    let options = Options {
+        kind: DUALPI2,
+        target: params.target.as_nanos(),
+        interval: params.update.as_nanos(),
+        alpha: params.alpha.into(),
+        beta: params.beta.into(),
+        coupling: params.coupling.into(),
+        step_from: params.step.from.as_nanos(),
+        step_full: params.step.full.as_nanos(),
+        parts,
+        shift: shift.as_nanos(),
+        nqb: u64::from(params.nqb == Nqb::LowLatency),
+        critical: protection.critical.as_nanos(),
+        score: protection.score.as_nanos(),
+        ageing: protection.ageing.as_u64(),
         ..Options::default()
     };
     options.within(params.limit)

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RECORDS, RED, SFQ, SLOTS, SPACE, TBF,
+    ARED, CODEL, DRR, DUALPI2, FBQ, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RECORDS, RED, SFQ, SLOTS, SPACE, TBF,
 };
 
 use super::classes::{Classes, NUMBERS};
@@ -149,8 +149,8 @@ fn difference(options: &Options, at: u64, operation: Operation, theirs: Decision
         )
     };
     let (of, name) = if options.kind == OWN {
-        let [what, now, size, capable, ..] = operation;
-        let packet = format!(", a packet of {size} B{}", if capable == 1 { " that can be marked" } else { "" });
+        let [what, now, size, service, ..] = operation;
+        let packet = format!(", a packet of {size} B{}", if service & 3 != 0 { " that can be marked" } else { "" });
         let call = if what == ENQUEUE { ("enqueue", packet) } else { ("dequeue", String::new()) };
         (format!("{} at {now} ns{}", call.0, call.1), "Rust")
     } else {
@@ -169,7 +169,7 @@ pub fn spread(random: &mut Stream, least: u64, most: u64) -> u64 {
 /// The options of a random script.
 fn options(random: &mut Stream, kind: u64) -> Options {
     // In short intervals PIE's probability hardly moves.
-    let interval = spread(random, if matches!(kind, PIE | FQ_PIE) { 10_000_000 } else { 1_000 }, 4_000_000_000);
+    let interval = spread(random, if matches!(kind, PIE | FQ_PIE | DUALPI2) { 10_000_000 } else { 1_000 }, 4_000_000_000);
     options_within(random, kind, interval)
 }
 
@@ -210,7 +210,7 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
     }
     let most_records = if random.below(4) == 0 { 3_000 } else { 30 };
     let records = (limit_packets.max(7) + spread(random, 1, most_records)).min(RECORDS);
-    Options {
+    let options = Options {
         kind,
         limit_packets: if is_fair && random.below(50) == 0 { 0 } else { limit_packets },
         limit_bytes: if random.below(4) == 0 { u64::MAX } else { spread(random, 100, 10_000_000) },
@@ -258,11 +258,39 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
         points: points.len() as u64,
         values,
         fairness: random.below(2) * spread(random, 0, one),
-        own: Options::default().own,
-        account: 0,
-        rules: 0,
-        changes: 0,
+        ..Options::default()
+    };
+    if kind == DUALPI2 { coupled(random, options) } else { options }
+}
+
+/// What DualPI2 has beside the interval and the target, or in another range.
+fn coupled(random: &mut Stream, options: Options) -> Options {
+    let interval = options.interval;
+    // Delays of L are of the order of the target, and a step may be a ramp.
+    let step_full = spread(random, 1, options.target.max(1).saturating_mul(2));
+    let critical = random.below(2) * spread(random, 1, step_full.min(1_000_000_000));
+    Options {
+        target: options.target.max(1),
+        alpha: if random.below(2) == 0 { 160 } else { random.below(100_001) },
+        beta: if random.below(2) == 0 { 3_200 } else { random.below(100_001) },
+        coupling: if random.below(2) == 0 { 2 } else { 1 + random.below(16) },
+        step_from: if random.below(3) == 0 { step_full } else { random.below(step_full + 1) },
+        step_full,
+        parts: if random.below(3) == 0 { 0 } else { spread(random, 2, 1_000) },
+        shift: spread(random, 0, interval * 4),
+        nqb: random.below(2),
+        critical,
+        score: spread(random, 0, critical.saturating_mul(100).min(5_000_000_000)),
+        ageing: spread(random, 1, 1_000_000_000),
+        ..options
     }
+}
+
+/// A code point, of those that disciplines tell apart more often than others, and bits of congestion.
+fn service(random: &mut Stream) -> u64 {
+    const POINTS: [u64; 8] = [0, 0, 45, 10, 12, 14, 36, 38];
+    let dscp = if random.below(8) == 0 { random.below(64) } else { POINTS[random.below(8) as usize] };
+    dscp << 2 | random.below(4)
 }
 
 /// Steps of time in an interval of CoDel, in a script whose times are multiples of a step: so that a delay is its target.
@@ -312,7 +340,7 @@ impl<'a> Script<'a> {
         let typical = match options.kind {
             TBF | FBQ => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
             RED | ARED | MERED if random.below(2) == 0 => options.idle_packet.max(1),
-            CODEL | FQ_CODEL | RED | ARED | MERED | PIE | FQ_PIE | SFQ => options.interval / 20,
+            CODEL | FQ_CODEL | RED | ARED | MERED | PIE | FQ_PIE | SFQ | DUALPI2 => options.interval / 20,
             OWN => spread(random, 1_000, 20_000_000),
             _ => 1_000,
         };
@@ -330,7 +358,8 @@ impl<'a> Script<'a> {
             sizes,
             alike,
             largest: if matches!(options.kind, FQ_CODEL | FQ_PIE) { 1 << 17 } else { 1 << 48 },
-            flows: spread(random, 1, if options.kind == MERED { 60 } else { 2_000 }),
+            // Few that send much are told apart, or put under sanction.
+            flows: spread(random, 1, if matches!(options.kind, MERED | DUALPI2) { 60 } else { 2_000 }),
             few: random.below(100),
             pairs: spread(random, 1, 60),
             most: classes.map_or(1 << 40, |classes| options.rate / classes.count() * 2),
@@ -392,9 +421,9 @@ impl<'a> Script<'a> {
                     Some(classes) => {
                         let (class, profile) = classes.of_flow(self.random, flow);
                         let host = flow % self.pairs;
-                        (class | host << 32, profile | self.promises.of_flow(flow) << 32)
+                        (class | service(self.random) << 16 | host << 32, profile | self.promises.of_flow(flow) << 32)
                     }
-                    None => (self.random.below(2), flow % self.pairs),
+                    None => (service(self.random), flow % self.pairs),
                 };
                 [ENQUEUE, self.now, size.clamp(1, self.largest), second, flow, fourth]
             }

@@ -6,6 +6,7 @@ use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::Ared;
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
+use tidegate_core::dualpi2::{self, DualPi2, Nqb, Scheduler, protection};
 use tidegate_core::elephants::{self, FlowBy, Measure, PairRule, ValueTable};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::flow_table;
@@ -19,19 +20,20 @@ use tidegate_core::qdisc::{DropReason, Event, Outlet};
 use tidegate_core::random::Stream;
 use tidegate_core::red::{self, AboveMax, EarlyDrop, Profile, Red, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::sfq::{self, Sfq};
+use tidegate_core::step::Step;
 use tidegate_core::tbf::{self, Tbf};
 use tidegate_core::{
-    Bytes, ClassId, Deadline, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
+    Bytes, ClassId, Deadline, Dscp, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
 };
-use tidegate_kernel::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, SFQ, TBF};
+use tidegate_kernel::options::{ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, SFQ, TBF};
 
 use super::classes::{Classes, set_rate};
 use super::promises::{Promises, note_ended};
 
-/// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, whether it can be marked, the key
-/// of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class and its profile in place
-/// of the second and the fourth, in the upper half of which is the number of its promise, and a change the number of a class,
-/// plus 1, in place of the second, in the upper half of which an arrival has the key of its host. Of another promise there are its
+/// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, its service (code point and bits of
+/// congestion), the key of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class, its service
+/// and the key of its host in 16, 16 and 32 bits of the second, and its profile in place of the fourth, in the upper half of which is the
+/// number of its promise; a change has the number of a class, plus 1, in place of the second. Of another promise there are its
 /// place, with its class in the upper half, minimum, flows and number; before it, as an operation of its own, its steps of
 /// preference, the rate below which its flows are displaced, and the class to which, plus 1.
 pub type Operation = [u64; 6];
@@ -121,6 +123,26 @@ impl Specification<'_> {
             limit: self.limit(),
         }
     }
+    fn dualpi2(&self) -> dualpi2::Params {
+        let span = Span::from_nanos;
+        let protection =
+            protection::Params { critical: span(self.critical), score: span(self.score), ageing: Bytes::new(self.ageing) };
+        dualpi2::Params {
+            target: span(self.target),
+            update: span(self.interval),
+            alpha: u32::try_from(self.alpha).unwrap_or(u32::MAX),
+            beta: u32::try_from(self.beta).unwrap_or(u32::MAX),
+            coupling: u32::try_from(self.coupling).unwrap_or(u32::MAX),
+            step: Step { from: span(self.step_from), full: span(self.step_full) },
+            scheduler: match u32::try_from(self.parts) {
+                Ok(0) => Scheduler::TimeShifted { shift: span(self.shift) },
+                parts => Scheduler::Weighted { parts: parts.unwrap_or(u32::MAX) },
+            },
+            nqb: if self.nqb == 1 { Nqb::LowLatency } else { Nqb::ByEcn },
+            protection: Some(protection).filter(|_| self.critical != 0),
+            limit: self.limit(),
+        }
+    }
     fn mered(&self) -> Result<meredt::Params, ParamError> {
         let pair = PairRule { threshold: Bytes::new(self.pair_threshold), rate: Rate::from_bps(self.pair_rate) };
         let point = |point: &u64| (Bytes::new(point & ((1 << 48) - 1)), (point >> 48) as u16);
@@ -164,6 +186,7 @@ impl Specification<'_> {
                 let perturb = Some(Span::from_nanos(self.perturb)).filter(|_| self.perturb != 0);
                 Box::new(Sfq::new(sfq::Params { queues, quantum, limit, perturb, seed: self.seed })?)
             }
+            DUALPI2 => Box::new(DualPi2::new(self.dualpi2())?),
             FQ_CODEL => Box::new(FqCodel::new(fq_codel::Params { codel: self.codel(), queues, quantum, step: None })?),
             FQ_PIE => {
                 Box::new(FqPie::drawing_from(fq_pie::Params { pie: self.pie(), queues, quantum }, self.stream())?)
@@ -187,12 +210,13 @@ pub struct Numbered {
     size: Bytes,
     flow: FlowKey,
     ecn: Ecn,
+    dscp: Dscp,
     class: ClassId,
     profile: u32,
 }
 
 impl Packet for Numbered {
-    packet_fields!(size, flow, ecn, mark_ce, class, profile);
+    packet_fields!(size, flow, ecn, mark_ce, dscp, class, profile);
 }
 
 enum Queue {
@@ -276,7 +300,7 @@ impl Reference {
 
     /// Makes an operation.
     pub fn apply(&mut self, operation: Operation) -> Decision {
-        let [what, now, first, capable, flow, pair] = operation;
+        let [what, now, first, second, flow, pair] = operation;
         let is_fbq = matches!(self.queue, Queue::Fbq(..));
         let now = Instant::from_nanos(now);
         // Changes pass by the queues inside classes, which keep time from running back.
@@ -288,20 +312,17 @@ impl Reference {
         let mut result = 0;
         match what {
             ENQUEUE => {
-                // With FBQ all packets are those that the step may mark.
-                let ecn = if is_fbq {
-                    Ecn::Ect1
-                } else if capable == 0 {
-                    Ecn::NotEct
-                } else {
-                    Ecn::Ect0
-                };
-                let (source, destination) = if is_fbq { (capable >> 32, capable >> 32) } else { (pair, 0) };
+                let (source, destination) = if is_fbq { (second >> 32, second >> 32) } else { (pair, 0) };
                 let flow = FlowKey { flow, source, destination };
-                let (class, profile) = if is_fbq { (capable as u32, pair as u32) } else { (0, 0) };
-                let class = ClassId(class);
+                let (class, profile) = if is_fbq { (second as u16, pair as u32) } else { (0, 0) };
+                let class = ClassId(class.into());
+                let service = if is_fbq { (second >> 16) as u8 } else { second as u8 };
+                // Without a discipline in the class all packets are those that its step may mark.
+                let is_stepped = matches!(&self.queue, Queue::Fbq(queue, _) if !queue.has_own(class));
+                let ecn = if is_stepped { Ecn::Ect1 } else { Ecn::from_bits(service) };
+                let dscp = Dscp::new(service >> 2).unwrap_or_default();
                 let promise = pair >> 32;
-                let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, class, profile };
+                let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, dscp, class, profile };
                 self.next += 1;
                 if let Queue::Fbq(queue, _) = &self.queue {
                     // A discipline in a class may drop another packet for this one as well.
@@ -332,7 +353,7 @@ impl Reference {
             }
             _ => match &mut self.queue {
                 Queue::Tbf(queue) => queue.set_rate(now, Rate::from_bps(first)),
-                Queue::Fbq(queue, _) => set_rate(queue.fbc_mut(), now, capable, first),
+                Queue::Fbq(queue, _) => set_rate(queue.fbc_mut(), now, second, first),
                 Queue::Other(_) => {}
             },
         }
