@@ -456,7 +456,8 @@ __noinline u64 twin_decide(u32 q, u64 first, u64 always)
 		if (discipline->backlog.packets != 0)
 			step = twin_step(TWIN_SEND, twin_pop_of(discipline, &state.held, discipline->room.first));
 	} else {
-		step = twin_next(options, discipline, &state.held, tables_of(options));
+		step = always ? twin_next_inside(options, discipline, &state.held, tables_of(options))
+			      : twin_next(options, discipline, &state.held, tables_of(options));
 	}
 	if (twin_action(step) == TWIN_MARK) {
 		struct twin_packet *packet = twin_packet_of(&state.held, (u32)step);
@@ -666,7 +667,10 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 		counters = counters_of(packet->class);
 		RECORD(call.result = packet->number + 1; call.drops += options->kind == TWIN_FBQ && fbq.stepped != 0;)
 		skb = take_out(sch, number);
+		if (skb)
+			note_service(skb, packet->service);
 		if (counters && skb) {
+			counters->remarked_packets += (packet->service & TWIN_REMARKED) != 0;
 			count_sent(counters, packet->size, saturating_sub_u64(state.held.latest, packet->came));
 			if (link->from_network)
 				overhead = segments_of(skb) * min_u64(link->overhead, U32_MAX);
@@ -708,7 +712,7 @@ int BPF_PROG(twin_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 		in_use = 0;
 		return -EINVAL;
 	}
-	in_force = fresh;
+	copy_options(&in_force, &fresh);
 	memory.rules++;
 	copy_classes(&classes, &fresh_classes);
 	sch->limit = in_force.limit_packets;

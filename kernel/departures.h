@@ -237,7 +237,7 @@ TWIN_INLINE bool twin_rests(const struct twin_options *options)
 	u64 kind = options->kind;
 
 	return twin_is_own(options) || kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED ||
-	       kind == TWIN_FBQ;
+	       kind == TWIN_FBQ || twin_is_coloured(options);
 }
 
 /* A step of dequeue of one queue in the order of arrival. */
@@ -256,11 +256,13 @@ TWIN_GLOBAL u64 twin_step_queue(const struct twin_options *options TWIN_GIVEN, s
 	slot = twin_pop_of(discipline, held, number);
 	if ((options->kind == TWIN_RED || options->kind == TWIN_ARED) && first->backlog.packets == 0)
 		red_red_on_empty(&discipline->ared.red, now);
+	if (twin_is_coloured(options))
+		twin_left_coloured(options, discipline, packet, now);
 	return twin_step(TWIN_SEND, slot);
 }
 
-/* A step of dequeue. */
-TWIN_INLINE u64 twin_next(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
+/* A step of dequeue, before a meter behind the discipline. */
+TWIN_INLINE u64 twin_next_inside(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
 			  struct twin_tables *tables)
 {
 	if (options->kind == TWIN_DRR || options->kind == TWIN_SFQ)
@@ -280,6 +282,28 @@ TWIN_INLINE u64 twin_next(const struct twin_options *options, struct twin_discip
 	if (discipline->backlog.packets == 0)
 		return twin_step(TWIN_EMPTY, TWIN_NONE);
 	return twin_step(TWIN_SEND, twin_pop_measured(discipline, held, tables));
+}
+
+/* A step of dequeue. */
+TWIN_INLINE u64 twin_next(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
+			  struct twin_tables *tables)
+{
+	u64 step = twin_next_inside(options, discipline, held, tables);
+	struct twin_packet *packet = twin_packet_of(held, step);
+	u32 service;
+
+	discipline->loss = QDISC_DROP_REASON_EARLY;
+	if (options->meter == 0 || options->meter_exit == 0 || (twin_action(step) != TWIN_SEND && twin_action(step) != TWIN_MARK))
+		return step;
+	service = twin_condition(options, discipline, held->latest, packet->size, packet->service);
+	if (service != TWIN_NONE) {
+		packet->service = service;
+		return step;
+	}
+	discipline->loss = QDISC_DROP_REASON_POLICED;
+	/* The discipline is asked anew for another. */
+	twin_prepare(discipline);
+	return twin_step(TWIN_DROP, step);
 }
 
 /* The deadline of an empty queue, and that of one whose next packet may leave now. */

@@ -53,7 +53,7 @@ TWIN_INLINE bool twin_is_scalable(u32 service)
 /* Whether a packet waits in the queue with a low delay unless its flow is under sanction. */
 TWIN_INLINE bool twin_is_low(const struct twin_options *options, u32 service)
 {
-	return twin_is_scalable(service) || (options->nqb == 1 && service >> 2 == packet_dscp_nqb());
+	return twin_is_scalable(service) || (options->nqb == 1 && (service >> 2 & 0x3f) == packet_dscp_nqb());
 }
 
 /* The bucket of a flow, or the one that is shared by flows without. wanted: an expired one is taken where the flow has none. */

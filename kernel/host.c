@@ -165,6 +165,9 @@ static u64 crossed(void)
 	return twin_fbq_flow_of(&fbq, fbq.crossed - 1)->above ? 1ull << 63 : 1ull << 62;
 }
 
+/* Whether the call is an arrival. */
+static bool arrives;
+
 /* The slot of the packet that a discipline releases; TWIN_NONE for none. */
 static u32 release(u32 q, struct decision *decision)
 {
@@ -179,6 +182,9 @@ static u32 release(u32 q, struct decision *decision)
 		case TWIN_AGAIN:
 			continue;
 		case TWIN_DROP:
+			/* That of this call, which was queued and is released at once. */
+			if (arrives && twin_packet_of(&state.held, step)->number + 1 == state.arrived)
+				decision->result = 0;
 			drop(decision, step);
 			continue;
 		case TWIN_MARK:
@@ -212,17 +218,17 @@ static void stage(u32 q, struct decision *decision)
 }
 
 /* A packet arrives for a discipline. */
-static void enqueue_in(struct twin_arrival arrives, struct decision *decision)
+static void enqueue_in(struct twin_arrival arrival, struct decision *decision)
 {
-	u32 q = arrives.class, slot;
+	u32 q = arrival.class, slot;
 	const struct twin_options *of = options_of(q);
 	struct twin_discipline *discipline = &state.disciplines[q];
 
-	arrives.number = state.arrived++;
-	discipline->arrives = arrives;
+	arrival.number = state.arrived++;
+	discipline->arrives = arrival;
 	slot = twin_accept(of, discipline, &state.held, tables(of));
 	if (slot == TWIN_NONE) {
-		refuse(decision, arrives.number);
+		refuse(decision, arrival.number);
 		return;
 	}
 	decision->result = 1;
@@ -364,6 +370,7 @@ int main(void)
 			fwrite(&decision, sizeof(decision), 1, stdout);
 			continue;
 		case ENQUEUE:
+			arrives = true;
 			enqueue(record, &decision);
 			break;
 		case DEQUEUE:
@@ -386,6 +393,7 @@ int main(void)
 		default:
 			return 1;
 		}
+		arrives = false;
 		decision.deadline = deadline(record[1]);
 		decision.packets = state.held.backlog.packets;
 		decision.bytes = state.held.backlog.bytes;

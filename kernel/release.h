@@ -97,7 +97,9 @@ static __always_inline u32 release(struct Qdisc *sch, u32 q, bool always, bool i
 				return step;
 			first = true;
 		}
-		drop(sch, step, action == TWIN_DROP ? QDISC_DROP_REASON_EARLY : QDISC_DROP_REASON_FLOW_LIMIT);
+		/* That of this call, which was queued and is released at once. */
+		RECORD(if (call.first != 0 && action == TWIN_DROP && twin_packet_of(&state.held, step)->number + 1 == state.arrived) call.result = 0;)
+		drop(sch, step, action == TWIN_DROP ? discipline_of(q)->loss : QDISC_DROP_REASON_FLOW_LIMIT);
 	}
 	return TWIN_NONE;
 }

@@ -416,6 +416,17 @@ typedef struct {
 	qdisc_drop_reason drop;
 } aqm_verdict;
 
+typedef struct {
+	bucket_token_bucket committed;
+	bucket_token_bucket second;
+} two_bucket_buckets;
+
+typedef enum {
+	PACKET_COLOUR_GREEN,
+	PACKET_COLOUR_YELLOW,
+	PACKET_COLOUR_RED,
+} packet_colour;
+
 typedef s64 round_deficit;
 
 typedef struct {
@@ -444,6 +455,25 @@ typedef struct {
 	bool some;
 	u32 value;
 } option_u32;
+
+typedef enum {
+	METER_MODE_BLIND,
+	METER_MODE_AWARE,
+} meter_mode;
+
+typedef struct {
+	units_rate ctr;
+	units_rate ptr;
+	units_span window;
+	meter_mode mode;
+} tswtcm_params;
+
+typedef struct {
+	tswtcm_params params;
+	u64 estimate;
+	units_instant front;
+	random_stream random;
+} tswtcm_tsw_tcm;
 
 typedef u8 packet_dscp;
 
@@ -2446,6 +2476,13 @@ TWIN_INLINE random_stream random_stream_from_parts(u64 high, u64 low, u64 step_h
 	return (random_stream){ .high = high, .low = low, .step_high = step_high, .step_low = step_low };
 }
 
+/* Average::new of crates/core/src/aqm/red/average.rs */
+TWIN_INLINE red_average red_average_new(probability_probability weight, units_span idle_packet)
+{
+	units_instant latest = units_instant_zero();
+	return (red_average){ .weight = weight, .idle_packet = idle_packet, .level = 0ull, .idle_since = (option_units_instant){ .some = true, .value = latest }, .rest = units_span_zero(), .latest = latest };
+}
+
 /* Spacer::restart of crates/core/src/aqm/red/dropper.rs */
 TWIN_INLINE void red_spacer_restart(red_spacer *self)
 {
@@ -2548,13 +2585,6 @@ TWIN_INLINE aqm_verdict red_dropper_judge(red_dropper *self, const red_early_dro
 	return t_13;
 }
 
-/* Average::new of crates/core/src/aqm/red/average.rs */
-TWIN_INLINE red_average red_average_new(probability_probability weight, units_span idle_packet)
-{
-	units_instant latest = units_instant_zero();
-	return (red_average){ .weight = weight, .idle_packet = idle_packet, .level = 0ull, .idle_since = (option_units_instant){ .some = true, .value = latest }, .rest = units_span_zero(), .latest = latest };
-}
-
 /* Curve::new of crates/core/src/aqm/red/curve.rs */
 TWIN_INLINE red_curve red_curve_new(red_profile profile, red_above_max above_max)
 {
@@ -2588,6 +2618,43 @@ TWIN_INLINE red_red red_red_drawing(red_params params, random_stream random)
 	red_average t = red_average_new(params.early.weight, params.early.idle_packet);
 	red_dropper t_2 = red_dropper_new(params.profile, params.early.above_max, random);
 	return (red_red){ .params = params, .average = t, .dropper = t_2 };
+}
+
+/* Buckets::update of crates/core/src/meter/two_bucket.rs */
+TWIN_INLINE void two_bucket_buckets_update(two_bucket_buckets *self, units_instant now)
+{
+	bucket_token_bucket_update(&self->committed, now);
+	bucket_token_bucket_update(&self->second, now);
+}
+
+/* graded of crates/core/src/meter/two_bucket.rs */
+TWIN_INLINE packet_colour two_bucket_graded(bool green, bool yellow)
+{
+	packet_colour t;
+	if (green) {
+		t = PACKET_COLOUR_GREEN;
+	} else {
+		packet_colour t_2;
+		if (yellow) {
+			t_2 = PACKET_COLOUR_YELLOW;
+		} else {
+			t_2 = PACKET_COLOUR_RED;
+		}
+		t = t_2;
+	}
+	return t;
+}
+
+/* colour of crates/core/src/meter/rfc4115.rs */
+TWIN_INLINE packet_colour rfc4115_colour(two_bucket_buckets *buckets, units_instant now, units_bytes size, packet_colour incoming)
+{
+	two_bucket_buckets_update(buckets, now);
+	bool t = bucket_token_bucket_spend_if(&buckets->committed, (incoming == PACKET_COLOUR_GREEN), size);
+	bool green = t;
+	bool t_2 = bucket_token_bucket_spend_if(&buckets->second, (!green & (incoming != PACKET_COLOUR_RED)), size);
+	bool yellow = t_2;
+	packet_colour t_3 = two_bucket_graded(green, yellow);
+	return t_3;
 }
 
 /* spread of crates/core/src/structures/round.rs */
@@ -2734,6 +2801,31 @@ TWIN_INLINE option_u32 sfq_hash_queue_before(const sfq_hash *self, u64 key)
 	return (option_u32){ .some = true, .value = t_2 };
 }
 
+/* TokenBucket::update_into of crates/core/src/structures/bucket.rs */
+TWIN_INLINE void bucket_token_bucket_update_into(bucket_token_bucket *self, units_instant now, bucket_token_bucket *other)
+{
+	u64 t = bucket_token_bucket_earned(self, now);
+	u64 earned = t;
+	u64 room = wrapping_sub_u64(((u64)self->depth), ((u64)self->level));
+	s64 t_2 = bucket_filled(other->level, other->depth, saturating_sub_u64(earned, room));
+	other->level = t_2;
+	s64 t_3 = bucket_filled(self->level, self->depth, earned);
+	self->level = t_3;
+	self->updated = max_u64(self->updated, now);
+}
+
+/* colour of crates/core/src/meter/srtcm.rs */
+TWIN_INLINE packet_colour srtcm_colour(two_bucket_buckets *buckets, units_instant now, units_bytes size, packet_colour incoming)
+{
+	bucket_token_bucket_update_into(&buckets->committed, now, &buckets->second);
+	bool t = bucket_token_bucket_spend_if(&buckets->committed, (incoming == PACKET_COLOUR_GREEN), size);
+	bool green = t;
+	bool t_2 = bucket_token_bucket_spend_if(&buckets->second, (!green & (incoming != PACKET_COLOUR_RED)), size);
+	bool yellow = t_2;
+	packet_colour t_3 = two_bucket_graded(green, yellow);
+	return t_3;
+}
+
 /* LEAST_BEHIND of crates/core/src/aqm/step.rs */
 TWIN_INLINE u64 step_least_behind(void)
 {
@@ -2756,6 +2848,100 @@ TWIN_INLINE u64 step_step_likelihood(const step_step *self, units_span waited, u
 	u64 t_6 = units_span_as_nanos(t_5);
 	u64 t_7 = step_mul_div_up(t_6, step_one(), ramp);
 	return t_7;
+}
+
+/* colour of crates/core/src/meter/trtcm.rs */
+TWIN_INLINE packet_colour trtcm_colour(two_bucket_buckets *buckets, units_instant now, units_bytes size, packet_colour incoming)
+{
+	two_bucket_buckets_update(buckets, now);
+	bool t = bucket_token_bucket_spend_if(&buckets->second, (incoming != PACKET_COLOUR_RED), size);
+	bool within_peak = t;
+	bool t_2 = bucket_token_bucket_spend_if(&buckets->committed, (within_peak & (incoming == PACKET_COLOUR_GREEN)), size);
+	bool green = t_2;
+	packet_colour t_3 = two_bucket_graded(green, within_peak);
+	return t_3;
+}
+
+/* FRACTION of crates/core/src/meter/tswtcm.rs */
+TWIN_INLINE u32 tswtcm_fraction(void)
+{
+	return 16u;
+}
+
+/* MOST of crates/core/src/meter/tswtcm.rs */
+TWIN_INLINE u64 tswtcm_most(void)
+{
+	return ((u64)(1ull << 40u));
+}
+
+/* MOST_DRAWS of crates/core/src/random.rs */
+TWIN_INLINE u32 random_most_draws(void)
+{
+	return 256u;
+}
+
+/* Stream::below of crates/core/src/random.rs */
+TWIN_INLINE u64 random_stream_below(random_stream *self, u64 bound)
+{
+	if (bound == 0ull) {
+		return 0ull;
+	}
+	u32 t_2 = 0u;
+	u32 t_3 = random_most_draws();
+	TWIN_FOR(u32, i, t_2, t_3) {
+		u64 t_4 = random_stream_next_u64(self);
+		u64 draw = t_4;
+		u64 low = wrapping_mul_u64(draw, bound);
+		if ((low >= bound) || (low >= ((u64)(wrapping_sub_u64(0ull, bound) % bound)))) {
+			return mul_high_u64(draw, bound);
+		}
+	}
+	u64 t_6 = random_stream_next_u64(self);
+	return mul_high_u64(t_6, bound);
+}
+
+/* TswTcm::colour of crates/core/src/meter/tswtcm.rs */
+TWIN_INLINE packet_colour tswtcm_tsw_tcm_colour(tswtcm_tsw_tcm *self, units_instant now, units_bytes size, packet_colour incoming)
+{
+	u64 t = units_span_as_nanos(self->params.window);
+	u64 window = t;
+	units_span t_2 = units_instant_since(now, self->front);
+	u64 t_3 = units_span_as_nanos(t_2);
+	u64 span = saturating_add_u64(window, t_3);
+	self->front = max_u64(self->front, now);
+	u64 t_5 = self->estimate;
+	u64 t_4 = units_bytes_as_u64(size);
+	u64 estimate = sum_div_u64(t_5, window, t_4, ((u64)(bucket_per_byte() << (tswtcm_fraction() & 63u))), span);
+	self->estimate = min_u64(estimate, ((u64)(tswtcm_most() << (((u32)(tswtcm_fraction() + 1u)) & 63u))));
+	u64 t_6 = units_rate_as_bps(self->params.ctr);
+	u64 committed = ((u64)(t_6 << (tswtcm_fraction() & 63u)));
+	packet_colour t_7;
+	if (self->estimate <= committed) {
+		t_7 = PACKET_COLOUR_GREEN;
+	} else {
+		u64 t_8 = random_stream_below(&self->random, self->estimate);
+		u64 draw = t_8;
+		u64 t_9 = units_rate_as_bps(self->params.ptr);
+		bool beyond_peak = (draw >= ((u64)(t_9 << (tswtcm_fraction() & 63u))));
+		packet_colour beyond = (beyond_peak ? PACKET_COLOUR_RED : PACKET_COLOUR_YELLOW);
+		t_7 = ((draw < committed) ? PACKET_COLOUR_GREEN : beyond);
+	}
+	packet_colour drawn = t_7;
+	packet_colour t_10;
+	if ((self->params.mode == METER_MODE_AWARE) && (incoming > drawn)) {
+		t_10 = incoming;
+	} else {
+		t_10 = drawn;
+	}
+	return t_10;
+}
+
+/* TswTcm::drawing of crates/core/src/meter/tswtcm.rs */
+TWIN_INLINE tswtcm_tsw_tcm tswtcm_tsw_tcm_drawing(tswtcm_params params, units_instant now, random_stream random)
+{
+	u64 t = units_rate_as_bps(params.ctr);
+	u64 estimate = ((u64)(t << (tswtcm_fraction() & 63u)));
+	return (tswtcm_tsw_tcm){ .params = params, .estimate = estimate, .front = now, .random = random };
 }
 
 /* MOST_UPDATES of crates/core/src/qdisc/dualpi2/decider.rs */

@@ -41,9 +41,11 @@ pub const FQ_CODEL: u64 = 8;
 pub const MERED: u64 = 9;
 pub const FQ_PIE: u64 = 10;
 pub const DUALPI2: u64 = 11;
-pub const KINDS: u64 = 12;
-pub const FBQ: u64 = 12;
-pub const OWN: u64 = 13;
+pub const WRED: u64 = 12;
+pub const RIO: u64 = 13;
+pub const KINDS: u64 = 14;
+pub const FBQ: u64 = 14;
+pub const OWN: u64 = 15;
 
 /// `struct twin_options` of kernel/options.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -99,6 +101,22 @@ pub struct Options {
     pub critical: u64,
     pub score: u64,
     pub ageing: u64,
+    pub yellow_min: u64,
+    pub yellow_max: u64,
+    pub yellow_max_p: u64,
+    pub red_min: u64,
+    pub red_max: u64,
+    pub red_max_p: u64,
+    pub more_random: [u64; 8],
+    pub coupled: u64,
+    pub meter: u64,
+    pub meter_exit: u64,
+    pub meter_aware: u64,
+    pub meter_rates: [u64; 2],
+    pub meter_bursts: [u64; 2],
+    pub meter_window: u64,
+    pub meter_random: [u64; 4],
+    pub actions: [u64; 3],
     pub own: [u64; 16],
     pub account: u64,
     pub rules: u64,
@@ -107,7 +125,7 @@ pub struct Options {
 
 impl Options {
     /// How many numbers they are.
-    pub const NUMBERS: usize = 88;
+    pub const NUMBERS: usize = 118;
 
     /// The numbers in their order.
     pub fn numbers(&self) -> [u64; Self::NUMBERS] {
@@ -122,7 +140,11 @@ impl Options {
             pair_rate, elephant_limit, floor, floor_credit, points,
             values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, coupling, step_from, step_full,
             parts, shift, nqb, critical, score,
-            ageing, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules, changes,
+            ageing, yellow_min, yellow_max, yellow_max_p, red_min,
+            red_max, red_max_p, more_random: [more_random_0, more_random_1, more_random_2, more_random_3, more_random_4, more_random_5, more_random_6, more_random_7], coupled, meter,
+            meter_exit, meter_aware, meter_rates: [meter_rates_0, meter_rates_1], meter_bursts: [meter_bursts_0, meter_bursts_1], meter_window,
+            meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3], actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
+            changes,
         } = *self;
         [
             kind, limit_packets, limit_bytes, rate, burst,
@@ -138,7 +160,13 @@ impl Options {
             values_7, values_8, values_9, values_10, values_11,
             values_12, values_13, values_14, values_15, fairness,
             coupling, step_from, step_full, parts, shift,
-            nqb, critical, score, ageing, own_0,
+            nqb, critical, score, ageing, yellow_min,
+            yellow_max, yellow_max_p, red_min, red_max, red_max_p,
+            more_random_0, more_random_1, more_random_2, more_random_3, more_random_4,
+            more_random_5, more_random_6, more_random_7, coupled, meter,
+            meter_exit, meter_aware, meter_rates_0, meter_rates_1, meter_bursts_0,
+            meter_bursts_1, meter_window, meter_random_0, meter_random_1, meter_random_2,
+            meter_random_3, actions_0, actions_1, actions_2, own_0,
             own_1, own_2, own_3, own_4, own_5,
             own_6, own_7, own_8, own_9, own_10,
             own_11, own_12, own_13, own_14, own_15,
@@ -161,7 +189,13 @@ impl Options {
             values_7, values_8, values_9, values_10, values_11,
             values_12, values_13, values_14, values_15, fairness,
             coupling, step_from, step_full, parts, shift,
-            nqb, critical, score, ageing, own_0,
+            nqb, critical, score, ageing, yellow_min,
+            yellow_max, yellow_max_p, red_min, red_max, red_max_p,
+            more_random_0, more_random_1, more_random_2, more_random_3, more_random_4,
+            more_random_5, more_random_6, more_random_7, coupled, meter,
+            meter_exit, meter_aware, meter_rates_0, meter_rates_1, meter_bursts_0,
+            meter_bursts_1, meter_window, meter_random_0, meter_random_1, meter_random_2,
+            meter_random_3, actions_0, actions_1, actions_2, own_0,
             own_1, own_2, own_3, own_4, own_5,
             own_6, own_7, own_8, own_9, own_10,
             own_11, own_12, own_13, own_14, own_15,
@@ -178,7 +212,11 @@ impl Options {
             pair_rate, elephant_limit, floor, floor_credit, points,
             values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, coupling, step_from, step_full,
             parts, shift, nqb, critical, score,
-            ageing, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules, changes,
+            ageing, yellow_min, yellow_max, yellow_max_p, red_min,
+            red_max, red_max_p, more_random: [more_random_0, more_random_1, more_random_2, more_random_3, more_random_4, more_random_5, more_random_6, more_random_7], coupled, meter,
+            meter_exit, meter_aware, meter_rates: [meter_rates_0, meter_rates_1], meter_bursts: [meter_bursts_0, meter_bursts_1], meter_window,
+            meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3], actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
+            changes,
         }
     }
 }

@@ -8,7 +8,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, DUALPI2, FBQ, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RECORDS, RED, SFQ, SLOTS, SPACE, TBF,
+    ARED, CODEL, DRR, DUALPI2, FBQ, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RECORDS, RED, RIO, SFQ, SLOTS, SPACE, TBF,
+    WRED,
 };
 
 use super::classes::{Classes, NUMBERS};
@@ -226,7 +227,7 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
         in_bytes,
         max_p: if random.below(10) == 0 { one } else { spread(random, 1, one) },
         weight: if random.below(2) == 0 { one >> random.below(8) } else { spread(random, 1, one) },
-        above_max: random.below(2),
+        above_max: random.below(3),
         spacing: random.below(2),
         idle_packet: if random.below(10) == 0 { 0 } else { spread(random, 1, 2_000_000_000) },
         mean,
@@ -260,7 +261,54 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
         fairness: random.below(2) * spread(random, 0, one),
         ..Options::default()
     };
-    if kind == DUALPI2 { coupled(random, options) } else { options }
+    let options = match kind {
+        DUALPI2 => coupled(random, options),
+        WRED | RIO => coloured(random, options),
+        _ => options,
+    };
+    let has_none = [TBF, FBQ, OWN].contains(&kind);
+    if has_none || random.below(if [WRED, RIO].contains(&kind) { 2 } else { 6 }) != 0 { options } else { metered(random, options) }
+}
+
+/// A meter before a discipline or behind it, about as fast as packets come.
+fn metered(random: &mut Stream, options: Options) -> Options {
+    let packet = (options.interval / 20).max(1);
+    let rate = (12_000_000_000_000 / packet).max(1);
+    let mut near = |most: u64| spread(random, (rate / 16).max(1), rate.saturating_mul(16).min(1 << 39)).min(most);
+    let slow = near(1 << 39);
+    let fast = slow + near(1 << 39);
+    let does = |random: &mut Stream| if random.below(3) == 0 { random.below(2) } else { 2 + random.below(64) };
+    let actions = std::array::from_fn(|_| does(random));
+    // A mark that is decided on when a packet leaves is not given where that is dropped behind it.
+    let marks_late = options.kind == DUALPI2 || options.marks == 1 && matches!(options.kind, CODEL | FQ_CODEL);
+    Options {
+        meter: 1 + random.below(4),
+        meter_exit: if marks_late { 0 } else { random.below(2) },
+        meter_aware: random.below(2),
+        meter_rates: [slow, fast],
+        meter_bursts: [spread(random, 1, 200_000), spread(random, 1, 400_000)],
+        meter_window: packet.saturating_mul(spread(random, 1, 1_000)).min(60_000_000_000),
+        meter_random: Stream::named(random.next_u64(), "meter").parts(),
+        actions,
+        ..options
+    }
+}
+
+/// What WRED and RIO have beside RED.
+fn coloured(random: &mut Stream, options: Options) -> Options {
+    let one = 1 << 32;
+    let mut curve = || {
+        let unit = if options.in_bytes == 1 { spread(random, 60, 40_000) } else { 1 };
+        let min = random.below(20) * unit;
+        (min, min + spread(random, 1, 40 * unit), spread(random, 1, one))
+    };
+    let ((yellow_min, yellow_max, yellow_max_p), (red_min, red_max, red_max_p)) = (curve(), curve());
+    let mut more_random = [0; 8];
+    for parts in more_random.chunks_exact_mut(4) {
+        parts.copy_from_slice(&Stream::named(random.next_u64(), "packets").parts());
+    }
+    let coupled = random.below(2);
+    Options { yellow_min, yellow_max, yellow_max_p, red_min, red_max, red_max_p, more_random, coupled, ..options }
 }
 
 /// What DualPI2 has beside the interval and the target, or in another range.
@@ -339,8 +387,8 @@ impl<'a> Script<'a> {
         // About the time of a packet, so that queues build up and run empty.
         let typical = match options.kind {
             TBF | FBQ => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
-            RED | ARED | MERED if random.below(2) == 0 => options.idle_packet.max(1),
-            CODEL | FQ_CODEL | RED | ARED | MERED | PIE | FQ_PIE | SFQ | DUALPI2 => options.interval / 20,
+            RED | ARED | MERED | WRED | RIO if random.below(2) == 0 => options.idle_packet.max(1),
+            CODEL | FQ_CODEL | RED | ARED | MERED | WRED | RIO | PIE | FQ_PIE | SFQ | DUALPI2 => options.interval / 20,
             OWN => spread(random, 1_000, 20_000_000),
             _ => 1_000,
         };
