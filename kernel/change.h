@@ -143,6 +143,12 @@ __noinline int twin_restart_adapting(u32 q)
 	return 0;
 }
 
+__noinline int twin_restart_lanes(u32 q)
+{
+	twin_begin_lanes(options_of(q), discipline_of(q));
+	return 0;
+}
+
 /* The queues of a discipline, of which the first is given. Returns the first of the next. */
 __noinline u32 twin_restart_queues(u32 q, u32 first)
 {
@@ -174,6 +180,7 @@ static __always_inline void restart(void)
 			continue;
 		twin_restart_aqm(of);
 		twin_restart_adapting(of);
+		twin_restart_lanes(of);
 		first = twin_restart_queues(of, first);
 	}
 	if (in_force.kind == TWIN_FBQ)
@@ -365,6 +372,7 @@ __noinline int twin_follow_rules(void)
 		first = twin_take_inside(q);
 		twin_restart_aqm(q);
 		twin_restart_adapting(q);
+		twin_restart_lanes(q);
 		twin_restart_queues(q, discipline_of(q)->room.first);
 		queue_by_rules(first);
 	}

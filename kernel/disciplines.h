@@ -219,7 +219,7 @@ TWIN_INLINE bool twin_has_ared(const struct twin_options *options)
 #include "dualpi2.h"
 #include "coloured.h"
 
-/* A beginning has three parts, since the stack of the kernel is small. First what red, ared and mered need. */
+/* A beginning has four parts, since the stack of the kernel is small. First what red, ared and mered need. */
 TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_discipline *discipline, struct twin_tables *tables)
 {
 	random_stream random = random_stream_from_parts(options->random[0], options->random[1], options->random[2],
@@ -241,13 +241,18 @@ TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_
 	discipline->pie_stats = (pie_stats){0};
 }
 
-/* Then what ared has beyond red, and the colours of wred and rio. */
+/* Then what ared has beyond red. */
 TWIN_INLINE void twin_begin_adapting(const struct twin_options *options, struct twin_discipline *discipline)
+{
+	if (twin_has_ared(options))
+		discipline->ared = ared_ared_adapting(discipline->ared.red, options->interval);
+}
+
+/* Then the colours of wred and rio. */
+TWIN_INLINE void twin_begin_lanes(const struct twin_options *options, struct twin_discipline *discipline)
 {
 	for (u32 colour = 0; twin_is_coloured(options) && colour < TWIN_COLOURS; colour++)
 		twin_begin_lane(options, discipline, colour);
-	if (twin_has_ared(options))
-		discipline->ared = ared_ared_adapting(discipline->ared.red, options->interval);
 }
 
 /*

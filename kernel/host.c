@@ -307,6 +307,7 @@ static void begin(void)
 			continue;
 		twin_begin_aqm(of, discipline, tables(of));
 		twin_begin_adapting(of, discipline);
+		twin_begin_lanes(of, discipline);
 		twin_begin_queues(of, discipline, &state.held, first);
 		first += twin_queues(of);
 	}

@@ -78,6 +78,17 @@ u64 any_product(u64 a, u64 b)
 	return product;
 }
 
+/* sum_div_u64: any number. */
+u64 any_ratio(u64 a, u64 b, u64 c, u64 d, u64 e)
+{
+	(void)a;
+	(void)b;
+	(void)c;
+	(void)d;
+	PROVE(e != 0);
+	return nondet_u64();
+}
+
 /* wrapping_mul_u64: any number. */
 u64 any_wrapped(u64 a, u64 b)
 {
@@ -130,6 +141,25 @@ u64 any_decay(u64 level, probability_probability weight, u64 times)
 	PROVE(weight <= ONE);
 	ASSUME(left <= level);
 	return left;
+}
+
+/* random_stream_below. Proved by prove_below. */
+u64 any_below(random_stream *stream, u64 bound)
+{
+	u64 draw = nondet_u64();
+
+	(void)stream;
+	ASSUME(bound == 0 ? draw == 0 : draw < bound);
+	return draw;
+}
+
+/* One round of its loop, as all are. Compiled with ONE_ROUND. */
+void prove_below(void)
+{
+	ANY(random_stream, stream);
+	ANY(u64, bound);
+
+	PROVE(bound == 0 || random_stream_below(&stream, bound) < bound);
 }
 
 /* One round of its loop, as all are: it takes a fraction of the level. Compiled with ONE_ROUND. */
@@ -502,6 +532,44 @@ void prove_pie_catches_up(void)
 	PROVE(state.probability <= pie_one());
 	pie_state_skip_missed(&state, &params, now);
 	PROVE(state.probability <= pie_one());
+}
+
+/* --- meters ----------------------------------------------------------------------------------------------------------------- */
+
+/* The buckets stay in their ranges, and a packet gets no better colour than it came with. */
+void prove_meters(void)
+{
+	two_bucket_buckets buckets = { .committed = any_bucket(), .second = any_bucket() };
+	ANY(u64, now);
+	ANY(u64, size);
+	ANY(packet_colour, incoming);
+
+	ASSUME(incoming <= PACKET_COLOUR_RED);
+	PROVE(srtcm_colour(&buckets, now, size, incoming) >= incoming);
+	PROVE(trtcm_colour(&buckets, now, size, incoming) >= incoming);
+	PROVE(rfc4115_colour(&buckets, now, size, incoming) >= incoming);
+	PROVE(bucket_holds(&buckets.committed) && bucket_holds(&buckets.second));
+}
+
+/* At or below the committed rate all is green. */
+void prove_window(void)
+{
+	ANY(tswtcm_params, params);
+	ANY(random_stream, random);
+	ANY(tswtcm_tsw_tcm, meter);
+	ANY(u64, now);
+	ANY(u64, size);
+	ANY(packet_colour, incoming);
+	packet_colour colour;
+
+	ASSUME(params.ptr <= tswtcm_most() && params.ctr <= params.ptr && params.window >= 1 && params.window <= 60000000000);
+	ASSUME(params.mode <= METER_MODE_AWARE && incoming <= PACKET_COLOUR_RED);
+	PROVE(tswtcm_tsw_tcm_drawing(params, now, random).estimate == params.ctr << 16);
+	meter.params = params;
+	colour = tswtcm_tsw_tcm_colour(&meter, now, size, incoming);
+	PROVE(meter.estimate <= tswtcm_most() << 17);
+	PROVE(params.mode != METER_MODE_AWARE || colour >= incoming);
+	PROVE(params.mode == METER_MODE_AWARE || meter.estimate > params.ctr << 16 || colour == PACKET_COLOUR_GREEN);
 }
 
 /* --- DualPI2 ---------------------------------------------------------------------------------------------------------------- */

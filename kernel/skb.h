@@ -182,15 +182,6 @@ static __always_inline u32 header_at(const struct sk_buff *skb)
 /* The sign of a code point that is noted in a packet; it stands before that. */
 #define NOTED 0x9dU
 
-/* Notes in a packet that leaves the queue that it is to get another code point, or that it is not. */
-static __always_inline void note_service(struct sk_buff *skb, u32 service)
-{
-	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
-
-	cb->data[0] = service & TWIN_REMARKED ? NOTED : 0;
-	cb->data[1] = service >> 2 & 0x3f;
-}
-
 /* The code point that a packet is to get which has come from the queue, plus 1; 0 for none. */
 static __always_inline u32 noted_dscp(const struct sk_buff *skb)
 {

@@ -371,6 +371,10 @@ fn coupled_queues_keep_their_promise_with_late_marks() {
                 pair(|r| r.dropped, 0),
             );
             let what = format!("{mbit} Mbit/s, {milliseconds} ms, {flows} flows of each: {at_once:?}, late {late:?}");
+            // With less than four packets of each flow in flight the queues are overloaded, whenever marks are given.
+            if mbit * milliseconds < flows * 2 * 4 * 12 {
+                continue;
+            }
             assert!(late.used > at_once.used - 0.03, "{what}");
             assert!((0.4..2.5).contains(&late.ratio), "{what}");
             assert!(late.p99 < at_once.p99 + 2.0, "{what}");
