@@ -14,6 +14,16 @@ static __always_inline void copy_classes(struct twin_fbq_options *to, const stru
 	}
 }
 
+/* Copies options, of which there are too many for an assignment. */
+static __always_inline void copy_options(struct twin_options *to, const struct twin_options *from)
+{
+	TWIN_FOR(u32, word, 0, sizeof(*to) / 8) {
+		if (word >= sizeof(*to) / 8)
+			break;
+		((u64 *)to)[word] = ((const u64 *)from)[word];
+	}
+}
+
 /* Takes over what the user has written. Returns whether it is whole: otherwise the next call tries again. */
 static __always_inline bool take_options(struct twin_options *written)
 {
@@ -22,7 +32,7 @@ static __always_inline bool take_options(struct twin_options *written)
 
 	if (changes % 2 != 0)
 		return false;
-	fresh = *written;
+	copy_options(&fresh, written);
 	if (fresh.kind == TWIN_FBQ) {
 		u32 key = 0;
 		struct twin_fbq_options *from = bpf_map_lookup_elem(&twin_classes, &key);
@@ -36,7 +46,7 @@ static __always_inline bool take_options(struct twin_options *written)
 	fresh_classes.classes = 1;
 	fresh_classes.default_class = 0;
 	fresh_classes.class[0].account = fresh.account;
-	fresh_classes.inside[0] = fresh;
+	copy_options(&fresh_classes.inside[0], &fresh);
 	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) &&
 	       (fresh.kind != TWIN_MERED || has_twin_tables);
 }
@@ -133,6 +143,12 @@ __noinline int twin_restart_adapting(u32 q)
 	return 0;
 }
 
+__noinline int twin_restart_lanes(u32 q)
+{
+	twin_begin_lanes(options_of(q), discipline_of(q));
+	return 0;
+}
+
 /* The queues of a discipline, of which the first is given. Returns the first of the next. */
 __noinline u32 twin_restart_queues(u32 q, u32 first)
 {
@@ -164,6 +180,7 @@ static __always_inline void restart(void)
 			continue;
 		twin_restart_aqm(of);
 		twin_restart_adapting(of);
+		twin_restart_lanes(of);
 		first = twin_restart_queues(of, first);
 	}
 	if (in_force.kind == TWIN_FBQ)
@@ -200,7 +217,7 @@ __noinline int twin_follow_rate(u64 now, u32 q)
 	u64 rate = q == TWIN_NONE ? fresh_classes.rate : twin_fbq_params(&fresh_classes, q)->rate;
 
 	twin_fbq_set_rate(&classes, &fbq, &state.held, now, q, rate);
-	RECORD(call = (struct twin_call){ .first = rate, .capable = q == TWIN_NONE ? 0 : q + 1 };
+	RECORD(call = (struct twin_call){ .first = rate, .second = q == TWIN_NONE ? 0 : q + 1 };
 	       twin_record(SET_RATE, now);)
 	return 0;
 }
@@ -355,6 +372,7 @@ __noinline int twin_follow_rules(void)
 		first = twin_take_inside(q);
 		twin_restart_aqm(q);
 		twin_restart_adapting(q);
+		twin_restart_lanes(q);
 		twin_restart_queues(q, discipline_of(q)->room.first);
 		queue_by_rules(first);
 	}
@@ -410,7 +428,7 @@ __noinline int twin_follow(u64 now)
 		twin_find_moved();
 	else if (fresh.kind == TWIN_FBQ)
 		twin_fbq_follow_promises(&classes, &fresh_classes, &fbq, &state.held, now);
-	in_force = fresh;
+	copy_options(&in_force, &fresh);
 	memory.rules++;
 	copy_classes(&classes, &fresh_classes);
 	rates_are_other = continues && in_force.kind == TWIN_FBQ;

@@ -145,7 +145,7 @@ struct {
 
 /* A call and what it decided, as kernel/translator/src/reference.rs describes them. */
 struct twin_call {
-	u64 what, now, first, capable, flow, pair;
+	u64 what, now, first, second, flow, pair;
 	u64 result, drops, which, deadline, packets, bytes;
 };
 
@@ -339,6 +339,23 @@ static __always_inline void count_sent(struct twin_counters *counters, u64 size,
 		counters->waits[index]++;
 }
 
+/*
+ * Notes in a packet that leaves, whose slot this was, whether it is to get another code point. Not a part of its caller, for the stack.
+ */
+static __noinline int note_service(struct sk_buff *skb, u32 number)
+{
+	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
+	struct twin_packet *packet = twin_packet_of(&state.held, number);
+	struct twin_counters *counters = counters_of(packet->class);
+	bool is_other = packet->service & TWIN_REMARKED;
+
+	cb->data[0] = is_other ? NOTED : 0;
+	cb->data[1] = packet->service >> 2 & 0x3f;
+	if (counters)
+		counters->remarked_packets += is_other;
+	return 0;
+}
+
 /* Counts a packet that arrives for the rule that has matched it. */
 static __always_inline void count_matched(u64 size)
 {
@@ -386,8 +403,8 @@ static __always_inline void count_queued(struct twin_counters *counters, u64 siz
 /* These are verified once each, and not at every place that calls them; each call costs about 20 instructions. */
 
 /*
- * The slot of a packet that arrives for a discipline, or TWIN_NONE. The lower bit of `how`: always, the one above it: it can be marked;
- * the upper half: its class.
+ * The slot of a packet that arrives for a discipline, or TWIN_NONE. The lowest bit of `how`: always; the 8 above it: its service, as a
+ * packet in a slot has it; the upper half: its class.
  */
 __noinline u32 twin_take(u64 now, u64 size, u64 key, u64 how)
 {
@@ -397,7 +414,7 @@ __noinline u32 twin_take(u64 now, u64 size, u64 key, u64 how)
 	struct twin_discipline *discipline = discipline_of(q);
 
 	twin_now(&state.held, now);
-	discipline->arrives = (struct twin_arrival){ .number = arrived, .size = size, .key = key, .class = q, .capable = how >> 1 & 1, .always = how & 1 };
+	discipline->arrives = (struct twin_arrival){ .number = arrived, .size = size, .key = key, .class = q, .service = how >> 1 & 0xff, .always = how & 1 };
 	if (twin_has_pairs(options))
 		discipline->arrives.pair = twin_know_pair();
 	RECORD(if (in_force.kind != TWIN_FBQ) call.pair = discipline->arrives.pair;)
@@ -405,7 +422,7 @@ __noinline u32 twin_take(u64 now, u64 size, u64 key, u64 how)
 	if (slot == TWIN_NONE)
 		return TWIN_NONE;
 	if (discipline->arrives.marked)
-		owe_mark(twin_owing_queue(options, discipline, key), state.held.latest);
+		owe_mark(twin_owing_queue(options, discipline, key, discipline->arrives.service), state.held.latest);
 	return slot;
 }
 
@@ -456,10 +473,13 @@ __noinline u64 twin_decide(u32 q, u64 first, u64 always)
 		if (discipline->backlog.packets != 0)
 			step = twin_step(TWIN_SEND, twin_pop_of(discipline, &state.held, discipline->room.first));
 	} else {
-		step = twin_next(options, discipline, &state.held, tables_of(options));
+		step = always ? twin_next_inside(options, discipline, &state.held, tables_of(options))
+			      : twin_next(options, discipline, &state.held, tables_of(options));
 	}
 	if (twin_action(step) == TWIN_MARK) {
-		owe_mark(twin_owing_queue(options, discipline, twin_packet_of(&state.held, (u32)step)->key), state.held.latest);
+		struct twin_packet *packet = twin_packet_of(&state.held, (u32)step);
+
+		owe_mark(twin_owing_queue(options, discipline, packet->key, packet->service), state.held.latest);
 		step = twin_step(TWIN_SEND, step);
 		RECORD(call.drops++;)
 	}
@@ -507,11 +527,13 @@ __noinline int twin_tell(void)
 
 #ifdef TWIN_CALLS
 /* Begins that of an arrival. Not a part of it, since the stack of the kernel is small. */
-__noinline int twin_record_arrival(u64 size)
+__noinline int twin_record_arrival(u64 size, u64 service)
 {
-	call = (struct twin_call){ .first = size, .capable = class_of.class, .flow = class_of.flow, .pair = class_of.profile };
-	if (in_force.kind == TWIN_FBQ)
-		call.capable |= twin_know_host(max_u64(classes.fair_by, 1)) << 32;
+	bool has_classes = in_force.kind == TWIN_FBQ;
+
+	call = (struct twin_call){ .first = size, .second = has_classes ? class_of.class | service << 16 : service, .flow = class_of.flow, .pair = class_of.profile };
+	if (has_classes)
+		call.second |= twin_know_host(max_u64(classes.fair_by, 1)) << 32;
 	return 0;
 }
 
@@ -551,19 +573,22 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	struct twin_counters *counters;
 	struct twin_link *link = link_of();
 	struct twin_slot *slot;
-	bool capable, inside;
-	u32 number, q;
+	u32 number, q, service;
+	bool inside;
 
 	follow(now);
 	is_classified = false;
-	if (!take_over(skb, &capable)) {
+	if (!take_over(skb, &service)) {
 		class_of = (struct twin_class_of){0};
 		if (twin_needs_class(options))
 			classify(skb, options->rules);
 	}
-	/* The lab has no rules: the class in the lower 8 bits of the mark, the profile in the next 8. */
+	/* The lab has no rules: the class in the lower 8 bits of the mark, the profile in the next 8, the service in those above. */
 	RECORD(class_of.class = options->kind == TWIN_FBQ ? skb->mark & 0xff : 0; class_of.profile = skb->mark >> 8 & 0xff;)
 	q = class_of.class;
+	if (service == UNREAD)
+		service = twin_has_service(options_of(q)) ? service_of(skb) & 0xfc : 0;
+	RECORD(service = skb->mark >> 16 & 0xff;)
 	counters = counters_of(q);
 	if (!counters || !link) {
 		bpf_qdisc_skb_drop(skb, to_free);
@@ -576,14 +601,14 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 		counters->v4_packets++;
 	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
 		counters->v6_packets++;
-	RECORD(twin_record_arrival(size);)
+	RECORD(twin_record_arrival(size, service);)
 	if (options->kind == TWIN_FBQ)
 		count_matched(size);
 	inside = options->kind != TWIN_FBQ || twin_fbq_has_inside(&classes, q);
 	if (inside) {
 		if (options->kind == TWIN_FBQ)
 			twin_begin_classified(now);
-		number = twin_take(now, size, class_of.flow, (u64)q << 32 | capable << 1 | is_over(link, now));
+		number = twin_take(now, size, class_of.flow, (u64)q << 32 | service << 1 | is_over(link, now));
 	} else {
 		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | q, is_over(link, now));
 		if (number == TWIN_FBQ_NOTHING) {
@@ -674,6 +699,7 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 		stage(sch, fbq.departed - 1, over);
 	RECORD(twin_record(DEQUEUE, now);)
 	if (skb) {
+		note_service(skb, number);
 		bpf_qdisc_bstats_update(sch, skb);
 		return skb;
 	}
@@ -701,7 +727,7 @@ int BPF_PROG(twin_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 		in_use = 0;
 		return -EINVAL;
 	}
-	in_force = fresh;
+	copy_options(&in_force, &fresh);
 	memory.rules++;
 	copy_classes(&classes, &fresh_classes);
 	sch->limit = in_force.limit_packets;

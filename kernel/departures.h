@@ -94,7 +94,7 @@ TWIN_GLOBAL u64 twin_step_codel(const struct twin_options *options TWIN_GIVEN, s
 	case CODEL_ACTION_SEND:
 		return twin_step(TWIN_SEND, slot);
 	case CODEL_ACTION_SIGNAL:
-		if (options->marks == 1 && packet->capable) {
+		if (options->marks == 1 && twin_is_capable(packet->service)) {
 			codel_state_marked(codel, &params, &discipline->call);
 			return twin_step(TWIN_MARK, slot);
 		}
@@ -135,6 +135,26 @@ TWIN_GLOBAL u64 twin_step_pie(const struct twin_options *options TWIN_GIVEN, str
 	pie_state_departed(&twin_control_of(held, number)->pie, saturating_sub_u64(held->latest, twin_packet_of(held, slot)->at),
 			   queue->backlog.packets == 0);
 	return twin_step(TWIN_SEND, slot);
+}
+
+/* A step of DualPI2. */
+TWIN_GLOBAL u64 twin_step_coupled(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+				  struct twin_held *held TWIN_GIVEN)
+{
+	u64 popped;
+	u32 slot;
+
+	twin_catch_up_coupled(options, discipline, held);
+	if (discipline->backlog.packets == 0)
+		return twin_step(TWIN_EMPTY, TWIN_NONE);
+	popped = twin_pop_coupled(options, discipline, held);
+	slot = popped;
+	if (popped >> 32 == CODEL_ACTION_SIGNAL && twin_is_capable(twin_packet_of(held, slot)->service))
+		return twin_step(TWIN_MARK, slot);
+	if (popped >> 32 == CODEL_ACTION_SEND || discipline->call.drops == codel_most_drops_a_call())
+		return twin_step(TWIN_SEND, slot);
+	discipline->call.drops++;
+	return twin_step(TWIN_DROP, slot);
 }
 
 /* A step of FQ-CoDel or FQ-PIE: a queue at the end of its turn, or its first packet. */
@@ -188,12 +208,12 @@ TWIN_GLOBAL u64 twin_step_own(const struct twin_options *options TWIN_GIVEN, str
 	}
 	slot = twin_pop_of(discipline, held, number);
 	verdict = own_decider_depart(&discipline->own, held->latest, discipline->backlog, packet->size,
-				     saturating_sub_u64(held->latest, packet->at), packet->capable != 0);
+				     saturating_sub_u64(held->latest, packet->at), twin_is_capable(packet->service));
 	if (verdict.kind == AQM_VERDICT_DROP)
 		return twin_step(TWIN_DROP, slot);
 	if (options->rate != 0)
 		bucket_token_bucket_take(&discipline->bucket, held->latest, packet->size);
-	return twin_step(verdict.kind == AQM_VERDICT_MARK && packet->capable ? TWIN_MARK : TWIN_SEND, slot);
+	return twin_step(verdict.kind == AQM_VERDICT_MARK && twin_is_capable(packet->service) ? TWIN_MARK : TWIN_SEND, slot);
 }
 #else
 TWIN_INLINE u64 twin_step_own(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held)
@@ -217,7 +237,7 @@ TWIN_INLINE bool twin_rests(const struct twin_options *options)
 	u64 kind = options->kind;
 
 	return twin_is_own(options) || kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED ||
-	       kind == TWIN_FBQ;
+	       kind == TWIN_FBQ || twin_is_coloured(options);
 }
 
 /* A step of dequeue of one queue in the order of arrival. */
@@ -236,11 +256,13 @@ TWIN_GLOBAL u64 twin_step_queue(const struct twin_options *options TWIN_GIVEN, s
 	slot = twin_pop_of(discipline, held, number);
 	if ((options->kind == TWIN_RED || options->kind == TWIN_ARED) && first->backlog.packets == 0)
 		red_red_on_empty(&discipline->ared.red, now);
+	if (twin_is_coloured(options))
+		twin_left_coloured(options, discipline, packet, now);
 	return twin_step(TWIN_SEND, slot);
 }
 
-/* A step of dequeue. */
-TWIN_INLINE u64 twin_next(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
+/* A step of dequeue, before a meter behind the discipline. */
+TWIN_INLINE u64 twin_next_inside(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
 			  struct twin_tables *tables)
 {
 	if (options->kind == TWIN_DRR || options->kind == TWIN_SFQ)
@@ -251,6 +273,8 @@ TWIN_INLINE u64 twin_next(const struct twin_options *options, struct twin_discip
 		return twin_step_codel(options, discipline, held, discipline->room.first);
 	if (options->kind == TWIN_PIE)
 		return twin_step_pie(options, discipline, held, discipline->room.first);
+	if (options->kind == TWIN_DUALPI2)
+		return twin_step_coupled(options, discipline, held);
 	if (twin_is_own(options))
 		return twin_step_own(options, discipline, held);
 	if (!tables)
@@ -258,6 +282,28 @@ TWIN_INLINE u64 twin_next(const struct twin_options *options, struct twin_discip
 	if (discipline->backlog.packets == 0)
 		return twin_step(TWIN_EMPTY, TWIN_NONE);
 	return twin_step(TWIN_SEND, twin_pop_measured(discipline, held, tables));
+}
+
+/* A step of dequeue. */
+TWIN_INLINE u64 twin_next(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
+			  struct twin_tables *tables)
+{
+	u64 step = twin_next_inside(options, discipline, held, tables);
+	struct twin_packet *packet = twin_packet_of(held, step);
+	u32 service;
+
+	discipline->loss = QDISC_DROP_REASON_EARLY;
+	if (options->meter == 0 || options->meter_exit == 0 || (twin_action(step) != TWIN_SEND && twin_action(step) != TWIN_MARK))
+		return step;
+	service = twin_condition(options, discipline, held->latest, packet->size, packet->service);
+	if (service != TWIN_NONE) {
+		packet->service = service;
+		return step;
+	}
+	discipline->loss = QDISC_DROP_REASON_POLICED;
+	/* The discipline is asked anew for another. */
+	twin_prepare(discipline);
+	return twin_step(TWIN_DROP, step);
 }
 
 /* The deadline of an empty queue, and that of one whose next packet may leave now. */

@@ -17,17 +17,44 @@
 struct twin_arrival {
 	u64 number, size, key, pair;
 	u32 class;
-	/* Whether it can be marked, and whether as far as there are slots it is not dropped; in the end, whether it is to be marked. */
-	bool capable, always, marked;
+	/* As of a packet in a slot. */
+	u32 service;
+	/* Whether as far as there are slots it is not dropped; when it is accepted, whether it can be marked, and is to be. */
+	bool always, capable, marked;
 };
+
+/* Queue protection of dualpi2: the buckets that flows can own, a power of two, and the places where packets under sanction are counted. */
+#define TWIN_BUCKETS 32
+#define TWIN_PLACES 1024
+
+struct twin_protection {
+	protection_bucket buckets[TWIN_BUCKETS], shared;
+	u32 waiting[TWIN_PLACES];
+};
+
+/* The meter of a marker: token buckets, or a window of time. */
+struct twin_meter {
+	two_bucket_buckets buckets;
+	tswtcm_tsw_tcm window;
+};
+
+/* A colour with wred and rio: the packets that wait, their average, and who is dropped by it; the average of wred is that of the first. */
+struct twin_lane {
+	red_average average;
+	red_dropper dropper;
+	qdisc_backlog queue;
+};
+
+/* As many as colours, to a power of two. */
+#define TWIN_LANES 4
 
 struct twin_discipline {
 	struct twin_arrival arrives;
 	/* Of the packets that wait in it. */
 	qdisc_backlog backlog;
 	struct twin_room room;
-	/* Why the last was refused that was. */
-	qdisc_drop_reason refusal;
+	/* Why the last was refused that was, and why one is dropped that leaves. */
+	qdisc_drop_reason refusal, loss;
 	/* What becomes of the first packet of a queue, from one step of a call of dequeue to the next. */
 	codel_call call;
 	bucket_token_bucket bucket;
@@ -53,6 +80,10 @@ struct twin_discipline {
 	/* fq_codel, fq_pie: how often a packet arrived while none was queued. */
 	u64 busy_period;
 	struct twin_lengths lengths;
+	decider_state dualpi2;
+	struct twin_lane lanes[TWIN_LANES];
+	struct twin_meter meter;
+	struct twin_protection protection;
 };
 
 struct twin_state {
@@ -69,6 +100,24 @@ TWIN_INLINE bool twin_is_fair(const struct twin_options *options)
 	return (options->kind >= TWIN_DRR && options->kind <= TWIN_FQ_CODEL) || options->kind == TWIN_FQ_PIE;
 }
 
+/* Whether a packet can be marked. */
+TWIN_INLINE bool twin_is_capable(u32 service)
+{
+	return (service & 3) != 0;
+}
+
+/* Whether the colours of packets matter. */
+TWIN_INLINE bool twin_is_coloured(const struct twin_options *options)
+{
+	return options->kind == TWIN_WRED || options->kind == TWIN_RIO;
+}
+
+/* Whether the code point and the bits of congestion of packets matter. */
+TWIN_INLINE bool twin_has_service(const struct twin_options *options)
+{
+	return options->kind == TWIN_DUALPI2 || twin_is_coloured(options) || options->meter != 0;
+}
+
 /* Whether each of many queues has a control law. */
 TWIN_INLINE bool twin_is_controlled(const struct twin_options *options)
 {
@@ -78,7 +127,7 @@ TWIN_INLINE bool twin_is_controlled(const struct twin_options *options)
 /* Whether the keys of flows matter. */
 TWIN_INLINE bool twin_has_flows(const struct twin_options *options)
 {
-	return twin_is_fair(options) || options->kind == TWIN_MERED;
+	return twin_is_fair(options) || options->kind == TWIN_MERED || options->kind == TWIN_DUALPI2;
 }
 
 /* Whether it matters between which hosts a packet is. */
@@ -98,6 +147,8 @@ TWIN_INLINE u64 twin_queues(const struct twin_options *options)
 {
 	if (twin_is_fair(options))
 		return options->queues;
+	if (options->kind == TWIN_DUALPI2)
+		return 3;
 	return options->kind == TWIN_MERED ? 2 : 1;
 }
 
@@ -134,7 +185,8 @@ TWIN_INLINE red_params twin_red(const struct twin_options *options)
 		},
 		.early = {
 			.weight = options->weight,
-			.above_max = options->above_max == 1 ? RED_ABOVE_MAX_GENTLE : RED_ABOVE_MAX_CLIFF,
+			.above_max = options->above_max == 1 ? RED_ABOVE_MAX_GENTLE :
+				     options->above_max == 2 ? RED_ABOVE_MAX_MARK : RED_ABOVE_MAX_CLIFF,
 			.spacing = options->spacing == 1 ? RED_SPACING_GEOMETRIC : RED_SPACING_UNIFORM,
 			.sizing = twin_sizing(options),
 			.signal = options->marks == 1 ? RED_SIGNAL_MARK : RED_SIGNAL_DROP,
@@ -163,7 +215,11 @@ TWIN_INLINE bool twin_has_ared(const struct twin_options *options)
 	return options->kind == TWIN_ARED || options->kind == TWIN_MERED;
 }
 
-/* A beginning has three parts, since the stack of the kernel is small. First what red, ared and mered need. */
+#include "meters.h"
+#include "dualpi2.h"
+#include "coloured.h"
+
+/* A beginning has four parts, since the stack of the kernel is small. First what red, ared and mered need. */
 TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_discipline *discipline, struct twin_tables *tables)
 {
 	random_stream random = random_stream_from_parts(options->random[0], options->random[1], options->random[2],
@@ -180,6 +236,8 @@ TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_
 			twin_table_begin(&tables->pairs);
 		}
 	}
+	if (options->kind == TWIN_DUALPI2)
+		twin_begin_coupled(options, discipline);
 	discipline->pie_stats = (pie_stats){0};
 }
 
@@ -188,6 +246,13 @@ TWIN_INLINE void twin_begin_adapting(const struct twin_options *options, struct 
 {
 	if (twin_has_ared(options))
 		discipline->ared = ared_ared_adapting(discipline->ared.red, options->interval);
+}
+
+/* Then the colours of wred and rio. */
+TWIN_INLINE void twin_begin_lanes(const struct twin_options *options, struct twin_discipline *discipline)
+{
+	for (u32 colour = 0; twin_is_coloured(options) && colour < TWIN_COLOURS; colour++)
+		twin_begin_lane(options, discipline, colour);
 }
 
 /*
@@ -213,6 +278,8 @@ TWIN_INLINE void twin_begin_queues(const struct twin_options *options, struct tw
 		discipline->hash = sfq_hash_new(options->seed, options->queues, perturb);
 	}
 	twin_begin_own(options, discipline);
+	if (options->meter != 0)
+		twin_begin_meter(options, discipline, held->latest);
 	if (options->kind == TWIN_PIE || options->kind == TWIN_FQ_PIE) {
 		pie_params params = twin_pie(options);
 
@@ -315,6 +382,10 @@ TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_dis
 		return true;
 	if (options->kind == TWIN_MERED)
 		return twin_admits_measured(options, discipline, held);
+	if (options->kind == TWIN_DUALPI2)
+		return twin_admits_coupled(options, discipline, held);
+	if (twin_is_coloured(options))
+		return twin_admits_coloured(options, discipline, now);
 	if (twin_is_own(options))
 		return twin_admits_own(options, discipline, now);
 	if (options->kind == TWIN_RED || options->kind == TWIN_ARED)
@@ -340,6 +411,8 @@ TWIN_INLINE u32 twin_queue_for(const struct twin_options *options, struct twin_d
 		return first + round_spread(key, options->queues);
 	if (options->kind == TWIN_MERED)
 		return first + (discipline->is_mouse ? TWIN_MICE : TWIN_ELEPHANTS);
+	if (options->kind == TWIN_DUALPI2)
+		return twin_queue_coupled(options, discipline, held);
 	if (options->kind == TWIN_SFQ) {
 		option_u32 before;
 
@@ -369,6 +442,8 @@ TWIN_GLOBAL u32 twin_put(const struct twin_options *options TWIN_GIVEN, struct t
 	}
 	twin_push(held, number, slot);
 	qdisc_backlog_add(&discipline->backlog, packet->size);
+	if (twin_is_coloured(options))
+		twin_queued_coloured(options, discipline, packet);
 	if (!twin_is_fair(options))
 		return 0;
 	twin_classify(held, &discipline->lengths, number);
@@ -396,7 +471,15 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_disc
 	struct twin_packet *packet;
 	u32 slot;
 
+	arrives->capable = twin_is_capable(arrives->service);
 	arrives->marked = false;
+	arrives->service = twin_with_colour(arrives->service, twin_colour_of(arrives->service));
+	if (options->meter != 0 && options->meter_exit == 0 && !arrives->always) {
+		discipline->refusal = QDISC_DROP_REASON_POLICED;
+		arrives->service = twin_condition(options, discipline, held->latest, arrives->size, arrives->service);
+		if (arrives->service == TWIN_NONE)
+			return TWIN_NONE;
+	}
 	discipline->refusal = QDISC_DROP_REASON_QUEUE_LIMIT;
 	if (tables && !twin_measure(options, discipline, held, tables))
 		return TWIN_NONE;
@@ -409,7 +492,7 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_disc
 	packet->size = arrives->size;
 	packet->came = packet->at = held->latest;
 	packet->number = arrives->number;
-	packet->capable = arrives->capable;
+	packet->service = arrives->service;
 	packet->key = arrives->key;
 	packet->class = arrives->class;
 	packet->profile = 0;
@@ -430,7 +513,9 @@ TWIN_INLINE void twin_put_again(const struct twin_options *options, struct twin_
 	struct twin_packet *packet = twin_packet_of(held, slot);
 
 	/* More packets may wait than there are records for by the options. */
-	discipline->arrives = (struct twin_arrival){ .size = packet->size, .key = packet->key, .pair = pair, .always = true };
+	discipline->arrives = (struct twin_arrival){
+		.size = packet->size, .key = packet->key, .pair = pair, .service = packet->service, .always = true,
+	};
 	if (tables)
 		twin_measure(options, discipline, held, tables);
 	twin_put(options, discipline, held, slot);
@@ -458,7 +543,7 @@ TWIN_INLINE void twin_set_rate(const struct twin_options *options, struct twin_d
 TWIN_INLINE bool twin_supports(const struct twin_options *options)
 {
 	/* A packet more is held before another is dropped for it. */
-	return (options->kind < TWIN_KINDS || twin_is_own(options)) && options->limit_packets < TWIN_SLOTS &&
+	return (options->kind < TWIN_KINDS || twin_is_own(options)) && options->limit_packets < TWIN_SLOTS && options->meter < TWIN_METERS &&
 	       (!twin_is_fair(options) || options->queues > 0) && twin_queues(options) <= TWIN_SPACE &&
 	       (options->kind != TWIN_MERED ||
 		(options->records > options->limit_packets && options->records <= TWIN_RECORDS));

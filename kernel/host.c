@@ -165,6 +165,9 @@ static u64 crossed(void)
 	return twin_fbq_flow_of(&fbq, fbq.crossed - 1)->above ? 1ull << 63 : 1ull << 62;
 }
 
+/* Whether the call is an arrival. */
+static bool arrives;
+
 /* The slot of the packet that a discipline releases; TWIN_NONE for none. */
 static u32 release(u32 q, struct decision *decision)
 {
@@ -179,6 +182,9 @@ static u32 release(u32 q, struct decision *decision)
 		case TWIN_AGAIN:
 			continue;
 		case TWIN_DROP:
+			/* That of this call, which was queued and is released at once. */
+			if (arrives && twin_packet_of(&state.held, step)->number + 1 == state.arrived)
+				decision->result = 0;
 			drop(decision, step);
 			continue;
 		case TWIN_MARK:
@@ -212,17 +218,17 @@ static void stage(u32 q, struct decision *decision)
 }
 
 /* A packet arrives for a discipline. */
-static void enqueue_in(struct twin_arrival arrives, struct decision *decision)
+static void enqueue_in(struct twin_arrival arrival, struct decision *decision)
 {
-	u32 q = arrives.class, slot;
+	u32 q = arrival.class, slot;
 	const struct twin_options *of = options_of(q);
 	struct twin_discipline *discipline = &state.disciplines[q];
 
-	arrives.number = state.arrived++;
-	discipline->arrives = arrives;
+	arrival.number = state.arrived++;
+	discipline->arrives = arrival;
 	slot = twin_accept(of, discipline, &state.held, tables(of));
 	if (slot == TWIN_NONE) {
-		refuse(decision, arrives.number);
+		refuse(decision, arrival.number);
 		return;
 	}
 	decision->result = 1;
@@ -234,17 +240,16 @@ static void enqueue_in(struct twin_arrival arrives, struct decision *decision)
 static void enqueue(const u64 *record, struct decision *decision)
 {
 	u64 now = twin_now(&state.held, record[1]), arrived = state.arrived;
-	u32 q = record[3], slot;
+	u32 q = record[3] & 0xffff, slot;
 
 	if (options.kind != TWIN_FBQ) {
-		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = record[5], .capable = record[3] & 1 }, decision);
+		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = record[5], .service = record[3] & 0xff }, decision);
 		return;
 	}
 	if (twin_fbq_has_inside(&fbq_options, q)) {
 		twin_fbq_begin_call(&fbq_options, &fbq, &state.held, now);
-		/* All packets are those that can be marked. */
 		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4],
-						  .pair = twin_pair_of(record[3] >> 32, record[3] >> 32), .class = q, .capable = true },
+						  .pair = twin_pair_of(record[3] >> 32, record[3] >> 32), .class = q, .service = record[3] >> 16 & 0xff },
 			   decision);
 		stage(q, decision);
 		return;
@@ -302,6 +307,7 @@ static void begin(void)
 			continue;
 		twin_begin_aqm(of, discipline, tables(of));
 		twin_begin_adapting(of, discipline);
+		twin_begin_lanes(of, discipline);
 		twin_begin_queues(of, discipline, &state.held, first);
 		first += twin_queues(of);
 	}
@@ -365,6 +371,7 @@ int main(void)
 			fwrite(&decision, sizeof(decision), 1, stdout);
 			continue;
 		case ENQUEUE:
+			arrives = true;
 			enqueue(record, &decision);
 			break;
 		case DEQUEUE:
@@ -387,6 +394,7 @@ int main(void)
 		default:
 			return 1;
 		}
+		arrives = false;
 		decision.deadline = deadline(record[1]);
 		decision.packets = state.held.backlog.packets;
 		decision.bytes = state.held.backlog.bytes;

@@ -214,6 +214,19 @@ TWIN_DIVISION u64 mul_div_u64(u64 a, u64 b, u64 c)
 	return twin_divide_halves(&rest, low, c);
 }
 
+/* (a * b + c * d) / e. */
+TWIN_DIVISION u64 sum_div_u64(u64 a, u64 b, u64 c, u64 d, u64 e)
+{
+	u64 low = a * b, sum = low + c * d, high = mul_high_u64(a, b), rest = high + mul_high_u64(c, d), carry = sum < low;
+
+	if (rest < high || rest + carry < rest || rest + carry >= e)
+		return U64_MAX;
+	rest += carry;
+	if (rest == 0)
+		return sum / e;
+	return twin_divide_halves(&rest, sum, e);
+}
+
 TWIN_INLINE u128 wide_mul_u64(u64 a, u64 b) { return (u128)mul_high_u64(a, b) << 64 | a * b; }
 
 /*

@@ -54,10 +54,17 @@ static __always_inline bool twin_needs_class(const struct twin_options *options)
 	return options->kind == TWIN_FBQ || twin_has_flows(options);
 }
 
-/* The queue of a discipline that owes the marks of a flow: that of the flow where each has a control law, else the first. */
-static __always_inline u32 twin_owing_queue(const struct twin_options *options, const struct twin_discipline *discipline, u64 key)
+/*
+ * The queue of a discipline that owes the marks of packets like one of a flow with a service, and gives them to these: that of the flow
+ * where each has a control law, that in which it waits or would wait with dualpi2, else the first.
+ */
+static __always_inline u32 twin_owing_queue(const struct twin_options *options, struct twin_discipline *discipline, u64 key, u32 service)
 {
-	return discipline->room.first + (twin_is_controlled(options) ? round_spread(key, options->queues) : 0);
+	u32 first = discipline->room.first;
+
+	if (options->kind == TWIN_DUALPI2)
+		return first + twin_place_coupled(options, discipline, key, service);
+	return first + (twin_is_controlled(options) ? round_spread(key, options->queues) : 0);
 }
 
 #define TWIN_ECT1 1
@@ -129,8 +136,8 @@ static __noinline int set_service(struct __sk_buff *context, u32 at, bool is_v6,
 	return bpf_skb_store_bytes(context, at + 1, bytes, 1, 0);
 }
 
-/* Sets the code point of the packet's class, and a mark that is owed. Returns whether the packet could carry one. */
-static __noinline int mark_packet(struct __sk_buff *context, struct sk_buff *skb, const struct twin_class_of *of)
+/* Sets the code point of the packet's class, and a mark that is owed. Returns the service that the packet came with, see struct twin_here. */
+static __noinline u32 mark_packet(struct __sk_buff *context, struct sk_buff *skb, const struct twin_class_of *of)
 {
 	bool is_v6 = skb->protocol == bpf_htons(ETH_P_IPV6), capable;
 	u32 account = twin_index(twin_fbq_params(&classes, of->class)->account, MARKED_ACCOUNTS), at = header_at(skb), key = 0;
@@ -142,21 +149,21 @@ static __noinline int mark_packet(struct __sk_buff *context, struct sk_buff *skb
 	u8 bytes[2];
 
 	if (!marks || !counters || (!is_v6 && skb->protocol != bpf_htons(ETH_P_IP)))
-		return false;
+		return UNREAD;
 	dscp = marks->dscp[twin_index(account, MARKED_ACCOUNTS)];
 	if ((dscp == 0 && gives == 0) || bpf_skb_load_bytes(context, at, bytes, 2))
-		return false;
+		return UNREAD;
 	first = (u32)bytes[0] << 8 | bytes[1];
 	if (first >> 12 != (is_v6 ? 6 : 4))
-		return false;
+		return UNREAD;
 	service = after = is_v6 ? first >> 4 & 0xff : first & 0xff;
 	capable = (service & 3) != 0;
 	if (dscp)
 		after = (dscp - 1) << 2 | (service & 3);
 	if (after != service)
 		__sync_fetch_and_add(&counters->remarked_packets, 1);
-	if (capable && gives &&
-	    (inside ? take_owed(twin_owing_queue(options_of(q), discipline_of(q), of->flow)) : marks_in_class(of->flow, service & 3))) {
+	if (capable && gives && (!inside || twin_can_signal(options_of(q), service)) &&
+	    (inside ? take_owed(twin_owing_queue(options_of(q), discipline_of(q), of->flow, service)) : marks_in_class(of->flow, service & 3))) {
 		if ((service & 3) != TWIN_CONGESTED)
 			__sync_fetch_and_add(&counters->marked_packets, 1);
 		after |= TWIN_CONGESTED;
@@ -164,7 +171,23 @@ static __noinline int mark_packet(struct __sk_buff *context, struct sk_buff *skb
 	if (after != service)
 		set_service(context, at, is_v6, first, after & 0xff);
 	/* Where no mark is given, a decider that would have it owed must drop. */
-	return capable && gives;
+	return (service & 0xfc) | (gives ? service & 3 : 0);
+}
+
+/* Gives a packet that comes from the queue the code point that was decided on there. */
+static __noinline int remark_packet(struct __sk_buff *context, struct sk_buff *skb)
+{
+	bool is_v6 = skb->protocol == bpf_htons(ETH_P_IPV6);
+	u32 at = header_at(skb), dscp = noted_dscp(skb) - 1, first, service;
+	u8 bytes[2];
+
+	if ((!is_v6 && skb->protocol != bpf_htons(ETH_P_IP)) || bpf_skb_load_bytes(context, at, bytes, 2))
+		return 0;
+	first = (u32)bytes[0] << 8 | bytes[1];
+	service = is_v6 ? first >> 4 & 0xff : first & 0xff;
+	if (first >> 12 == (is_v6 ? 6 : 4) && service >> 2 != dscp)
+		set_service(context, at, is_v6, first, dscp << 2 | (service & 3));
+	return 0;
 }
 
 /* Classifies a packet and marks it. */
@@ -188,7 +211,7 @@ static __always_inline void see(struct __sk_buff *context, struct sk_buff *skb)
 		if (!is_plain || !recall(skb, &plain, kept, read, place))
 			classify_anew(context, skb, in_force.rules, read, kept);
 	}
-	to->capable = mark_packet(context, skb, &read->class_of);
+	to->service = mark_packet(context, skb, &read->class_of);
 	advise(context, skb, &read->class_of);
 	to->packet = (u64)skb;
 	has_classifier = true;
@@ -196,7 +219,8 @@ static __always_inline void see(struct __sk_buff *context, struct sk_buff *skb)
 
 /*
  * Of several interfaces with one total the filter of this program has an action, which leads each packet to the device where they are
- * queued. From there it comes by here again. The kernel knows that and does not lead it there a second time.
+ * queued; so it has where a meter decides on code points in the queue. From there it comes by here again, and gets that code point. The kernel
+ * knows that and does not lead it there a second time.
  */
 SEC("tc")
 int twin_leaving(struct __sk_buff *context)
@@ -208,6 +232,8 @@ int twin_leaving(struct __sk_buff *context)
 	marks = bpf_map_lookup_elem(&twin_marks, &key);
 	if (marks && (marks->device == 0 || marks->device != (u32)skb->skb_iif))
 		see(context, skb);
+	else if (marks && noted_dscp(skb))
+		remark_packet(context, skb);
 	return TC_ACT_UNSPEC;
 }
 

@@ -17,6 +17,9 @@ enum twin_kind {
 	TWIN_FQ_CODEL,
 	TWIN_MERED,
 	TWIN_FQ_PIE,
+	TWIN_DUALPI2,
+	TWIN_WRED,
+	TWIN_RIO,
 	TWIN_KINDS,
 	/* Of fbc.h. */
 	TWIN_FBQ = TWIN_KINDS,
@@ -43,7 +46,7 @@ struct twin_options {
 	/* tbf. */
 	u64 rate;
 	u64 burst;
-	/* codel, fq_codel; the target also pie and fq_pie. The interval also of adaptation (ared) and of updates (pie, fq_pie). */
+	/* codel, fq_codel; the target also pie, fq_pie and dualpi2. The interval also of adaptation (ared) and of updates (the others). */
 	u64 target;
 	u64 interval;
 	u64 mtu;
@@ -51,20 +54,20 @@ struct twin_options {
 	u64 longest;
 	/* 1 to mark packets that can be marked instead of dropping them. */
 	u64 marks;
-	/* red, ared, mered: the thresholds in packets, or in bytes where in_bytes is 1. */
+	/* red, ared, mered, wred, rio: the thresholds in packets, or in bytes where in_bytes is 1. Of wred and rio those of green packets. */
 	u64 min;
 	u64 max;
 	u64 in_bytes;
 	u64 max_p;
 	u64 weight;
-	/* 1 for gentle. */
+	/* 1 for gentle, 2 for marks. */
 	u64 above_max;
 	/* 1 for geometric gaps. */
 	u64 spacing;
 	u64 idle_packet;
 	/* red, ared, pie: the mean packet, by which the probability is scaled; 0 for all packets alike. */
 	u64 mean;
-	/* pie, fq_pie. In 1/16 per second: alpha and beta. */
+	/* pie, fq_pie. Alpha and beta in 1/16 per second, of dualpi2 in 1/1000. */
 	u64 allowance;
 	u64 alpha;
 	u64 beta;
@@ -76,7 +79,7 @@ struct twin_options {
 	/* sfq: 0 for never. */
 	u64 perturb;
 	u64 seed;
-	/* red, ared, pie: the state and the step of the random stream, each with the upper half first. */
+	/* red, ared, pie, wred, rio: the state and the step of the random stream, each with the upper half first. */
 	u64 random[4];
 	/* mered, which is meredt as well, beside the fields of ared. The longest flow that is a mouse. */
 	u64 longest_mouse;
@@ -98,6 +101,42 @@ struct twin_options {
 	u64 values[16];
 	/* The part of the probability of its drops that is in proportion to its value. */
 	u64 fairness;
+	/* dualpi2: k; from which delay on marks begin, and from which all are marked. */
+	u64 coupling;
+	u64 step_from;
+	u64 step_full;
+	/* The parts of which the classic queue sends one; 0 for turns by time, in which the other queue counts as older by the shift. */
+	u64 parts;
+	u64 shift;
+	/* 1 where packets of the code point NQB have a low delay. */
+	u64 nqb;
+	/* Queue protection, none where the first is 0: a delay, the score that is too much at it, and the bytes by which it ages in a second. */
+	u64 critical;
+	u64 score;
+	u64 ageing;
+	/* wred, rio: the curves of yellow and of red packets, and their random streams. */
+	u64 yellow_min;
+	u64 yellow_max;
+	u64 yellow_max_p;
+	u64 red_min;
+	u64 red_max;
+	u64 red_max_p;
+	u64 more_random[8];
+	/* rio: 1 where the average of a colour counts better ones as well. */
+	u64 coupled;
+	/*
+	 * The meter of a marker around the discipline: 1 srTCM, 2 trTCM, 3 RFC 4115, 4 TSWTCM, 0 none; 1 where it is behind the discipline; 1 where
+	 * the colour of an arriving packet counts. Rates and bursts: committed, and peak or excess.
+	 */
+	u64 meter;
+	u64 meter_exit;
+	u64 meter_aware;
+	u64 meter_rates[2];
+	u64 meter_bursts[2];
+	u64 meter_window;
+	u64 meter_random[4];
+	/* What becomes of green, yellow and red packets: 0 they pass, 1 they are dropped, else 2 and their code point. */
+	u64 actions[3];
 	/* own, beside the rate and the burst of a bucket, 0 for none: the parameters of its decider, in the order of their fields. */
 	u64 own[16];
 	/* Without classes: where the chassis counts. */

@@ -65,6 +65,7 @@ u64 any_quotient(u64 a, u64 b, u64 c)
 
 	PROVE(c != 0);
 	ASSUME(b > c || quotient <= a);
+	ASSUME(a > c || quotient <= b);
 	return quotient;
 }
 
@@ -75,6 +76,17 @@ u64 any_product(u64 a, u64 b)
 
 	ASSUME(a == 0 || b == 0 ? product == 0 : product >= a && product >= b);
 	return product;
+}
+
+/* sum_div_u64: any number. */
+u64 any_ratio(u64 a, u64 b, u64 c, u64 d, u64 e)
+{
+	(void)a;
+	(void)b;
+	(void)c;
+	(void)d;
+	PROVE(e != 0);
+	return nondet_u64();
 }
 
 /* wrapping_mul_u64: any number. */
@@ -129,6 +141,25 @@ u64 any_decay(u64 level, probability_probability weight, u64 times)
 	PROVE(weight <= ONE);
 	ASSUME(left <= level);
 	return left;
+}
+
+/* random_stream_below. Proved by prove_below. */
+u64 any_below(random_stream *stream, u64 bound)
+{
+	u64 draw = nondet_u64();
+
+	(void)stream;
+	ASSUME(bound == 0 ? draw == 0 : draw < bound);
+	return draw;
+}
+
+/* One round of its loop, as all are. Compiled with ONE_ROUND. */
+void prove_below(void)
+{
+	ANY(random_stream, stream);
+	ANY(u64, bound);
+
+	PROVE(bound == 0 || random_stream_below(&stream, bound) < bound);
 }
 
 /* One round of its loop, as all are: it takes a fraction of the level. Compiled with ONE_ROUND. */
@@ -501,6 +532,149 @@ void prove_pie_catches_up(void)
 	PROVE(state.probability <= pie_one());
 	pie_state_skip_missed(&state, &params, now);
 	PROVE(state.probability <= pie_one());
+}
+
+/* --- meters ----------------------------------------------------------------------------------------------------------------- */
+
+/* The buckets stay in their ranges, and a packet gets no better colour than it came with. */
+void prove_meters(void)
+{
+	two_bucket_buckets buckets = { .committed = any_bucket(), .second = any_bucket() };
+	ANY(u64, now);
+	ANY(u64, size);
+	ANY(packet_colour, incoming);
+
+	ASSUME(incoming <= PACKET_COLOUR_RED);
+	PROVE(srtcm_colour(&buckets, now, size, incoming) >= incoming);
+	PROVE(trtcm_colour(&buckets, now, size, incoming) >= incoming);
+	PROVE(rfc4115_colour(&buckets, now, size, incoming) >= incoming);
+	PROVE(bucket_holds(&buckets.committed) && bucket_holds(&buckets.second));
+}
+
+/* At or below the committed rate all is green. */
+void prove_window(void)
+{
+	ANY(tswtcm_params, params);
+	ANY(random_stream, random);
+	ANY(tswtcm_tsw_tcm, meter);
+	ANY(u64, now);
+	ANY(u64, size);
+	ANY(packet_colour, incoming);
+	packet_colour colour;
+
+	ASSUME(params.ptr <= tswtcm_most() && params.ctr <= params.ptr && params.window >= 1 && params.window <= 60000000000);
+	ASSUME(params.mode <= METER_MODE_AWARE && incoming <= PACKET_COLOUR_RED);
+	PROVE(tswtcm_tsw_tcm_drawing(params, now, random).estimate == params.ctr << 16);
+	meter.params = params;
+	colour = tswtcm_tsw_tcm_colour(&meter, now, size, incoming);
+	PROVE(meter.estimate <= tswtcm_most() << 17);
+	PROVE(params.mode != METER_MODE_AWARE || colour >= incoming);
+	PROVE(params.mode == METER_MODE_AWARE || meter.estimate > params.ctr << 16 || colour == PACKET_COLOUR_GREEN);
+}
+
+/* --- DualPI2 ---------------------------------------------------------------------------------------------------------------- */
+
+static dualpi2_params any_coupled_params(void)
+{
+	ANY(dualpi2_params, params);
+
+	IS_BOOL(params.protection.some);
+	ASSUME(params.alpha <= 100000 && params.beta <= 100000 && params.coupling >= 1 && params.coupling <= 16);
+	ASSUME(params.scheduler.kind <= DUALPI2_SCHEDULER_WEIGHTED);
+	ASSUME(params.scheduler.weighted_parts >= 2 && params.scheduler.weighted_parts <= 1000);
+	/* The numbers of updates missed are small enough to be counted. */
+	ASSUME(params.update > 1 && params.step.full > 0 && params.step.from <= params.step.full);
+	return params;
+}
+
+/* Below one, which a signal takes off. */
+static bool counts_hold(const decider_state *state)
+{
+	return state->low.marks < step_one() && state->low.drops < step_one() && state->sanctioned.marks < step_one() &&
+	       state->sanctioned.drops < step_one() && state->classic < step_one();
+}
+
+/* The base probability is at most one after each update, and after those that are made up for. */
+void prove_coupled_updates(void)
+{
+	dualpi2_params params = any_coupled_params();
+	ANY(decider_state, state);
+	ANY(option_units_instant, oldest);
+	ANY(u64, now);
+	decider_state new = decider_state_new(&params);
+
+	PROVE(new.base == 0 && counts_hold(&new));
+	IS_BOOL(oldest.some);
+	ASSUME(state.base <= step_one());
+	decider_state_update_if_due(&state, &params, now, oldest);
+	PROVE(state.base <= step_one());
+	decider_state_skip_missed(&state, &params, now, oldest);
+	PROVE(state.base <= step_one() && decider_state_coupled(&state, &params) <= step_one());
+}
+
+/* Nothing is dropped by a probability without overload, and what has accumulated stays below one. */
+void prove_coupled_decides(void)
+{
+	dualpi2_params params = any_coupled_params();
+	ANY(decider_state, state);
+	ANY(u64, native);
+	ANY(bool, scalable);
+	bool overloaded;
+
+	IS_BOOL(scalable);
+	/* That the square of what is at most one is so, too, a solver cannot follow. */
+	ASSUME(state.base <= step_one() && state.squared <= step_one() && counts_hold(&state) && native <= step_one());
+	overloaded = decider_state_is_overloaded(&state, &params);
+	PROVE(decider_state_low_latency(&state, &params, native, scalable) != CODEL_ACTION_DROP || overloaded);
+	PROVE(decider_state_classic(&state, &params) != CODEL_ACTION_DROP || overloaded);
+	PROVE(decider_state_returning(&state, &params, native, scalable) != CODEL_ACTION_DROP || overloaded);
+	PROVE(decider_state_sanctioned(&state, &params, scalable) != CODEL_ACTION_DROP || overloaded);
+	PROVE(counts_hold(&state));
+}
+
+/* A queue that has packets is chosen. */
+void prove_coupled_turns(void)
+{
+	dualpi2_params params = any_coupled_params();
+	ANY(decider_state, state);
+	ANY(option_decider_head, low);
+	ANY(option_decider_head, classic);
+	ANY(bool, other_waits);
+	bool from_low;
+
+	IS_BOOL(low.some);
+	IS_BOOL(classic.some);
+	IS_BOOL(classic.value.sanctioned);
+	IS_BOOL(other_waits);
+	ASSUME(low.value.size < 1ull << 53 && classic.value.size < 1ull << 53);
+	from_low = decider_state_chooses_low(&state, &params, low, classic);
+	PROVE(!(low.some && !classic.some) || from_low);
+	PROVE(low.some || !from_low);
+	decider_state_took(&state, &params, from_low, low.value.size, other_waits);
+	PROVE(other_waits || state.credit == 0 || params.scheduler.kind != DUALPI2_SCHEDULER_WEIGHTED);
+}
+
+/* A score is at most five seconds. */
+void prove_protection(void)
+{
+	ANY(protection_params, params);
+	ANY(protection_bucket, bucket);
+	ANY(step_step, step);
+	ANY(u64, now);
+	ANY(u64, size);
+	ANY(u64, delay);
+	ANY(u64, native);
+	ANY(u64, behind);
+
+	/* Their products are replaced as well. */
+	ASSUME(protection_most_score() == 5000000000 && protection_most_delay() == 1000000000);
+	ASSUME(params.critical >= 1 && params.critical <= 1000000000 && params.score <= 5000000000);
+	ASSUME(params.ageing >= 1 && params.ageing <= 1000000000 && now < MANY && native <= step_one());
+	protection_bucket_exceeds(&bucket, &params, now, size, delay, native);
+	PROVE(bucket.expires <= now + 5000000000);
+	PROVE(!protection_bucket_has_aged(&bucket, now) || bucket.expires <= now);
+	ASSUME(step.from <= step.full);
+	step_step_likelihood(&step, delay, behind);
 }
 
 void prove_pie_draws(void)

@@ -42,8 +42,8 @@ struct twin_packet {
 	u64 key;
 	/* The next of its queue, or of those that are free. */
 	u32 next;
-	/* Whether it can be marked. */
-	u32 capable;
+	/* Its code point and, where it can be marked, its bits of congestion. */
+	u32 service;
 	/* mered: the record of its flow. */
 	u32 record;
 	/* fbq: those that it arrived with. */

@@ -38,8 +38,8 @@ static __always_inline struct sk_buff *take_out(struct Qdisc *sch, u32 number)
 	return slot ? bpf_kptr_xchg(&slot->skb, NULL) : NULL;
 }
 
-/* Drops a packet that has left its queue. */
-static __always_inline void drop(struct Qdisc *sch, u32 number, qdisc_drop_reason why)
+/* Drops a packet that has left its queue. Not a part of its callers, for the stack. */
+static __noinline int drop(struct Qdisc *sch, u32 number, qdisc_drop_reason why)
 {
 	struct twin_packet *packet = twin_packet_of(&state.held, number);
 	struct twin_counters *counters = counters_of(packet->class);
@@ -49,9 +49,10 @@ static __always_inline void drop(struct Qdisc *sch, u32 number, qdisc_drop_reaso
 		count_drop(counters, packet->number, packet->size, why);
 	sch->qstats.drops++;
 	if (!skb)
-		return;
+		return 0;
 	drop_on_line(skb);
 	bpf_kfree_skb(skb);
+	return 0;
 }
 
 /*
@@ -97,7 +98,9 @@ static __always_inline u32 release(struct Qdisc *sch, u32 q, bool always, bool i
 				return step;
 			first = true;
 		}
-		drop(sch, step, action == TWIN_DROP ? QDISC_DROP_REASON_EARLY : QDISC_DROP_REASON_FLOW_LIMIT);
+		/* That of this call, which was queued and is released at once. */
+		RECORD(if (call.first != 0 && action == TWIN_DROP && twin_packet_of(&state.held, step)->number + 1 == state.arrived) call.result = 0;)
+		drop(sch, step, action == TWIN_DROP ? discipline_of(q)->loss : QDISC_DROP_REASON_FLOW_LIMIT);
 	}
 	return TWIN_NONE;
 }

@@ -55,6 +55,9 @@ struct twin_memory memory;
 /* What the packet is classified as that arrives, by the discipline or before. */
 struct twin_class_of class_of;
 
+/* The service of a packet that nobody has read. */
+#define UNREAD U32_MAX
+
 /* Packets of which a processor keeps what they are classified as; a power of two. */
 #define TWIN_KEPT_HERE 256
 
@@ -66,8 +69,8 @@ struct twin_here {
 	struct twin_reader reader;
 	/* The address of the packet, and twin_under when it was classified; 0 where there is none. */
 	u64 packet, under;
-	/* Whether its code point can become a mark of congestion. */
-	u64 capable;
+	/* Its code point and bits of congestion before they were changed, these 0 where no mark is given; UNREAD where nobody has read them. */
+	u64 service;
 	struct twin_kept kept[TWIN_KEPT_HERE];
 };
 
@@ -176,6 +179,29 @@ static __always_inline u32 header_at(const struct sk_buff *skb)
 	return (u16)(skb->network_header - skb->mac_header);
 }
 
+/* The sign of a code point that is noted in a packet; it stands before that. */
+#define NOTED 0x9dU
+
+/* The code point that a packet is to get which has come from the queue, plus 1; 0 for none. */
+static __always_inline u32 noted_dscp(const struct sk_buff *skb)
+{
+	const struct qdisc_skb_cb *cb = (const struct qdisc_skb_cb *)skb->cb;
+
+	return cb->data[0] == NOTED ? cb->data[1] + 1 : 0;
+}
+
+/* The code point and the bits of congestion of a packet. */
+static __always_inline u32 service_of(const struct sk_buff *skb)
+{
+	u32 at = header_at(skb), linear = skb->len - skb->data_len;
+	u64 first;
+
+	if (linear < at + 20)
+		return 0;
+	first = twin_word((u64)skb->data + at, 0);
+	return first >> (first >> 60 == 6 ? 52 : 48) & 0xff;
+}
+
 static __always_inline bool read_plain(const struct sk_buff *skb, struct twin_plain *plain)
 {
 	u32 at = header_at(skb), linear = skb->len - skb->data_len;
@@ -265,20 +291,20 @@ static __always_inline void classify(struct sk_buff *skb, u64 which)
 
 /*
  * Takes over what a program has read of this packet just before, on this processor. Returns whether it has, by the rules in force;
- * *capable as it has found it.
+ * *service as it has found it, or UNREAD.
  */
-static __always_inline bool take_over(struct sk_buff *skb, bool *capable)
+static __always_inline bool take_over(struct sk_buff *skb, u32 *service)
 {
 	struct twin_here *from;
 
-	*capable = false;
+	*service = UNREAD;
 	if (!has_classifier)
 		return false;
 	from = here();
 	if (!from || from->packet != (u64)skb)
 		return false;
 	from->packet = 0;
-	*capable = from->capable;
+	*service = from->service;
 	if (from->under != twin_under(&memory, 0))
 		return false;
 	class_of = from->reader.class_of;

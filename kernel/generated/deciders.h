@@ -221,6 +221,78 @@ typedef enum {
 } codel_action;
 
 typedef struct {
+	u64 marks;
+	u64 drops;
+} decider_counts;
+
+typedef struct {
+	u64 base;
+	u64 squared;
+	units_span delay;
+	units_instant next_update;
+	decider_counts low;
+	decider_counts sanctioned;
+	u64 classic;
+	u64 credit;
+} decider_state;
+
+typedef struct {
+	units_span from;
+	units_span full;
+} step_step;
+
+typedef enum {
+	DUALPI2_SCHEDULER_TIME_SHIFTED,
+	DUALPI2_SCHEDULER_WEIGHTED,
+} dualpi2_scheduler_kind;
+
+typedef struct {
+	dualpi2_scheduler_kind kind;
+	units_span time_shifted_shift;
+	u32 weighted_parts;
+} dualpi2_scheduler;
+
+typedef enum {
+	DUALPI2_NQB_LOW_LATENCY,
+	DUALPI2_NQB_BY_ECN,
+} dualpi2_nqb;
+
+typedef struct {
+	units_span critical;
+	units_span score;
+	units_bytes ageing;
+} protection_params;
+
+typedef struct {
+	bool some;
+	protection_params value;
+} option_protection_params;
+
+typedef struct {
+	units_span target;
+	units_span update;
+	u32 alpha;
+	u32 beta;
+	u32 coupling;
+	step_step step;
+	dualpi2_scheduler scheduler;
+	dualpi2_nqb nqb;
+	option_protection_params protection;
+	fifo_limit limit;
+} dualpi2_params;
+
+typedef struct {
+	units_instant arrived;
+	units_bytes size;
+	bool sanctioned;
+} decider_head;
+
+typedef struct {
+	bool some;
+	decider_head value;
+} option_decider_head;
+
+typedef struct {
 	units_bytes length;
 	u32 queued_mice;
 } elephants_flow;
@@ -314,6 +386,11 @@ typedef struct {
 	u64 updates;
 } pie_stats;
 
+typedef struct {
+	u64 key;
+	units_instant expires;
+} protection_bucket;
+
 typedef enum {
 	QDISC_DROP_REASON_QUEUE_LIMIT,
 	QDISC_DROP_REASON_FLOW_LIMIT,
@@ -338,6 +415,17 @@ typedef struct {
 	aqm_verdict_kind kind;
 	qdisc_drop_reason drop;
 } aqm_verdict;
+
+typedef struct {
+	bucket_token_bucket committed;
+	bucket_token_bucket second;
+} two_bucket_buckets;
+
+typedef enum {
+	PACKET_COLOUR_GREEN,
+	PACKET_COLOUR_YELLOW,
+	PACKET_COLOUR_RED,
+} packet_colour;
 
 typedef s64 round_deficit;
 
@@ -367,6 +455,27 @@ typedef struct {
 	bool some;
 	u32 value;
 } option_u32;
+
+typedef enum {
+	METER_MODE_BLIND,
+	METER_MODE_AWARE,
+} meter_mode;
+
+typedef struct {
+	units_rate ctr;
+	units_rate ptr;
+	units_span window;
+	meter_mode mode;
+} tswtcm_params;
+
+typedef struct {
+	tswtcm_params params;
+	u64 estimate;
+	units_instant front;
+	random_stream random;
+} tswtcm_tsw_tcm;
+
+typedef u8 packet_dscp;
 
 /* Red::params of crates/core/src/aqm/red.rs */
 TWIN_INLINE const red_params * red_red_params(const red_red *self)
@@ -1211,6 +1320,323 @@ TWIN_INLINE void codel_state_ran_empty(codel_state *self, const codel_call *call
 	}
 }
 
+/* State::chooses_low of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE bool decider_state_chooses_low(const decider_state *self, const dualpi2_params *params, option_decider_head low, option_decider_head classic)
+{
+	option_decider_head t = low;
+	if (!t.some) {
+		return false;
+	}
+	decider_head low_2 = t.value;
+	option_decider_head t_2 = classic;
+	if (!t_2.some) {
+		return true;
+	}
+	decider_head classic_2 = t_2.value;
+	if (classic_2.sanctioned && (low_2.arrived <= classic_2.arrived)) {
+		return true;
+	}
+	dualpi2_scheduler t_4 = params->scheduler;
+	bool t_5;
+	if (t_4.kind == DUALPI2_SCHEDULER_TIME_SHIFTED) {
+		units_span shift = t_4.time_shifted_shift;
+		units_instant t_6 = units_instant_add_span(classic_2.arrived, shift);
+		t_5 = (low_2.arrived <= t_6);
+	} else {
+		u32 parts = t_4.weighted_parts;
+		u64 t_8 = self->credit;
+		u64 t_7 = units_bytes_as_u64(classic_2.size);
+		t_5 = (t_8 < ((u64)(((u64)((u32)(parts - 1u))) * t_7)));
+	}
+	return t_5;
+}
+
+/* State::squared of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE u64 decider_state_squared(const decider_state *self)
+{
+	return self->squared;
+}
+
+/* ONE of crates/core/src/aqm/step.rs */
+TWIN_INLINE u64 step_one(void)
+{
+	return 1000000000000ull;
+}
+
+/* recur of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE bool decider_recur(u64 *count, u64 likelihood)
+{
+	(*count) = ((u64)((*count) + likelihood));
+	bool due = ((*count) >= step_one());
+	if (due) {
+		(*count) = ((u64)((*count) - step_one()));
+	}
+	return due;
+}
+
+/* State::coupled of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE u64 decider_state_coupled(const decider_state *self, const dualpi2_params *params)
+{
+	return min_u64(((u64)(self->base * ((u64)params->coupling))), step_one());
+}
+
+/* State::is_overloaded of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE bool decider_state_is_overloaded(const decider_state *self, const dualpi2_params *params)
+{
+	u64 t = decider_state_coupled(self, params);
+	return (t == step_one());
+}
+
+/* State::classic of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE codel_action decider_state_classic(decider_state *self, const dualpi2_params *params)
+{
+	u64 t = decider_state_squared(self);
+	u64 squared = t;
+	bool t_3 = decider_recur(&self->classic, squared);
+	codel_action t_2;
+	if (!t_3) {
+		t_2 = CODEL_ACTION_SEND;
+	} else {
+		bool t_5 = decider_state_is_overloaded(self, params);
+		codel_action t_4;
+		if (t_5) {
+			t_4 = CODEL_ACTION_DROP;
+		} else {
+			t_4 = CODEL_ACTION_SIGNAL;
+		}
+		t_2 = t_4;
+	}
+	return t_2;
+}
+
+/* Counts::decide of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE codel_action decider_counts_decide(decider_counts *self, u64 mark, u64 drop, bool overloaded, bool scalable)
+{
+	bool t_3 = overloaded;
+	if (t_3) {
+		bool t_2 = decider_recur(&self->drops, drop);
+		t_3 = t_2;
+	}
+	codel_action t;
+	if (t_3) {
+		t = CODEL_ACTION_DROP;
+	} else {
+		bool t_7 = scalable;
+		if (t_7) {
+			bool t_6 = overloaded;
+			if (!t_6) {
+				bool t_5 = decider_recur(&self->marks, mark);
+				t_6 = t_5;
+			}
+			t_7 = t_6;
+		}
+		codel_action t_4;
+		if (t_7) {
+			t_4 = CODEL_ACTION_SIGNAL;
+		} else {
+			t_4 = CODEL_ACTION_SEND;
+		}
+		t = t_4;
+	}
+	return t;
+}
+
+/* State::low_latency of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE codel_action decider_state_low_latency(decider_state *self, const dualpi2_params *params, u64 native, bool scalable)
+{
+	u64 t = decider_state_coupled(self, params);
+	u64 mark = max_u64(native, t);
+	u64 t_3 = self->squared;
+	bool t_2 = decider_state_is_overloaded(self, params);
+	codel_action t_4 = decider_counts_decide(&self->low, mark, t_3, t_2, scalable);
+	return t_4;
+}
+
+/* State::new of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE decider_state decider_state_new(const dualpi2_params *params)
+{
+	units_instant t = units_instant_add_span(units_instant_zero(), params->update);
+	return (decider_state){ .base = 0ull, .squared = 0ull, .delay = units_span_zero(), .next_update = t, .low = (decider_counts){0}, .sanctioned = (decider_counts){0}, .classic = 0ull, .credit = 0ull };
+}
+
+/* State::returning of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE codel_action decider_state_returning(decider_state *self, const dualpi2_params *params, u64 native, bool scalable)
+{
+	u64 t = decider_state_coupled(self, params);
+	u64 mark = max_u64(native, t);
+	u64 t_3 = self->squared;
+	bool t_2 = decider_state_is_overloaded(self, params);
+	codel_action t_4 = decider_counts_decide(&self->sanctioned, mark, t_3, t_2, scalable);
+	return t_4;
+}
+
+/* State::sanctioned of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE codel_action decider_state_sanctioned(decider_state *self, const dualpi2_params *params, bool scalable)
+{
+	if (!scalable) {
+		codel_action t_2 = decider_state_classic(self, params);
+		return t_2;
+	}
+	u64 t_3 = decider_state_coupled(self, params);
+	u64 t_5 = self->squared;
+	bool t_4 = decider_state_is_overloaded(self, params);
+	codel_action t_6 = decider_counts_decide(&self->sanctioned, t_3, t_5, t_4, true);
+	return t_6;
+}
+
+/* MOST of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE u64 decider_most(void)
+{
+	return ((u64)(1ull << 44u));
+}
+
+/* mul_div_up of crates/core/src/aqm/step.rs */
+TWIN_INLINE u64 step_mul_div_up(u64 a, u64 b, u64 c)
+{
+	u64 down = mul_div_u64(a, b, c);
+	return saturating_add_u64(down, ((u64)(wrapping_mul_u64(down, c) != wrapping_mul_u64(a, b))));
+}
+
+/* State::set_base of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE void decider_state_set_base(decider_state *self, u64 base)
+{
+	if (base != self->base) {
+		self->base = base;
+		u64 t_2 = step_mul_div_up(base, base, step_one());
+		self->squared = t_2;
+	}
+}
+
+/* delay_at of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE units_span decider_delay_at(units_instant instant, option_units_instant oldest)
+{
+	option_units_instant t = oldest;
+	units_span t_2;
+	if (t.some) {
+		units_instant arrived = t.value;
+		units_span t_3 = units_instant_since(instant, arrived);
+		t_2 = t_3;
+	} else {
+		t_2 = units_span_zero();
+	}
+	return t_2;
+}
+
+/* State::skip_missed of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE void decider_state_skip_missed(decider_state *self, const dualpi2_params *params, units_instant now, option_units_instant oldest)
+{
+	if (self->next_update > now) {
+		return;
+	}
+	units_span t_2 = units_instant_since(now, self->next_update);
+	u64 t_3 = units_span_as_nanos(t_2);
+	u64 t_4 = units_span_as_nanos(params->update);
+	u64 missed = ((u64)(((u64)(t_3 / t_4)) + 1ull));
+	if (!oldest.some) {
+		u64 t_7 = ((u64)params->alpha);
+		u64 t_6 = units_span_as_nanos(params->target);
+		u64 error = ((u64)(t_7 * min_u64(t_6, decider_most())));
+		decider_state_set_base(self, saturating_sub_u64(self->base, saturating_mul_u64(error, missed)));
+	}
+	units_instant t_9 = self->next_update;
+	units_span t_8 = units_span_saturating_mul(params->update, ((u64)(missed - 1ull)));
+	units_instant t_10 = units_instant_add_span(t_9, t_8);
+	units_span t_11 = decider_delay_at(t_10, oldest);
+	self->delay = t_11;
+	units_span t_12 = units_span_saturating_mul(params->update, missed);
+	units_instant_add_assign_span(&self->next_update, t_12);
+}
+
+/* State::took of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE void decider_state_took(decider_state *self, const dualpi2_params *params, bool from_low, units_bytes size, bool other_waits)
+{
+	dualpi2_scheduler t = params->scheduler;
+	if (t.kind == DUALPI2_SCHEDULER_TIME_SHIFTED) {
+	} else {
+		u32 parts = t.weighted_parts;
+		u64 t_3 = units_bytes_as_u64(size);
+		u64 bytes = t_3;
+		u64 t_4;
+		if (!other_waits) {
+			t_4 = 0ull;
+		} else {
+			u64 t_5;
+			if (from_low) {
+				t_5 = saturating_add_u64(self->credit, bytes);
+			} else {
+				t_5 = saturating_sub_u64(self->credit, ((u64)(((u64)((u32)(parts - 1u))) * bytes)));
+			}
+			t_4 = t_5;
+		}
+		self->credit = t_4;
+	}
+}
+
+/* Span::saturating_sub of crates/units/src/quantity.rs */
+TWIN_INLINE units_span units_span_saturating_sub(units_span self, units_span other)
+{
+	return saturating_sub_u64(self, other);
+}
+
+/* difference of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE s64 decider_difference(units_span a, units_span b)
+{
+	s64 t;
+	if (a >= b) {
+		units_span t_2 = units_span_saturating_sub(a, b);
+		u64 t_3 = units_span_as_nanos(t_2);
+		t = ((s64)min_u64(t_3, decider_most()));
+	} else {
+		units_span t_4 = units_span_saturating_sub(b, a);
+		u64 t_5 = units_span_as_nanos(t_4);
+		t = sub_s64(0ll, ((s64)min_u64(t_5, decider_most())));
+	}
+	return t;
+}
+
+/* State::update of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE void decider_state_update(decider_state *self, const dualpi2_params *params, units_span delay)
+{
+	s64 t_2 = ((s64)params->alpha);
+	s64 t = decider_difference(delay, params->target);
+	s64 t_4 = ((s64)params->beta);
+	s64 t_3 = decider_difference(delay, self->delay);
+	s64 error = add_s64(mul_s64(t_2, t), mul_s64(t_4, t_3));
+	u64 change = unsigned_abs_s64(error);
+	u64 t_5;
+	if (error > 0ll) {
+		t_5 = min_u64(saturating_add_u64(self->base, change), step_one());
+	} else {
+		t_5 = saturating_sub_u64(self->base, change);
+	}
+	decider_state_set_base(self, t_5);
+	self->delay = delay;
+}
+
+/* State::update_if_due of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE bool decider_state_update_if_due(decider_state *self, const dualpi2_params *params, units_instant now, option_units_instant oldest)
+{
+	if (self->next_update > now) {
+		return false;
+	}
+	units_span before = self->delay;
+	units_span t_2 = decider_delay_at(self->next_update, oldest);
+	decider_state_update(self, params, t_2);
+	units_instant_add_assign_span(&self->next_update, params->update);
+	bool t_4 = (self->base == 0ull);
+	if (t_4) {
+		bool t_3 = units_span_is_zero(self->delay);
+		t_4 = t_3;
+	}
+	bool t_6 = t_4;
+	if (t_6) {
+		bool t_5 = units_span_is_zero(before);
+		t_6 = t_5;
+	}
+	bool at_rest = t_6;
+	return !(at_rest || (((self->base == step_one()) && (self->delay > params->target)) && (self->delay >= before)));
+}
+
 /* Measure::of of crates/core/src/aqm/elephants.rs */
 TWIN_INLINE units_bytes elephants_measure_of(elephants_measure self, units_bytes size)
 {
@@ -1817,12 +2243,6 @@ TWIN_INLINE bool pie_state_unlucky(pie_state *self, const pie_params *params, ra
 	return hit;
 }
 
-/* Span::saturating_sub of crates/units/src/quantity.rs */
-TWIN_INLINE units_span units_span_saturating_sub(units_span self, units_span other)
-{
-	return saturating_sub_u64(self, other);
-}
-
 /* MOST of crates/core/src/aqm/pie.rs */
 TWIN_INLINE u64 pie_most(void)
 {
@@ -1954,6 +2374,65 @@ TWIN_INLINE bool pie_state_update_if_due(pie_state *self, const pie_params *para
 	return t_2;
 }
 
+/* NANOS_PER_SEC of crates/units/src/quantity.rs */
+TWIN_INLINE u64 units_nanos_per_sec(void)
+{
+	return 1000000000ull;
+}
+
+/* Span::from_secs of crates/units/src/quantity.rs */
+TWIN_INLINE units_span units_span_from_secs(u64 n)
+{
+	return saturating_mul_u64(n, units_nanos_per_sec());
+}
+
+/* MOST_SCORE of crates/core/src/qdisc/dualpi2/protection.rs */
+TWIN_INLINE units_span protection_most_score(void)
+{
+	units_span t = units_span_from_secs(5ull);
+	return t;
+}
+
+/* MOST_DELAY of crates/core/src/qdisc/dualpi2/protection.rs */
+TWIN_INLINE units_span protection_most_delay(void)
+{
+	units_span t = units_span_from_secs(1ull);
+	return t;
+}
+
+/* Bucket::exceeds of crates/core/src/qdisc/dualpi2/protection.rs */
+TWIN_INLINE bool protection_bucket_exceeds(protection_bucket *self, const protection_params *params, units_instant now, units_bytes size, units_span delay, u64 native)
+{
+	u64 t = units_bytes_as_u64(size);
+	u64 t_2 = units_bytes_as_u64(params->ageing);
+	u64 t_3 = step_mul_div_up(native, t, ((u64)(t_2 * ((u64)(step_one() / 1000000000ull)))));
+	u64 added = t_3;
+	units_instant t_5 = max_u64(self->expires, now);
+	units_span t_4 = units_span_from_nanos(added);
+	units_instant t_6 = units_instant_add_span(t_5, t_4);
+	units_instant t_7 = units_instant_add_span(now, protection_most_score());
+	self->expires = min_u64(t_6, t_7);
+	units_span t_8 = units_instant_since(self->expires, now);
+	u64 t_9 = units_span_as_nanos(t_8);
+	u64 score = t_9;
+	u64 t_10 = units_span_as_nanos(min_u64(delay, protection_most_delay()));
+	u64 delay_2 = t_10;
+	u64 t_11 = units_span_as_nanos(params->critical);
+	bool t_14 = (delay_2 > t_11);
+	if (t_14) {
+		u64 t_12 = units_span_as_nanos(params->critical);
+		u64 t_13 = units_span_as_nanos(params->score);
+		t_14 = (((u64)(delay_2 * score)) > ((u64)(t_12 * t_13)));
+	}
+	return t_14;
+}
+
+/* Bucket::has_aged of crates/core/src/qdisc/dualpi2/protection.rs */
+TWIN_INLINE bool protection_bucket_has_aged(const protection_bucket *self, units_instant now)
+{
+	return (self->expires <= now);
+}
+
 /* Backlog::add of crates/core/src/qdisc.rs */
 TWIN_INLINE void qdisc_backlog_add(qdisc_backlog *self, units_bytes size)
 {
@@ -1995,6 +2474,13 @@ TWIN_INLINE u16 queues_class(u64 bytes)
 TWIN_INLINE random_stream random_stream_from_parts(u64 high, u64 low, u64 step_high, u64 step_low)
 {
 	return (random_stream){ .high = high, .low = low, .step_high = step_high, .step_low = step_low };
+}
+
+/* Average::new of crates/core/src/aqm/red/average.rs */
+TWIN_INLINE red_average red_average_new(probability_probability weight, units_span idle_packet)
+{
+	units_instant latest = units_instant_zero();
+	return (red_average){ .weight = weight, .idle_packet = idle_packet, .level = 0ull, .idle_since = (option_units_instant){ .some = true, .value = latest }, .rest = units_span_zero(), .latest = latest };
 }
 
 /* Spacer::restart of crates/core/src/aqm/red/dropper.rs */
@@ -2099,13 +2585,6 @@ TWIN_INLINE aqm_verdict red_dropper_judge(red_dropper *self, const red_early_dro
 	return t_13;
 }
 
-/* Average::new of crates/core/src/aqm/red/average.rs */
-TWIN_INLINE red_average red_average_new(probability_probability weight, units_span idle_packet)
-{
-	units_instant latest = units_instant_zero();
-	return (red_average){ .weight = weight, .idle_packet = idle_packet, .level = 0ull, .idle_since = (option_units_instant){ .some = true, .value = latest }, .rest = units_span_zero(), .latest = latest };
-}
-
 /* Curve::new of crates/core/src/aqm/red/curve.rs */
 TWIN_INLINE red_curve red_curve_new(red_profile profile, red_above_max above_max)
 {
@@ -2139,6 +2618,43 @@ TWIN_INLINE red_red red_red_drawing(red_params params, random_stream random)
 	red_average t = red_average_new(params.early.weight, params.early.idle_packet);
 	red_dropper t_2 = red_dropper_new(params.profile, params.early.above_max, random);
 	return (red_red){ .params = params, .average = t, .dropper = t_2 };
+}
+
+/* Buckets::update of crates/core/src/meter/two_bucket.rs */
+TWIN_INLINE void two_bucket_buckets_update(two_bucket_buckets *self, units_instant now)
+{
+	bucket_token_bucket_update(&self->committed, now);
+	bucket_token_bucket_update(&self->second, now);
+}
+
+/* graded of crates/core/src/meter/two_bucket.rs */
+TWIN_INLINE packet_colour two_bucket_graded(bool green, bool yellow)
+{
+	packet_colour t;
+	if (green) {
+		t = PACKET_COLOUR_GREEN;
+	} else {
+		packet_colour t_2;
+		if (yellow) {
+			t_2 = PACKET_COLOUR_YELLOW;
+		} else {
+			t_2 = PACKET_COLOUR_RED;
+		}
+		t = t_2;
+	}
+	return t;
+}
+
+/* colour of crates/core/src/meter/rfc4115.rs */
+TWIN_INLINE packet_colour rfc4115_colour(two_bucket_buckets *buckets, units_instant now, units_bytes size, packet_colour incoming)
+{
+	two_bucket_buckets_update(buckets, now);
+	bool t = bucket_token_bucket_spend_if(&buckets->committed, (incoming == PACKET_COLOUR_GREEN), size);
+	bool green = t;
+	bool t_2 = bucket_token_bucket_spend_if(&buckets->second, (!green & (incoming != PACKET_COLOUR_RED)), size);
+	bool yellow = t_2;
+	packet_colour t_3 = two_bucket_graded(green, yellow);
+	return t_3;
 }
 
 /* spread of crates/core/src/structures/round.rs */
@@ -2285,6 +2801,155 @@ TWIN_INLINE option_u32 sfq_hash_queue_before(const sfq_hash *self, u64 key)
 	return (option_u32){ .some = true, .value = t_2 };
 }
 
+/* TokenBucket::update_into of crates/core/src/structures/bucket.rs */
+TWIN_INLINE void bucket_token_bucket_update_into(bucket_token_bucket *self, units_instant now, bucket_token_bucket *other)
+{
+	u64 t = bucket_token_bucket_earned(self, now);
+	u64 earned = t;
+	u64 room = wrapping_sub_u64(((u64)self->depth), ((u64)self->level));
+	s64 t_2 = bucket_filled(other->level, other->depth, saturating_sub_u64(earned, room));
+	other->level = t_2;
+	s64 t_3 = bucket_filled(self->level, self->depth, earned);
+	self->level = t_3;
+	self->updated = max_u64(self->updated, now);
+}
+
+/* colour of crates/core/src/meter/srtcm.rs */
+TWIN_INLINE packet_colour srtcm_colour(two_bucket_buckets *buckets, units_instant now, units_bytes size, packet_colour incoming)
+{
+	bucket_token_bucket_update_into(&buckets->committed, now, &buckets->second);
+	bool t = bucket_token_bucket_spend_if(&buckets->committed, (incoming == PACKET_COLOUR_GREEN), size);
+	bool green = t;
+	bool t_2 = bucket_token_bucket_spend_if(&buckets->second, (!green & (incoming != PACKET_COLOUR_RED)), size);
+	bool yellow = t_2;
+	packet_colour t_3 = two_bucket_graded(green, yellow);
+	return t_3;
+}
+
+/* LEAST_BEHIND of crates/core/src/aqm/step.rs */
+TWIN_INLINE u64 step_least_behind(void)
+{
+	return 2ull;
+}
+
+/* Step::likelihood of crates/core/src/aqm/step.rs */
+TWIN_INLINE u64 step_step_likelihood(const step_step *self, units_span waited, u64 behind)
+{
+	if ((behind < step_least_behind()) || (waited < self->from)) {
+		return 0ull;
+	}
+	if (waited >= self->full) {
+		return step_one();
+	}
+	units_span t_3 = units_span_saturating_sub(self->full, self->from);
+	u64 t_4 = units_span_as_nanos(t_3);
+	u64 ramp = t_4;
+	units_span t_5 = units_span_saturating_sub(waited, self->from);
+	u64 t_6 = units_span_as_nanos(t_5);
+	u64 t_7 = step_mul_div_up(t_6, step_one(), ramp);
+	return t_7;
+}
+
+/* colour of crates/core/src/meter/trtcm.rs */
+TWIN_INLINE packet_colour trtcm_colour(two_bucket_buckets *buckets, units_instant now, units_bytes size, packet_colour incoming)
+{
+	two_bucket_buckets_update(buckets, now);
+	bool t = bucket_token_bucket_spend_if(&buckets->second, (incoming != PACKET_COLOUR_RED), size);
+	bool within_peak = t;
+	bool t_2 = bucket_token_bucket_spend_if(&buckets->committed, (within_peak & (incoming == PACKET_COLOUR_GREEN)), size);
+	bool green = t_2;
+	packet_colour t_3 = two_bucket_graded(green, within_peak);
+	return t_3;
+}
+
+/* FRACTION of crates/core/src/meter/tswtcm.rs */
+TWIN_INLINE u32 tswtcm_fraction(void)
+{
+	return 16u;
+}
+
+/* MOST of crates/core/src/meter/tswtcm.rs */
+TWIN_INLINE u64 tswtcm_most(void)
+{
+	return ((u64)(1ull << 40u));
+}
+
+/* MOST_DRAWS of crates/core/src/random.rs */
+TWIN_INLINE u32 random_most_draws(void)
+{
+	return 256u;
+}
+
+/* Stream::below of crates/core/src/random.rs */
+TWIN_INLINE u64 random_stream_below(random_stream *self, u64 bound)
+{
+	if (bound == 0ull) {
+		return 0ull;
+	}
+	u32 t_2 = 0u;
+	u32 t_3 = random_most_draws();
+	TWIN_FOR(u32, i, t_2, t_3) {
+		u64 t_4 = random_stream_next_u64(self);
+		u64 draw = t_4;
+		u64 low = wrapping_mul_u64(draw, bound);
+		if ((low >= bound) || (low >= ((u64)(wrapping_sub_u64(0ull, bound) % bound)))) {
+			return mul_high_u64(draw, bound);
+		}
+	}
+	u64 t_6 = random_stream_next_u64(self);
+	return mul_high_u64(t_6, bound);
+}
+
+/* TswTcm::colour of crates/core/src/meter/tswtcm.rs */
+TWIN_INLINE packet_colour tswtcm_tsw_tcm_colour(tswtcm_tsw_tcm *self, units_instant now, units_bytes size, packet_colour incoming)
+{
+	u64 t = units_span_as_nanos(self->params.window);
+	u64 window = t;
+	units_span t_2 = units_instant_since(now, self->front);
+	u64 t_3 = units_span_as_nanos(t_2);
+	u64 span = saturating_add_u64(window, t_3);
+	self->front = max_u64(self->front, now);
+	u64 t_5 = self->estimate;
+	u64 t_4 = units_bytes_as_u64(size);
+	u64 estimate = sum_div_u64(t_5, window, t_4, ((u64)(bucket_per_byte() << (tswtcm_fraction() & 63u))), span);
+	self->estimate = min_u64(estimate, ((u64)(tswtcm_most() << (((u32)(tswtcm_fraction() + 1u)) & 63u))));
+	u64 t_6 = units_rate_as_bps(self->params.ctr);
+	u64 committed = ((u64)(t_6 << (tswtcm_fraction() & 63u)));
+	packet_colour t_7;
+	if (self->estimate <= committed) {
+		t_7 = PACKET_COLOUR_GREEN;
+	} else {
+		u64 t_8 = random_stream_below(&self->random, self->estimate);
+		u64 draw = t_8;
+		u64 t_9 = units_rate_as_bps(self->params.ptr);
+		bool beyond_peak = (draw >= ((u64)(t_9 << (tswtcm_fraction() & 63u))));
+		packet_colour beyond = (beyond_peak ? PACKET_COLOUR_RED : PACKET_COLOUR_YELLOW);
+		t_7 = ((draw < committed) ? PACKET_COLOUR_GREEN : beyond);
+	}
+	packet_colour drawn = t_7;
+	packet_colour t_10;
+	if ((self->params.mode == METER_MODE_AWARE) && (incoming > drawn)) {
+		t_10 = incoming;
+	} else {
+		t_10 = drawn;
+	}
+	return t_10;
+}
+
+/* TswTcm::drawing of crates/core/src/meter/tswtcm.rs */
+TWIN_INLINE tswtcm_tsw_tcm tswtcm_tsw_tcm_drawing(tswtcm_params params, units_instant now, random_stream random)
+{
+	u64 t = units_rate_as_bps(params.ctr);
+	u64 estimate = ((u64)(t << (tswtcm_fraction() & 63u)));
+	return (tswtcm_tsw_tcm){ .params = params, .estimate = estimate, .front = now, .random = random };
+}
+
+/* MOST_UPDATES of crates/core/src/qdisc/dualpi2/decider.rs */
+TWIN_INLINE u32 decider_most_updates(void)
+{
+	return 1024u;
+}
+
 /* VIRTUAL_START of crates/core/src/qdisc/fbq/deciders.rs */
 TWIN_INLINE u128 fbq_virtual_start(void)
 {
@@ -2303,10 +2968,28 @@ TWIN_INLINE u64 fbq_whole(void)
 	return ((u64)(1ull << 32u));
 }
 
+/* Dscp::NQB of crates/core/src/packet.rs */
+TWIN_INLINE packet_dscp packet_dscp_nqb(void)
+{
+	return 45;
+}
+
 /* MOST_UPDATES of crates/core/src/aqm/pie.rs */
 TWIN_INLINE u32 pie_most_updates(void)
 {
 	return 1024u;
+}
+
+/* ATTEMPTS of crates/core/src/qdisc/dualpi2/protection.rs */
+TWIN_INLINE u32 protection_attempts(void)
+{
+	return 2u;
+}
+
+/* BITS of crates/core/src/qdisc/dualpi2/protection.rs */
+TWIN_INLINE u32 protection_bits(void)
+{
+	return 5u;
 }
 
 #endif

@@ -22,6 +22,8 @@ pub struct Stream {
 /// The multiplier of the generator.
 const FACTOR_HIGH: u64 = 0x2360_ed05_1fc6_5da4;
 const FACTOR_LOW: u64 = 0x4385_df64_9fcc_f645;
+/// Each draw of [`Stream::below`] is taken with a probability above a half: so many in vain never happen.
+const MOST_DRAWS: u32 = 256;
 
 impl Stream {
     /// The stream of `name` under `seed`. Different names have independent streams.
@@ -78,14 +80,15 @@ impl Stream {
         if bound == 0 {
             return 0;
         }
-        loop {
-            let product = u128::from(self.next_u64()) * u128::from(bound);
+        for _ in 0..MOST_DRAWS {
+            let draw = self.next_u64();
             // The threshold is below `bound`; most draws need no division to tell that they are above it.
-            let low = product as u64;
-            if low >= bound || low >= bound.wrapping_neg() % bound {
-                return (product >> 64) as u64;
+            let low = draw.wrapping_mul(bound);
+            if low >= bound || low >= 0_u64.wrapping_sub(bound) % bound {
+                return mul_high(draw, bound);
             }
         }
+        mul_high(self.next_u64(), bound)
     }
 
     /// Uniform in [0, 1), a multiple of 2⁻⁵³. For workloads and statistics; disciplines compare integers instead (see

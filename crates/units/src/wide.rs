@@ -20,6 +20,13 @@ pub const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
     if product >> 64 == 0 { product as u64 / c } else { (product / c as u128) as u64 }
 }
 
+/// `(a * b + c * d) / e`, rounded down; [`u64::MAX`] where that is more, or `e` is zero.
+#[inline]
+pub const fn sum_div(a: u64, b: u64, c: u64, d: u64, e: u64) -> u64 {
+    let sum = (a as u128 * b as u128).saturating_add(c as u128 * d as u128);
+    if e == 0 || sum >> 64 >= e as u128 { u64::MAX } else { (sum / e as u128) as u64 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +39,7 @@ mod tests {
         assert_eq!(mul_div(u64::MAX, 7, 8), 16_140_901_064_495_857_663);
         assert_eq!((mul_div(3, 5, 2), mul_div(1 << 40, 1 << 40, 1 << 17)), (7, 1 << 63));
         assert_eq!((mul_div(1 << 40, 1 << 40, 1 << 16), mul_div(0, 1, 0)), (u64::MAX, u64::MAX));
+        assert_eq!((sum_div(3, 5, 2, 7, 4), sum_div(1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 18)), (7, 1 << 63));
+        assert_eq!((sum_div(u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX), sum_div(0, 0, 0, 0, 0)), (u64::MAX, u64::MAX));
     }
 }

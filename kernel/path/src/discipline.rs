@@ -1,16 +1,23 @@
 //! From disciplines of a configuration to the options of the program.
 
+use tidegate_config::discipline::meter::Metered;
 use tidegate_config::discipline::outside::Outside;
-use tidegate_config::discipline::{Discipline, InKernel};
+use tidegate_config::discipline::{Discipline, InKernel, Site};
 use tidegate_core::elephants::{FlowBy, Measure};
 use tidegate_core::fifo::Limit;
+use tidegate_core::marker::{Action, Point};
+use tidegate_core::meter::{AnyMeter, Mode};
 use tidegate_core::random::Stream;
-use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
-use tidegate_core::{Bytes, Span, codel, meredt, pie, red};
+use tidegate_core::red::{AboveMax, EarlyDrop, Profile, Signal, Sizing, Spacing, Thresholds};
+use tidegate_core::dualpi2::{self, Nqb, Scheduler};
+use tidegate_core::rio::{Coupling, Rio};
+use tidegate_core::two_bucket::TwoBucketRule;
+use tidegate_core::wred::Wred;
+use tidegate_core::{Bytes, Colour, Instant, Span, codel, meredt, pie, red};
 
 use super::options::{
-    ARED, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED, SFQ, SLOTS,
-    SPACE,
+    ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED, SFQ, SLOTS,
+    RIO, SPACE, WRED,
 };
 
 /// The most packets that are queued: the arriving packet needs a slot too, before another is dropped for it.
@@ -41,6 +48,54 @@ impl<'a> Place<'a> {
     pub fn class(name: &'a str, seed: u64) -> Self {
         Self { shown: format!("class `{name}`"), seed, stream: name, flows: FLOWS_OF_CLASS }
     }
+}
+
+/// The options of a discipline with a meter before or behind it.
+fn metered(
+    inside: &Discipline,
+    metered: &Metered,
+    point: Point,
+    at: &Place<'_>,
+    lack: &mut dyn FnMut(String),
+) -> Option<Options> {
+    let place = &at.shown;
+    let stream = format!("{}.inside", at.stream);
+    let within = Place { shown: format!("`marker` in {place}"), stream: &stream, ..*at };
+    let options = options_of(inside, &within, lack)?;
+    if options.meter != 0 || options.kind == OWN {
+        lack(format!("kind = \"{}\" in `marker` in {place}", inside.kind()));
+        return None;
+    }
+    // Such a mark is decided on before it is known whether the packet passes.
+    if point == Point::Exit && options.marks == 1 && [CODEL, FQ_CODEL, DUALPI2].contains(&options.kind) {
+        lack(format!("`at = \"exit\"` behind the marks of kind = \"{}\" in {place} (signal = \"drop\" is possible)", inside.kind()));
+    }
+    let conditioner = metered.build(&Site { seed: at.seed, name: at.stream.to_owned(), now: Instant::ZERO });
+    let (meter, mode, [(rate, burst), (second, more)], window) = match conditioner.meter() {
+        AnyMeter::SrTcm(meter) => (1, meter.params().mode, meter.params().buckets(), Span::ZERO),
+        AnyMeter::TrTcm(meter) => (2, meter.params().mode, meter.params().buckets(), Span::ZERO),
+        AnyMeter::Rfc4115(meter) => (3, meter.params().mode, meter.params().buckets(), Span::ZERO),
+        AnyMeter::TswTcm(meter) => {
+            let params = meter.params();
+            (4, params.mode, [(params.ctr, Bytes::ZERO), (params.ptr, Bytes::ZERO)], params.window)
+        }
+    };
+    let actions = conditioner.actions();
+    Some(Options {
+        meter,
+        meter_exit: u64::from(point == Point::Exit),
+        meter_aware: u64::from(mode == Mode::Aware),
+        meter_rates: [rate.as_bps(), second.as_bps()],
+        meter_bursts: [burst.as_u64(), more.as_u64()],
+        meter_window: window.as_nanos(),
+        meter_random: Stream::named(at.seed, &format!("{}.meter", at.stream)).parts(),
+        actions: [actions.green, actions.yellow, actions.red].map(|action| match action {
+            Action::Pass => 0,
+            Action::Drop => 1,
+            Action::Mark(dscp) => 2 + u64::from(dscp.value()),
+        }),
+        ..options
+    })
 }
 
 /// The options of a discipline of another crate, if it has a decider for the kernel.
@@ -126,6 +181,25 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
             let options = Options { kind: FQ_PIE, quantum: params.quantum.as_u64(), ..pie(&params.pie) };
             (Options { queues: params.queues.into(), ..options }, params.pie.signal)
         }
+        Discipline::Wred(section) => {
+            let params = section.params();
+            let curves = [params.profiles[0], params.profiles[1], params.profiles[2]];
+            let streams = [1, 2].map(|profile| Wred::stream(at.seed, at.stream, profile));
+            let options = coloured(curves, params.early, streams);
+            (Options { kind: WRED, ..options.within(Limit::bytes(section.limit)) }, params.early.signal)
+        }
+        Discipline::Rio(section) => {
+            let params = section.params();
+            let streams = [Colour::Yellow, Colour::Red].map(|colour| Rio::stream(at.seed, at.stream, colour));
+            let options = coloured([params.green, params.yellow, params.red], params.early, streams);
+            let coupled = u64::from(params.coupling == Coupling::Coupled);
+            (Options { kind: RIO, coupled, ..options.within(Limit::bytes(section.limit)) }, params.early.signal)
+        }
+        Discipline::Marker(section) => {
+            let inside = section.inside.as_ref().map_or_else(Discipline::plain, |inside| (*inside.value.0).clone());
+            return metered(&inside, &section.conditioner.value, section.at, at, lack);
+        }
+        Discipline::DualPi2(section) => (coupled(&section.params()), Signal::Mark),
         Discipline::Outside(section) => (own(section, discipline.kind(), place, lack)?, Signal::Drop),
         other => {
             lack(format!("kind = \"{}\" in {place}", other.kind()));
@@ -135,17 +209,27 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
     if options.queues > SPACE {
         lack(format!("{} queues of `{}` in {place} (up to {SPACE} are possible)", options.queues, discipline.kind()));
     }
-    let draws = [RED, ARED, PIE, FQ_PIE, MERED, OWN].contains(&options.kind);
-    let random = if draws { Stream::named(at.seed, at.stream).parts() } else { [0; 4] };
+    let random = match options.kind {
+        RED | ARED | PIE | FQ_PIE | MERED | OWN => Stream::named(at.seed, at.stream).parts(),
+        WRED => Wred::stream(at.seed, at.stream, 0).parts(),
+        RIO => Rio::stream(at.seed, at.stream, Colour::Green).parts(),
+        _ => [0; 4],
+    };
     Some(Options { marks: u64::from(signal == Signal::Mark), random, ..options })
 }
 
 impl Options {
+    /// Whether a meter gives packets other code points.
+    pub(super) fn remarks(&self) -> bool {
+        self.meter != 0 && self.actions.iter().any(|action| *action > 1)
+    }
+
     /// The queues that a discipline needs of [`SPACE`].
     pub(super) fn queues_needed(&self) -> u64 {
         match self.kind {
             DRR | SFQ | FQ_CODEL | FQ_PIE => self.queues,
             MERED => 2,
+            DUALPI2 => 3,
             _ => 1,
         }
     }
@@ -221,6 +305,33 @@ fn pie(params: &pie::Params) -> Options {
     options.within(params.limit)
 }
 
+/// The options of DualPI2.
+fn coupled(params: &dualpi2::Params) -> Options {
+    let (parts, shift) = match params.scheduler {
+        Scheduler::TimeShifted { shift } => (0, shift),
+        Scheduler::Weighted { parts } => (parts.into(), Span::ZERO),
+    };
+    let protection = params.protection.unwrap_or(dualpi2::protection::Params { critical: Span::ZERO, ..Default::default() });
+    let options = Options {
+        kind: DUALPI2,
+        target: params.target.as_nanos(),
+        interval: params.update.as_nanos(),
+        alpha: params.alpha.into(),
+        beta: params.beta.into(),
+        coupling: params.coupling.into(),
+        step_from: params.step.from.as_nanos(),
+        step_full: params.step.full.as_nanos(),
+        parts,
+        shift: shift.as_nanos(),
+        nqb: u64::from(params.nqb == Nqb::LowLatency),
+        critical: protection.critical.as_nanos(),
+        score: protection.score.as_nanos(),
+        ageing: protection.ageing.as_u64(),
+        ..Options::default()
+    };
+    options.within(params.limit)
+}
+
 fn controlled(kind: u64, params: &codel::Params) -> (Options, Signal) {
     let options = Options {
         kind,
@@ -233,18 +344,46 @@ fn controlled(kind: u64, params: &codel::Params) -> (Options, Signal) {
     (options.within(params.limit), params.signal)
 }
 
+/// The thresholds of a curve, and whether they are in bytes.
+fn thresholds(profile: &Profile) -> (u64, u64, bool) {
+    match profile.thresholds {
+        Thresholds::Packets { min, max } => (min, max, false),
+        Thresholds::Bytes { min, max } => (min.as_u64(), max.as_u64(), true),
+    }
+}
+
+/// The options of WRED and RIO, of which the streams of yellow and red are given.
+fn coloured([green, yellow, red]: [Profile; 3], early_drop: EarlyDrop, streams: [Stream; 2]) -> Options {
+    let ((yellow_min, yellow_max, _), (red_min, red_max, _)) = (thresholds(&yellow), thresholds(&red));
+    let mut more_random = [0; 8];
+    for (to, number) in more_random.iter_mut().zip(streams.iter().flat_map(Stream::parts)) {
+        *to = number;
+    }
+    Options {
+        yellow_min,
+        yellow_max,
+        yellow_max_p: yellow.max_p.bits(),
+        red_min,
+        red_max,
+        red_max_p: red.max_p.bits(),
+        more_random,
+        ..early(&red::Params { profile: green, early: early_drop })
+    }
+}
+
 fn early(params: &red::Params) -> Options {
-    let (min, max, in_bytes) = match params.profile.thresholds {
-        Thresholds::Packets { min, max } => (min, max, 0),
-        Thresholds::Bytes { min, max } => (min.as_u64(), max.as_u64(), 1),
-    };
+    let (min, max, in_bytes) = thresholds(&params.profile);
     Options {
         min,
         max,
-        in_bytes,
+        in_bytes: u64::from(in_bytes),
         max_p: params.profile.max_p.bits(),
         weight: params.early.weight.bits(),
-        above_max: u64::from(params.early.above_max == AboveMax::Gentle),
+        above_max: match params.early.above_max {
+            AboveMax::Cliff => 0,
+            AboveMax::Gentle => 1,
+            AboveMax::Mark => 2,
+        },
         spacing: u64::from(params.early.spacing == Spacing::Geometric),
         idle_packet: params.early.idle_packet.as_nanos(),
         mean: mean(params.early.sizing),

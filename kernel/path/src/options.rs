@@ -40,9 +40,12 @@ pub const SFQ: u64 = 7;
 pub const FQ_CODEL: u64 = 8;
 pub const MERED: u64 = 9;
 pub const FQ_PIE: u64 = 10;
-pub const KINDS: u64 = 11;
-pub const FBQ: u64 = 11;
-pub const OWN: u64 = 12;
+pub const DUALPI2: u64 = 11;
+pub const WRED: u64 = 12;
+pub const RIO: u64 = 13;
+pub const KINDS: u64 = 14;
+pub const FBQ: u64 = 14;
+pub const OWN: u64 = 15;
 
 /// `struct twin_options` of kernel/options.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -89,6 +92,31 @@ pub struct Options {
     pub points: u64,
     pub values: [u64; 16],
     pub fairness: u64,
+    pub coupling: u64,
+    pub step_from: u64,
+    pub step_full: u64,
+    pub parts: u64,
+    pub shift: u64,
+    pub nqb: u64,
+    pub critical: u64,
+    pub score: u64,
+    pub ageing: u64,
+    pub yellow_min: u64,
+    pub yellow_max: u64,
+    pub yellow_max_p: u64,
+    pub red_min: u64,
+    pub red_max: u64,
+    pub red_max_p: u64,
+    pub more_random: [u64; 8],
+    pub coupled: u64,
+    pub meter: u64,
+    pub meter_exit: u64,
+    pub meter_aware: u64,
+    pub meter_rates: [u64; 2],
+    pub meter_bursts: [u64; 2],
+    pub meter_window: u64,
+    pub meter_random: [u64; 4],
+    pub actions: [u64; 3],
     pub own: [u64; 16],
     pub account: u64,
     pub rules: u64,
@@ -97,7 +125,7 @@ pub struct Options {
 
 impl Options {
     /// How many numbers they are.
-    pub const NUMBERS: usize = 79;
+    pub const NUMBERS: usize = 118;
 
     /// The numbers in their order.
     pub fn numbers(&self) -> [u64; Self::NUMBERS] {
@@ -110,7 +138,12 @@ impl Options {
             queues, perturb, seed, random: [random_0, random_1, random_2, random_3], longest_mouse,
             counts_packets, by_pair, records, idle, pair_threshold,
             pair_rate, elephant_limit, floor, floor_credit, points,
-            values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
+            values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, coupling, step_from, step_full,
+            parts, shift, nqb, critical, score,
+            ageing, yellow_min, yellow_max, yellow_max_p, red_min,
+            red_max, red_max_p, more_random: [more_random_0, more_random_1, more_random_2, more_random_3, more_random_4, more_random_5, more_random_6, more_random_7], coupled, meter,
+            meter_exit, meter_aware, meter_rates: [meter_rates_0, meter_rates_1], meter_bursts: [meter_bursts_0, meter_bursts_1], meter_window,
+            meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3], actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
             changes,
         } = *self;
         [
@@ -126,10 +159,18 @@ impl Options {
             values_2, values_3, values_4, values_5, values_6,
             values_7, values_8, values_9, values_10, values_11,
             values_12, values_13, values_14, values_15, fairness,
-            own_0, own_1, own_2, own_3, own_4,
-            own_5, own_6, own_7, own_8, own_9,
-            own_10, own_11, own_12, own_13, own_14,
-            own_15, account, rules, changes,
+            coupling, step_from, step_full, parts, shift,
+            nqb, critical, score, ageing, yellow_min,
+            yellow_max, yellow_max_p, red_min, red_max, red_max_p,
+            more_random_0, more_random_1, more_random_2, more_random_3, more_random_4,
+            more_random_5, more_random_6, more_random_7, coupled, meter,
+            meter_exit, meter_aware, meter_rates_0, meter_rates_1, meter_bursts_0,
+            meter_bursts_1, meter_window, meter_random_0, meter_random_1, meter_random_2,
+            meter_random_3, actions_0, actions_1, actions_2, own_0,
+            own_1, own_2, own_3, own_4, own_5,
+            own_6, own_7, own_8, own_9, own_10,
+            own_11, own_12, own_13, own_14, own_15,
+            account, rules, changes,
         ]
     }
     /// Options of numbers in their order.
@@ -147,10 +188,18 @@ impl Options {
             values_2, values_3, values_4, values_5, values_6,
             values_7, values_8, values_9, values_10, values_11,
             values_12, values_13, values_14, values_15, fairness,
-            own_0, own_1, own_2, own_3, own_4,
-            own_5, own_6, own_7, own_8, own_9,
-            own_10, own_11, own_12, own_13, own_14,
-            own_15, account, rules, changes,
+            coupling, step_from, step_full, parts, shift,
+            nqb, critical, score, ageing, yellow_min,
+            yellow_max, yellow_max_p, red_min, red_max, red_max_p,
+            more_random_0, more_random_1, more_random_2, more_random_3, more_random_4,
+            more_random_5, more_random_6, more_random_7, coupled, meter,
+            meter_exit, meter_aware, meter_rates_0, meter_rates_1, meter_bursts_0,
+            meter_bursts_1, meter_window, meter_random_0, meter_random_1, meter_random_2,
+            meter_random_3, actions_0, actions_1, actions_2, own_0,
+            own_1, own_2, own_3, own_4, own_5,
+            own_6, own_7, own_8, own_9, own_10,
+            own_11, own_12, own_13, own_14, own_15,
+            account, rules, changes,
         ] = numbers;
         Self {
             kind, limit_packets, limit_bytes, rate, burst,
@@ -161,7 +210,12 @@ impl Options {
             queues, perturb, seed, random: [random_0, random_1, random_2, random_3], longest_mouse,
             counts_packets, by_pair, records, idle, pair_threshold,
             pair_rate, elephant_limit, floor, floor_credit, points,
-            values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
+            values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, coupling, step_from, step_full,
+            parts, shift, nqb, critical, score,
+            ageing, yellow_min, yellow_max, yellow_max_p, red_min,
+            red_max, red_max_p, more_random: [more_random_0, more_random_1, more_random_2, more_random_3, more_random_4, more_random_5, more_random_6, more_random_7], coupled, meter,
+            meter_exit, meter_aware, meter_rates: [meter_rates_0, meter_rates_1], meter_bursts: [meter_bursts_0, meter_bursts_1], meter_window,
+            meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3], actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
             changes,
         }
     }

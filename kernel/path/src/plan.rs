@@ -80,6 +80,10 @@ impl Plan {
         if classes.is_none() && !config.rules.is_empty() {
             lack("rules without classes that have a queue for each flow".into());
         }
+        let remarks = options.as_ref().is_some_and(Options::remarks) || classes.as_ref().is_some_and(Classes::remark_inside);
+        if remarks && config.interface.direction == Direction::Ingress {
+            lack("code points that a meter decides on, for what arrives".into());
+        }
         refused(&lacks)?;
         let mut options = options.unwrap_or_default();
         if options.rate != 0 && options.burst < burst {
@@ -112,6 +116,11 @@ impl Plan {
     /// Whether packets are changed: they get code points, marks of congestion or rates.
     pub fn marks(&self) -> bool {
         self.advises || self.options.marks != 0 || self.dscp.iter().any(Option::is_some)
+    }
+
+    /// Whether packets get code points that are decided on in the queue, and written behind it.
+    pub fn remarks(&self) -> bool {
+        self.options.remarks() || self.classes.as_ref().is_some_and(Classes::remark_inside)
     }
 
     /// Fits the plan to a program that tells up to `queues` flows apart.
@@ -246,7 +255,7 @@ pub(super) fn own_program(config: &Config) -> Option<&'static [u8]> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::options::{ARED, CODEL, DRR, FQ_CODEL, FQ_PIE, MERED, PIE, RED, SFQ};
+    use crate::options::{ARED, CODEL, DRR, DUALPI2, FQ_CODEL, FQ_PIE, MERED, PIE, RED, SFQ};
     use tidegate_config::discipline::InKernel;
     use tidegate_config::discipline::{Kind, Site};
     use tidegate_config::shaper::DataPath;
@@ -365,6 +374,14 @@ pub(super) mod tests {
         assert_eq!((found.kind, found.longest_mouse, found.points, found.fairness), (MERED, 50_000, 2, 1 << 32));
         assert_eq!(found.values[..3], [50_000, 7 << 48 | 1_000_000, 0]);
         assert!(found.pair_threshold > 50_000 && found.pair_rate >= 256_000, "{found:?}");
+        let found = plan("[discipline]\nkind = \"dualpi2\"\n").unwrap().options;
+        assert_eq!((found.kind, found.target, found.interval, found.marks), (DUALPI2, 15_000_000, 16_000_000, 1));
+        assert_eq!((found.alpha, found.beta, found.coupling, found.parts, found.shift), (160, 3_200, 2, 16, 0));
+        assert_eq!((found.step_from, found.step_full, found.nqb), (800_000, 1_200_000, 1));
+        assert_eq!((found.critical, found.score, found.ageing), (1_200_000, 4_000_000, 1 << 19));
+        let found = plan("[discipline]\nkind = \"dualpi2\"\nprotection = false\nnqb = false\nturns = \"time-shifted\"\n");
+        let found = found.unwrap().options;
+        assert_eq!((found.critical, found.nqb, found.parts, found.shift), (0, 0, 0, 50_000_000));
         let found = plan("[discipline]\nkind = \"fq-pie\"\nqueues = 64\n").unwrap().options;
         assert_eq!((found.kind, found.queues, found.quantum, found.target), (FQ_PIE, 64, 1_514, 15_000_000));
         assert_eq!((found.marks, found.random), (1, Stream::named(7, "root").parts()));
@@ -395,7 +412,7 @@ pub(super) mod tests {
                 format!("[shaper]\nrate = \"90mbit\"\nfollow = {{ from = \"60mbit\", to = \"100mbit\" }}\n{class}"),
                 "round trips of what passes",
             ),
-            ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
+            ("[discipline]\nkind = \"wfq\"\nlink = \"20mbit\"\n".to_owned(), "kind = \"wfq\""),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 9000\n".to_owned(), "9000 queues of `sfq`"),
             (
@@ -420,7 +437,7 @@ pub(super) mod tests {
                 ),
                 "addresses of receivers",
             ),
-            (format!("{class}queue = {{ kind = \"dualpi2\" }}\n"), "kind = \"dualpi2\" in class `all`"),
+            (format!("{class}queue = {{ kind = \"wfq\", link = \"20mbit\" }}\n"), "kind = \"wfq\" in class `all`"),
             (
                 format!(
                     "[interface]\ndirection = \"ingress\"\n[shaper]\nrate = \"60mbit\"\n{class}[[rule]]\nclass = \"all\"\n\

@@ -10,8 +10,8 @@ use tidegate_core::step::Step;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
 use tidegate_kernel::options::fbq_class_options::INSIDE;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, SFQ,
-    SPACE,
+    ARED, CODEL, DRR, DUALPI2, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, RIO,
+    SFQ, SPACE, WRED,
 };
 use tidegate_kernel::options::{fbq_class_options, fbq_options, fbq_profile, fbq_promise};
 
@@ -46,7 +46,8 @@ pub struct Classes {
 }
 
 /// The kinds of disciplines in classes.
-const KINDS: [u64; 10] = [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED];
+const KINDS: [u64; 13] =
+    [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, DUALPI2, WRED, RIO];
 
 /// The discipline of a class at random, for packets of which one lasts about `typical` nanoseconds at the total rate. `room` are the
 /// queues that are left; only one has records.
@@ -55,7 +56,7 @@ fn inside(random: &mut Stream, typical: u64, room: &mut u64, records: &mut bool)
     if kind == MERED && !std::mem::take(records) {
         kind = RED;
     }
-    let least = if matches!(kind, PIE | FQ_PIE) { 10_000_000 } else { 1_000 };
+    let least = if matches!(kind, PIE | FQ_PIE | DUALPI2) { 10_000_000 } else { 1_000 };
     let interval = typical.saturating_mul(spread(random, 1, 200)).clamp(least, 4_000_000_000);
     let mut options = options_within(random, kind, interval);
     let packets = spread(random, 1, 200);
@@ -67,7 +68,7 @@ fn inside(random: &mut Stream, typical: u64, room: &mut u64, records: &mut bool)
     }
     options.records = options.records.max(packets + 1);
     options.queues = if kind == DRR { packets + 2 } else { options.queues.min(1_024) };
-    let queues = if matches!(kind, DRR | SFQ | FQ_CODEL | FQ_PIE) { options.queues } else { 2 };
+    let queues = if matches!(kind, DRR | SFQ | FQ_CODEL | FQ_PIE) { options.queues } else { 3 };
     if queues + CLASSES as u64 > *room {
         return Options { kind: FIFO, ..options };
     }

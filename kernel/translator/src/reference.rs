@@ -6,32 +6,42 @@ use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::Ared;
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
+use tidegate_core::dualpi2::{self, DualPi2, Nqb, Scheduler, protection};
 use tidegate_core::elephants::{self, FlowBy, Measure, PairRule, ValueTable};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::flow_table;
 use tidegate_core::fq_codel::{self, FqCodel};
 use tidegate_core::fq_pie::{self, FqPie};
+use tidegate_core::marker::{Action, Actions, Conditioner, Marker, Point};
 use tidegate_core::meredt::{self, Meredt};
+use tidegate_core::meter::{AnyMeter, Mode};
 use tidegate_core::nested::Nested;
 use tidegate_core::pie::{self, Pie};
 use tidegate_core::probability::Probability;
 use tidegate_core::qdisc::{DropReason, Event, Outlet};
 use tidegate_core::random::Stream;
+use tidegate_core::rfc4115::{self, Rfc4115};
+use tidegate_core::rio::{self, Coupling, Rio};
 use tidegate_core::red::{self, AboveMax, EarlyDrop, Profile, Red, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::sfq::{self, Sfq};
+use tidegate_core::srtcm::{self, SrTcm};
+use tidegate_core::step::Step;
 use tidegate_core::tbf::{self, Tbf};
+use tidegate_core::trtcm::{self, TrTcm};
+use tidegate_core::tswtcm::{self, TswTcm};
+use tidegate_core::wred::{self, Selector, Wred};
 use tidegate_core::{
-    Bytes, ClassId, Deadline, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
+    Bytes, ClassId, Colour, Deadline, Dscp, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
 };
-use tidegate_kernel::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, SFQ, TBF};
+use tidegate_kernel::options::{ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, RIO, SFQ, TBF, WRED};
 
 use super::classes::{Classes, set_rate};
 use super::promises::{Promises, note_ended};
 
-/// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, whether it can be marked, the key
-/// of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class and its profile in place
-/// of the second and the fourth, in the upper half of which is the number of its promise, and a change the number of a class,
-/// plus 1, in place of the second, in the upper half of which an arrival has the key of its host. Of another promise there are its
+/// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, its service (code point and bits of
+/// congestion), the key of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class, its service
+/// and the key of its host in 16, 16 and 32 bits of the second, and its profile in place of the fourth, in the upper half of which is the
+/// number of its promise; a change has the number of a class, plus 1, in place of the second. Of another promise there are its
 /// place, with its class in the upper half, minimum, flows and number; before it, as an operation of its own, its steps of
 /// preference, the rate below which its flows are displaced, and the class to which, plus 1.
 pub type Operation = [u64; 6];
@@ -86,22 +96,58 @@ impl Specification<'_> {
             longest: Some(Span::from_nanos(self.longest)).filter(|_| self.longest != 0),
         }
     }
-    fn red(&self) -> Result<Red, ParamError> {
+    /// A curve by its thresholds and its highest probability.
+    fn curve(&self, min: u64, max: u64, max_p: u64) -> Profile {
         let thresholds = if self.in_bytes == 1 {
-            Thresholds::Bytes { min: Bytes::new(self.min), max: Bytes::new(self.max) }
+            Thresholds::Bytes { min: Bytes::new(min), max: Bytes::new(max) }
         } else {
-            Thresholds::Packets { min: self.min, max: self.max }
+            Thresholds::Packets { min, max }
         };
-        let early = EarlyDrop {
+        Profile { thresholds, max_p: Probability::saturating_from_bits(max_p) }
+    }
+    fn early(&self) -> EarlyDrop {
+        EarlyDrop {
             weight: Probability::saturating_from_bits(self.weight),
-            above_max: if self.above_max == 1 { AboveMax::Gentle } else { AboveMax::Cliff },
+            above_max: match self.above_max {
+                0 => AboveMax::Cliff,
+                1 => AboveMax::Gentle,
+                _ => AboveMax::Mark,
+            },
             spacing: if self.spacing == 1 { Spacing::Geometric } else { Spacing::Uniform },
             sizing: self.sizing(),
             signal: self.signal(),
             idle_packet: Span::from_nanos(self.idle_packet),
+        }
+    }
+    fn red(&self) -> Result<Red, ParamError> {
+        let profile = self.curve(self.min, self.max, self.max_p);
+        Red::drawing_from(red::Params { profile, early: self.early() }, self.stream())
+    }
+    /// The curves of green, yellow and red packets.
+    fn curves(&self) -> [Profile; 3] {
+        [
+            self.curve(self.min, self.max, self.max_p),
+            self.curve(self.yellow_min, self.yellow_max, self.yellow_max_p),
+            self.curve(self.red_min, self.red_max, self.red_max_p),
+        ]
+    }
+    /// The random stream of a colour.
+    fn stream_of(&self, colour: usize) -> Stream {
+        let [high, low, step_high, step_low] = match colour {
+            0 => self.random,
+            other => std::array::from_fn(|at| self.more_random[(other - 1) * 4 + at]),
         };
-        let profile = Profile { thresholds, max_p: Probability::saturating_from_bits(self.max_p) };
-        Red::drawing_from(red::Params { profile, early }, self.stream())
+        Stream::from_parts(high, low, step_high, step_low)
+    }
+    fn wred(&self) -> Result<Wred, ParamError> {
+        let params = wred::Params { early: self.early(), ..wred::Params::new(self.curves().into(), Selector::Colour) };
+        Wred::drawing_from(params, |profile| self.stream_of(profile))
+    }
+    fn rio(&self) -> Result<Rio, ParamError> {
+        let [green, yellow, red] = self.curves();
+        let coupling = if self.coupled == 1 { Coupling::Coupled } else { Coupling::Uncoupled };
+        let params = rio::Params { green, yellow, red, coupling, early: self.early() };
+        Rio::drawing_from(params, |colour| self.stream_of(colour as usize))
     }
     fn stream(&self) -> Stream {
         let [high, low, step_high, step_low] = self.random;
@@ -118,6 +164,26 @@ impl Specification<'_> {
             sizing: self.sizing(),
             signal: self.signal(),
             most_marked: Probability::saturating_from_bits(self.most_marked),
+            limit: self.limit(),
+        }
+    }
+    fn dualpi2(&self) -> dualpi2::Params {
+        let span = Span::from_nanos;
+        let protection =
+            protection::Params { critical: span(self.critical), score: span(self.score), ageing: Bytes::new(self.ageing) };
+        dualpi2::Params {
+            target: span(self.target),
+            update: span(self.interval),
+            alpha: u32::try_from(self.alpha).unwrap_or(u32::MAX),
+            beta: u32::try_from(self.beta).unwrap_or(u32::MAX),
+            coupling: u32::try_from(self.coupling).unwrap_or(u32::MAX),
+            step: Step { from: span(self.step_from), full: span(self.step_full) },
+            scheduler: match u32::try_from(self.parts) {
+                Ok(0) => Scheduler::TimeShifted { shift: span(self.shift) },
+                parts => Scheduler::Weighted { parts: parts.unwrap_or(u32::MAX) },
+            },
+            nqb: if self.nqb == 1 { Nqb::LowLatency } else { Nqb::ByEcn },
+            protection: Some(protection).filter(|_| self.critical != 0),
             limit: self.limit(),
         }
     }
@@ -149,6 +215,36 @@ impl Specification<'_> {
     /// # Errors
     /// As its constructor.
     pub fn discipline<P: Packet + 'static>(&self) -> Result<Option<Box<dyn Qdisc<P>>>, ParamError> {
+        let Some(inner) = self.inside()? else { return Ok(None) };
+        let Some(meter) = self.meter()? else { return Ok(Some(inner)) };
+        let action = |action: u64| match action.checked_sub(2) {
+            None if action == 0 => Action::Pass,
+            None => Action::Drop,
+            Some(dscp) => Action::Mark(Dscp::new(dscp as u8).unwrap_or_default()),
+        };
+        let [green, yellow, red] = self.actions.map(action);
+        let point = if self.meter_exit == 1 { Point::Exit } else { Point::Entry };
+        Ok(Some(Box::new(Marker::new(inner, Conditioner::new(meter, Actions { green, yellow, red }), point))))
+    }
+    /// The meter, if there is one.
+    fn meter(&self) -> Result<Option<AnyMeter>, ParamError> {
+        let ([cir, second], [cbs, burst]) = (self.meter_rates.map(Rate::from_bps), self.meter_bursts.map(Bytes::new));
+        let mode = if self.meter_aware == 1 { Mode::Aware } else { Mode::Blind };
+        let [high, low, step_high, step_low] = self.meter_random;
+        let start = Instant::ZERO;
+        Ok(Some(match self.meter {
+            0 => return Ok(None),
+            1 => AnyMeter::SrTcm(SrTcm::new(srtcm::Params { cir, cbs, ebs: burst, mode }, start)?),
+            2 => AnyMeter::TrTcm(TrTcm::new(trtcm::Params { cir, cbs, pir: second, pbs: burst, mode }, start)?),
+            3 => AnyMeter::Rfc4115(Rfc4115::new(rfc4115::Params { cir, cbs, eir: second, ebs: burst, mode }, start)?),
+            _ => {
+                let params = tswtcm::Params { ctr: cir, ptr: second, window: Span::from_nanos(self.meter_window), mode };
+                AnyMeter::TswTcm(TswTcm::drawing_from(params, start, Stream::from_parts(high, low, step_high, step_low))?)
+            }
+        }))
+    }
+    /// The discipline without its meter.
+    fn inside<P: Packet + 'static>(&self) -> Result<Option<Box<dyn Qdisc<P>>>, ParamError> {
         let (limit, quantum) = (self.limit(), Bytes::new(self.quantum));
         let interval = Span::from_nanos(self.interval);
         let queues = u32::try_from(self.queues).unwrap_or(u32::MAX);
@@ -164,6 +260,9 @@ impl Specification<'_> {
                 let perturb = Some(Span::from_nanos(self.perturb)).filter(|_| self.perturb != 0);
                 Box::new(Sfq::new(sfq::Params { queues, quantum, limit, perturb, seed: self.seed })?)
             }
+            WRED => Box::new(AqmFifo::new(limit, self.wred()?)),
+            RIO => Box::new(AqmFifo::new(limit, self.rio()?)),
+            DUALPI2 => Box::new(DualPi2::new(self.dualpi2())?),
             FQ_CODEL => Box::new(FqCodel::new(fq_codel::Params { codel: self.codel(), queues, quantum, step: None })?),
             FQ_PIE => {
                 Box::new(FqPie::drawing_from(fq_pie::Params { pie: self.pie(), queues, quantum }, self.stream())?)
@@ -187,12 +286,14 @@ pub struct Numbered {
     size: Bytes,
     flow: FlowKey,
     ecn: Ecn,
+    dscp: Dscp,
+    colour: Colour,
     class: ClassId,
     profile: u32,
 }
 
 impl Packet for Numbered {
-    packet_fields!(size, flow, ecn, mark_ce, class, profile);
+    packet_fields!(size, flow, ecn, mark_ce, dscp, colour, class, profile);
 }
 
 enum Queue {
@@ -276,7 +377,7 @@ impl Reference {
 
     /// Makes an operation.
     pub fn apply(&mut self, operation: Operation) -> Decision {
-        let [what, now, first, capable, flow, pair] = operation;
+        let [what, now, first, second, flow, pair] = operation;
         let is_fbq = matches!(self.queue, Queue::Fbq(..));
         let now = Instant::from_nanos(now);
         // Changes pass by the queues inside classes, which keep time from running back.
@@ -288,20 +389,17 @@ impl Reference {
         let mut result = 0;
         match what {
             ENQUEUE => {
-                // With FBQ all packets are those that the step may mark.
-                let ecn = if is_fbq {
-                    Ecn::Ect1
-                } else if capable == 0 {
-                    Ecn::NotEct
-                } else {
-                    Ecn::Ect0
-                };
-                let (source, destination) = if is_fbq { (capable >> 32, capable >> 32) } else { (pair, 0) };
+                let (source, destination) = if is_fbq { (second >> 32, second >> 32) } else { (pair, 0) };
                 let flow = FlowKey { flow, source, destination };
-                let (class, profile) = if is_fbq { (capable as u32, pair as u32) } else { (0, 0) };
-                let class = ClassId(class);
+                let (class, profile) = if is_fbq { (second as u16, pair as u32) } else { (0, 0) };
+                let class = ClassId(class.into());
+                let service = if is_fbq { (second >> 16) as u8 } else { second as u8 };
+                // Without a discipline in the class all packets are those that its step may mark.
+                let is_stepped = matches!(&self.queue, Queue::Fbq(queue, _) if !queue.has_own(class));
+                let ecn = if is_stepped { Ecn::Ect1 } else { Ecn::from_bits(service) };
+                let dscp = Dscp::new(service >> 2).unwrap_or_default();
                 let promise = pair >> 32;
-                let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, class, profile };
+                let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, dscp, colour: dscp.colour(), class, profile };
                 self.next += 1;
                 if let Queue::Fbq(queue, _) = &self.queue {
                     // A discipline in a class may drop another packet for this one as well.
@@ -332,7 +430,7 @@ impl Reference {
             }
             _ => match &mut self.queue {
                 Queue::Tbf(queue) => queue.set_rate(now, Rate::from_bps(first)),
-                Queue::Fbq(queue, _) => set_rate(queue.fbc_mut(), now, capable, first),
+                Queue::Fbq(queue, _) => set_rate(queue.fbc_mut(), now, second, first),
                 Queue::Other(_) => {}
             },
         }

@@ -194,7 +194,11 @@ impl Metered {
                 .help("write 1, 2, 3 or 4, or name code points as green, yellow and red");
         }
     }
-    pub(super) fn build(&self, site: &Site) -> Conditioner<AnyMeter> {
+    /// The meter, with the actions for its colours.
+    ///
+    /// # Panics
+    /// When it has not passed its check.
+    pub fn build(&self, site: &Site) -> Conditioner<AnyMeter> {
         let marks = self.class.and_then(|class| Actions::assured(class.value)).unwrap_or_default();
         let chosen = |does: Option<Does>, mark| does.map_or(mark, |Does(action)| action);
         let actions = Actions {

@@ -36,7 +36,8 @@ crate::record! {
 }
 
 impl RioQueue {
-    fn params(&self) -> rio::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self) -> rio::Params {
         rio::Params {
             green: self.green.profile(),
             yellow: self.yellow.profile(),

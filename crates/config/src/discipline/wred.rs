@@ -25,7 +25,8 @@ crate::record! {
 }
 
 impl WredQueue {
-    fn params(&self) -> wred::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self) -> wred::Params {
         let profiles = vec![self.green.profile(), self.yellow.profile(), self.red.profile()];
         wred::Params { profiles, selector: Selector::Colour, early: Early::params(self.early.as_ref()) }
     }

@@ -126,14 +126,21 @@ impl Rio {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
+        Self::drawing_from(params, |colour| Self::stream(seed, name, colour))
+    }
+    /// The random stream of `colour` in RIO whose streams begin with `name` under `seed`.
+    pub fn stream(seed: u64, name: &str, colour: Colour) -> Stream {
+        Stream::named(seed, &format!("{name}.{colour:?}"))
+    }
+    /// RIO for an empty queue, drawing for each colour from the random stream that `streams` has for it.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn drawing_from(params: Params, streams: impl Fn(Colour) -> Stream) -> Result<Self, ParamError> {
         params.validate()?;
         let lanes = COLOURS.map(|colour| Lane {
             average: Average::new(params.early.weight, params.early.idle_packet),
-            dropper: Dropper::new(
-                *params.profile(colour),
-                params.early.above_max,
-                Stream::named(seed, &format!("{name}.{colour:?}")),
-            ),
+            dropper: Dropper::new(*params.profile(colour), params.early.above_max, streams(colour)),
             queue: Backlog::default(),
         });
         Ok(Self { params, lanes })

@@ -83,10 +83,10 @@ impl Step {
     }
 }
 
-/// `a * b / c`, rounded up, where that is below 2⁶³.
+/// `a * b / c`, rounded up, or the largest number.
 pub(crate) const fn mul_div_up(a: u64, b: u64, c: u64) -> u64 {
     let down = mul_div(a, b, c);
-    down + (down.wrapping_mul(c) != a.wrapping_mul(b)) as u64
+    down.saturating_add((down.wrapping_mul(c) != a.wrapping_mul(b)) as u64)
 }
 
 /// Marks `packet`, which leaves a queue of one flow at `now`, if there is a step that marks it.

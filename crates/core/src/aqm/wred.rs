@@ -119,10 +119,19 @@ impl Wred {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
+        Self::drawing_from(params, |n| Self::stream(seed, name, n))
+    }
+    /// The random stream of profile number `profile` in WRED whose streams begin with `name` under `seed`.
+    pub fn stream(seed: u64, name: &str, profile: usize) -> Stream {
+        Stream::named(seed, &format!("{name}.{profile}"))
+    }
+    /// WRED for an empty queue, drawing for each profile from the random stream that `streams` has for its number.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn drawing_from(params: Params, streams: impl Fn(usize) -> Stream) -> Result<Self, ParamError> {
         params.validate()?;
-        let dropper = |(n, profile): (usize, &Profile)| {
-            Dropper::new(*profile, params.early.above_max, Stream::named(seed, &format!("{name}.{n}")))
-        };
+        let dropper = |(n, profile): (usize, &Profile)| Dropper::new(*profile, params.early.above_max, streams(n));
         let droppers = params.profiles.iter().enumerate().map(dropper).collect();
         Ok(Self { average: Average::new(params.early.weight, params.early.idle_packet), droppers, params })
     }

@@ -61,11 +61,16 @@ impl TwoBucketRule for Params {
         self.mode
     }
     fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
-        buckets.update(now);
-        let green = buckets.committed.spend_if(incoming == Colour::Green, size);
-        let yellow = buckets.second.spend_if(!green & (incoming != Colour::Red), size);
-        graded(green, yellow)
+        colour(buckets, now, size, incoming)
     }
+}
+
+/// The colour of `size` bytes that pass at `now` and arrived as `incoming`, for which the tokens are taken.
+fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
+    buckets.update(now);
+    let green = buckets.committed.spend_if(incoming == Colour::Green, size);
+    let yellow = buckets.second.spend_if(!green & (incoming != Colour::Red), size);
+    graded(green, yellow)
 }
 
 /// The meter of RFC 4115. See the [module](self).

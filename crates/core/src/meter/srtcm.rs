@@ -57,15 +57,20 @@ impl TwoBucketRule for Params {
         self.mode
     }
     fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
-        Self::settle(buckets, now);
-        let green = buckets.committed.spend_if(incoming == Colour::Green, size);
-        let yellow = buckets.second.spend_if(!green & (incoming != Colour::Red), size);
-        graded(green, yellow)
+        colour(buckets, now, size, incoming)
     }
     /// Tokens that the committed bucket cannot hold go to the excess bucket, which earns nothing else.
     fn settle(buckets: &mut Buckets, now: Instant) {
         buckets.committed.update_into(now, &mut buckets.second);
     }
+}
+
+/// The colour of `size` bytes that pass at `now` and arrived as `incoming`, for which the tokens are taken.
+fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
+    buckets.committed.update_into(now, &mut buckets.second);
+    let green = buckets.committed.spend_if(incoming == Colour::Green, size);
+    let yellow = buckets.second.spend_if(!green & (incoming != Colour::Red), size);
+    graded(green, yellow)
 }
 
 /// srTCM. See the [module](self).

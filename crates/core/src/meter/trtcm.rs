@@ -61,14 +61,19 @@ impl TwoBucketRule for Params {
         self.mode
     }
     fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
-        buckets.update(now);
-        let within_peak = buckets.second.spend_if(incoming != Colour::Red, size);
-        let green = buckets.committed.spend_if(within_peak & (incoming == Colour::Green), size);
-        graded(green, within_peak)
+        colour(buckets, now, size, incoming)
     }
     fn time_of_green(buckets: &Buckets, now: Instant, size: Bytes) -> Option<Instant> {
         Some(buckets.committed.time_of(now, size)?.max(buckets.second.time_of(now, size)?))
     }
+}
+
+/// The colour of `size` bytes that pass at `now` and arrived as `incoming`, for which the tokens are taken.
+fn colour(buckets: &mut Buckets, now: Instant, size: Bytes, incoming: Colour) -> Colour {
+    buckets.update(now);
+    let within_peak = buckets.second.spend_if(incoming != Colour::Red, size);
+    let green = buckets.committed.spend_if(within_peak & (incoming == Colour::Green), size);
+    graded(green, within_peak)
 }
 
 /// trTCM. See the [module](self).

@@ -26,13 +26,15 @@
 //! assert_eq!(meter.estimate(), Rate::from_mbit(2));
 //! ```
 
+use crate::bucket::PER_BYTE;
 use crate::meter::{Meter, Mode};
 use crate::packet::{Colour, Packet};
 use crate::params::ParamError;
 use crate::random::Stream;
 use alloc::format;
 use core::hint::select_unpredictable;
-use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
+use tidegate_units::wide::sum_div;
+use tidegate_units::{Bytes, Instant, Rate, Span};
 
 /// Bits of fraction of the estimate.
 const FRACTION: u32 = 16;
@@ -87,9 +89,20 @@ impl TswTcm {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params, now: Instant, seed: u64, name: &str) -> Result<Self, ParamError> {
+        Self::drawing_from(params, now, Stream::named(seed, name))
+    }
+    /// A meter whose estimate at `now` is CTR, drawing from `random`.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn drawing_from(params: Params, now: Instant, random: Stream) -> Result<Self, ParamError> {
         params.validate()?;
+        Ok(Self::drawing(params, now, random))
+    }
+    /// [`drawing_from`](Self::drawing_from) by validated parameters.
+    fn drawing(params: Params, now: Instant, random: Stream) -> Self {
         let estimate = params.ctr.as_bps() << FRACTION;
-        Ok(Self { params, estimate, front: now, random: Stream::named(seed, name) })
+        Self { params, estimate, front: now, random }
     }
     /// The parameters in force.
     pub fn params(&self) -> &Params {
@@ -113,11 +126,9 @@ impl TswTcm {
         let window = self.params.window.as_nanos();
         let span = window.saturating_add(now.since(self.front).as_nanos());
         self.front = self.front.max(now);
-        // Credit is bit·ns/s, so a division by ns yields bit/s. The sum is below 2^57 2^36 + 2^97 2^16.
-        let arrived = (Credit::of(size).as_raw() as u128) << FRACTION;
-        let sum = u128::from(self.estimate) * u128::from(window) + arrived;
-        let estimate = sum / u128::from(span);
-        self.estimate = u64::try_from(estimate).unwrap_or(u64::MAX).min(MOST << (FRACTION + 1));
+        // Bit·ns/s by ns is bit/s.
+        let estimate = sum_div(self.estimate, window, size.as_u64(), PER_BYTE << FRACTION, span);
+        self.estimate = estimate.min(MOST << (FRACTION + 1));
         let committed = self.params.ctr.as_bps() << FRACTION;
         let drawn = if self.estimate <= committed {
             Colour::Green
@@ -128,10 +139,7 @@ impl TswTcm {
             let beyond = select_unpredictable(beyond_peak, Colour::Red, Colour::Yellow);
             select_unpredictable(draw < committed, Colour::Green, beyond)
         };
-        match self.params.mode {
-            Mode::Blind => drawn,
-            Mode::Aware => drawn.max(incoming),
-        }
+        if self.params.mode == Mode::Aware && incoming > drawn { incoming } else { drawn }
     }
 }
 

@@ -15,7 +15,7 @@ use core::hint::select_unpredictable;
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// One byte in bit·ns/s.
-const PER_BYTE: u64 = 8_000_000_000;
+pub(crate) const PER_BYTE: u64 = 8_000_000_000;
 
 /// The largest depth, 1.15 GB: 2⁶³ bit·ns/s. 100 Gbit/s fill it in 92 ms.
 pub const MAX_DEPTH: Bytes = Bytes::new(1_152_921_504);

@@ -93,20 +93,29 @@ impl State {
 
     /// Makes the updates that were due by `now`; `oldest` is the arrival of the oldest packet in both queues.
     pub fn catch_up(&mut self, params: &Params, now: Instant, oldest: Option<Instant>) {
-        let delay_at = |instant: Instant| oldest.map_or(Span::ZERO, |arrived| instant.since(arrived));
         for _ in 0..MOST_UPDATES {
-            if self.next_update > now {
-                return;
-            }
-            let before = self.delay;
-            self.update(params, delay_at(self.next_update));
-            self.next_update += params.update;
-            // Further updates change nothing but the delay: the probability is at an end towards which it moves.
-            let at_rest = self.base == 0 && self.delay.is_zero() && before.is_zero();
-            if at_rest || self.base == ONE && self.delay > params.target && self.delay >= before {
+            if !self.update_if_due(params, now, oldest) {
                 break;
             }
         }
+        self.skip_missed(params, now, oldest);
+    }
+
+    /// Makes the next update if it is due by `now`. Returns whether another may be, and would change more than the delay.
+    fn update_if_due(&mut self, params: &Params, now: Instant, oldest: Option<Instant>) -> bool {
+        if self.next_update > now {
+            return false;
+        }
+        let before = self.delay;
+        self.update(params, delay_at(self.next_update, oldest));
+        self.next_update += params.update;
+        // The probability is at an end towards which it moves.
+        let at_rest = self.base == 0 && self.delay.is_zero() && before.is_zero();
+        !(at_rest || self.base == ONE && self.delay > params.target && self.delay >= before)
+    }
+
+    /// Makes up for the updates that are due by `now` without going through each.
+    fn skip_missed(&mut self, params: &Params, now: Instant, oldest: Option<Instant>) {
         if self.next_update > now {
             return;
         }
@@ -116,7 +125,7 @@ impl State {
             let error = u64::from(params.alpha) * params.target.as_nanos().min(MOST);
             self.set_base(self.base.saturating_sub(error.saturating_mul(missed)));
         }
-        self.delay = delay_at(self.next_update + params.update.saturating_mul(missed - 1));
+        self.delay = delay_at(self.next_update + params.update.saturating_mul(missed - 1), oldest);
         self.next_update += params.update.saturating_mul(missed);
     }
 
@@ -177,7 +186,8 @@ impl State {
 
     /// Whether the next packet is taken from L, and not from C (appendix A.1, `scheduler`).
     pub fn chooses_low(&self, params: &Params, low: Option<Head>, classic: Option<Head>) -> bool {
-        let (Some(low), Some(classic)) = (low, classic) else { return low.is_some() };
+        let Some(low) = low else { return false };
+        let Some(classic) = classic else { return true };
         if classic.sanctioned && low.arrived <= classic.arrived {
             // Its flow may have packets in L, and they must leave before.
             return true;
@@ -190,12 +200,27 @@ impl State {
 
     /// A packet of `size` was taken from L or C, while the other queue has packets or not.
     pub fn took(&mut self, params: &Params, from_low: bool, size: Bytes, other_waits: bool) {
-        let Scheduler::Weighted { parts } = params.scheduler else { return };
-        self.credit = match (other_waits, from_low) {
-            (false, _) => 0,
-            (true, true) => self.credit.saturating_add(size.as_u64()),
-            (true, false) => self.credit.saturating_sub(u64::from(parts - 1) * size.as_u64()),
-        };
+        match params.scheduler {
+            Scheduler::TimeShifted { .. } => {}
+            Scheduler::Weighted { parts } => {
+                let bytes = size.as_u64();
+                self.credit = if !other_waits {
+                    0
+                } else if from_low {
+                    self.credit.saturating_add(bytes)
+                } else {
+                    self.credit.saturating_sub(u64::from(parts - 1) * bytes)
+                };
+            }
+        }
+    }
+}
+
+/// The delay at `instant` of a queue whose oldest packet arrived at `oldest`.
+fn delay_at(instant: Instant, oldest: Option<Instant>) -> Span {
+    match oldest {
+        Some(arrived) => instant.since(arrived),
+        None => Span::ZERO,
     }
 }
 

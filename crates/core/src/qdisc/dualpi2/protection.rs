@@ -79,6 +79,24 @@ struct Bucket {
     expires: Instant,
 }
 
+impl Bucket {
+    /// Adds a packet of `size` to the score, whose likelihood of a mark is `native`. Returns whether its flow has too much at a delay of L
+    /// of `delay` (`fill_bucket`, `qprotect`).
+    fn exceeds(&mut self, params: &Params, now: Instant, size: Bytes, delay: Span, native: u64) -> bool {
+        // The likelihood is in 10^-12, and the time in nanoseconds.
+        let added = mul_div_up(native, size.as_u64(), params.ageing.as_u64() * (ONE / 1_000_000_000));
+        self.expires = (self.expires.max(now) + Span::from_nanos(added)).min(now + MOST_SCORE);
+        let score = self.expires.since(now).as_nanos();
+        let delay = delay.min(MOST_DELAY).as_nanos();
+        delay > params.critical.as_nanos() && delay * score > params.critical.as_nanos() * params.score.as_nanos()
+    }
+
+    /// Whether its score has aged by `now`.
+    fn has_aged(&self, now: Instant) -> bool {
+        self.expires <= now
+    }
+}
+
 /// The scores of flows. See the [module](self).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Protection {
@@ -94,24 +112,21 @@ impl Default for Protection {
 }
 
 impl Protection {
-    /// The bucket of the flow `key`, reset if its score has aged (`pick_bucket`).
+    /// The bucket of the flow `key` (`pick_bucket`).
     fn pick(&mut self, key: u64, now: Instant) -> usize {
         let mut hash = mix(key);
         let mut expired = OWNED;
         for _ in 0..ATTEMPTS {
             let at = (hash % OWNED as u64) as usize;
             if self.buckets[at].key == key {
-                self.buckets[at].expires = self.buckets[at].expires.max(now);
                 return at;
             }
-            if expired == OWNED && self.buckets[at].expires <= now {
+            if expired == OWNED && self.buckets[at].has_aged(now) {
                 expired = at;
             }
             hash >>= BITS;
         }
-        let bucket = &mut self.buckets[expired];
-        bucket.expires = bucket.expires.max(now);
-        bucket.key = key;
+        self.buckets[expired].key = key;
         expired
     }
 
@@ -127,14 +142,7 @@ impl Protection {
         native: u64,
     ) -> bool {
         let at = self.pick(key, now);
-        // The likelihood is in 10^-12, and the time in nanoseconds.
-        let added = mul_div_up(native, size.as_u64(), params.ageing.as_u64() * (ONE / 1_000_000_000));
-        let bucket = &mut self.buckets[at];
-        bucket.expires = (bucket.expires + Span::from_nanos(added)).min(now + MOST_SCORE);
-        let score = bucket.expires.since(now).as_nanos();
-        let delay = delay.min(MOST_DELAY).as_nanos();
-        let is_guilty =
-            delay > params.critical.as_nanos() && delay * score > params.critical.as_nanos() * params.score.as_nanos();
+        let is_guilty = self.buckets[at].exceeds(params, now, size, delay, native);
         let place = spread(key, PLACES as u32) as usize;
         let moved = is_guilty || self.waiting[place] > 0;
         self.waiting[place] += u32::from(moved);
@@ -153,7 +161,7 @@ impl Protection {
             }
             hash >>= BITS;
         }
-        own.expires <= now
+        own.has_aged(now)
     }
 
     /// A packet of the flow `key` that was under sanction has left.
@@ -190,6 +198,13 @@ mod tests {
             protection.sanctions(&params, at(4_000), 7, PACKET, Span::ZERO, ONE);
         }
         assert_eq!(protection.buckets[at_flow].expires.since(at(4_000)), MOST_SCORE);
+    }
+
+    #[test]
+    fn a_packet_of_any_size_has_the_highest_score_at_most() {
+        let (mut bucket, params) = (Bucket::default(), Params { ageing: Bytes::new(1), ..Params::default() });
+        bucket.exceeds(&params, at(0), Bytes::new(u64::MAX), Span::ZERO, ONE);
+        assert_eq!(bucket.expires.since(at(0)), MOST_SCORE);
     }
 
     #[test]
