@@ -28,6 +28,7 @@ use crate::options::{FBQ_PROMISES, LINES, Options, marks};
 use crate::plan::{self, Plan};
 use crate::programs::Discipline;
 use crate::promises::{Promises, room_for};
+use crate::tree;
 
 /// How long the queue may take to empty at an end.
 const EMPTYING: Duration = Duration::from_secs(2);
@@ -247,12 +248,17 @@ impl KernelPath {
         link.set(OVERHEAD, plan.overhead);
         let account = accounts.first().map_or(0, |&account| account as u64);
         let before = |at| classes.get(at);
-        let numbers = plan.classes.as_ref().map(|plan| plan.numbers(&accounts, before));
+        let same_tree = match (&self.discipline.tree, &plan.tree) {
+            (Some(map), Some(numbers)) => tree::continues(|at| map.get(at), numbers),
+            _ => true,
+        };
+        let numbers = plan.classes.as_ref().map(|plan| plan.numbers(&accounts, same_tree, before));
         // Classes may have other numbers then; the control plane makes the promises again.
         let is_other = numbers.as_ref().is_none_or(|numbers| numbers[STRUCTURE] != before(STRUCTURE));
         self.discipline.write(|written| {
             written.options = Options { account, ..plan.options };
             written.classes = numbers;
+            written.tree = plan.tree;
             written.rule_changes += u64::from(written.rules != image);
             written.rules = image;
             written.rule_keys = keys;
@@ -274,7 +280,8 @@ impl KernelPath {
             return Err(StartError::Change(text.into()));
         }
         if !self.discipline.can_have(config) {
-            let text = "a discipline of another crate has a program of its own, which is loaded at the start only; stop, and start again";
+            let text = "`cbq` and disciplines of other crates have programs of their own, which are loaded at the start only; stop, and start \
+                        again";
             return Err(StartError::Change(text.into()));
         }
         let to = self.attached.as_ref().ok_or_else(detached)?;

@@ -10,7 +10,7 @@ use super::{GENERATED, packets};
 /// The files of classification, which packets are compared for.
 const CLASSIFICATION: [&str; 2] = ["kernel/classify.h", "kernel/plain.h"];
 /// The files that operations are compared for.
-const DECISIONS: [&str; 17] = [
+const DECISIONS: [&str; 20] = [
     GENERATED,
     "kernel/disciplines.h",
     "kernel/departures.h",
@@ -28,6 +28,9 @@ const DECISIONS: [&str; 17] = [
     "kernel/moves.h",
     "kernel/promises.h",
     "kernel/orders.h",
+    "kernel/tree.h",
+    "kernel/cbq.h",
+    "kernel/reshape.h",
 ];
 
 /// Operators, and what takes their place.

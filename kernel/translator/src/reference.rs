@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::Ared;
+use tidegate_core::cbq::{Borrow, Cbq, Class};
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::elephants::{self, FlowBy, Measure, PairRule, ValueTable};
@@ -27,6 +28,7 @@ use tidegate_kernel::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, 
 
 use super::classes::{Classes, set_rate};
 use super::promises::{Promises, note_ended};
+use super::trees::Tree;
 
 /// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, whether it can be marked, the key
 /// of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class and its profile in place
@@ -195,9 +197,29 @@ impl Packet for Numbered {
     packet_fields!(size, flow, ecn, mark_ce, class, profile);
 }
 
+/// What a discipline with classes is made of.
+#[derive(Clone, Copy, Debug)]
+pub enum Structure<'a> {
+    /// FBC over FBQ.
+    Classes(&'a Classes),
+    /// CBQ.
+    Tree(&'a Tree),
+}
+
+impl Structure<'_> {
+    /// As the C reads it after the options.
+    pub fn record(&self) -> Vec<u64> {
+        match self {
+            Self::Classes(classes) => classes.record(),
+            Self::Tree(tree) => tree.record(),
+        }
+    }
+}
+
 enum Queue {
     Tbf(Tbf<Numbered>),
     Fbq(Box<Nested<Numbered>>, Promises),
+    Cbq(Box<Cbq<Numbered>>),
     Other(Box<dyn Qdisc<Numbered>>),
 }
 
@@ -248,9 +270,13 @@ impl Reference {
     ///
     /// # Errors
     /// As the constructor of the discipline, or for a kind that the twin has not.
-    pub fn new(options: &Options, classes: Option<&Classes>) -> Result<Self, String> {
-        if let Some(classes) = classes {
-            return Ok(Self::with(Queue::Fbq(Box::new(classes.discipline()?), Promises::default())));
+    pub fn new(options: &Options, structure: Option<Structure<'_>>) -> Result<Self, String> {
+        match structure {
+            Some(Structure::Classes(classes)) => {
+                return Ok(Self::with(Queue::Fbq(Box::new(classes.discipline()?), Promises::default())));
+            }
+            Some(Structure::Tree(tree)) => return Ok(Self::with(Queue::Cbq(Box::new(tree.discipline()?)))),
+            None => {}
         }
         let queue = Specification(options).queue().map_err(|error| error.to_string())?;
         let queue = queue.ok_or_else(|| format!("there is no discipline number {}", options.kind))?;
@@ -270,6 +296,7 @@ impl Reference {
         match &mut self.queue {
             Queue::Tbf(queue) => queue,
             Queue::Fbq(queue, _) => &mut **queue,
+            Queue::Cbq(queue) => &mut **queue,
             Queue::Other(queue) => &mut **queue,
         }
     }
@@ -278,9 +305,10 @@ impl Reference {
     pub fn apply(&mut self, operation: Operation) -> Decision {
         let [what, now, first, capable, flow, pair] = operation;
         let is_fbq = matches!(self.queue, Queue::Fbq(..));
+        let has_classes = is_fbq || matches!(self.queue, Queue::Cbq(..));
         let now = Instant::from_nanos(now);
         // Changes pass by the queues inside classes, which keep time from running back.
-        let now = if is_fbq { now.max(self.latest) } else { now };
+        let now = if has_classes { now.max(self.latest) } else { now };
         if [ENQUEUE, DEQUEUE].contains(&what) {
             self.latest = now;
         }
@@ -288,17 +316,17 @@ impl Reference {
         let mut result = 0;
         match what {
             ENQUEUE => {
-                // With FBQ all packets are those that the step may mark.
-                let ecn = if is_fbq {
+                // With classes all packets are those that the step may mark.
+                let ecn = if has_classes {
                     Ecn::Ect1
                 } else if capable == 0 {
                     Ecn::NotEct
                 } else {
                     Ecn::Ect0
                 };
-                let (source, destination) = if is_fbq { (capable >> 32, capable >> 32) } else { (pair, 0) };
+                let (source, destination) = if has_classes { (capable >> 32, capable >> 32) } else { (pair, 0) };
                 let flow = FlowKey { flow, source, destination };
-                let (class, profile) = if is_fbq { (capable as u32, pair as u32) } else { (0, 0) };
+                let (class, profile) = if has_classes { (capable as u32, pair as u32) } else { (0, 0) };
                 let class = ClassId(class);
                 let promise = pair >> 32;
                 let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, class, profile };
@@ -333,6 +361,14 @@ impl Reference {
             _ => match &mut self.queue {
                 Queue::Tbf(queue) => queue.set_rate(now, Rate::from_bps(first)),
                 Queue::Fbq(queue, _) => set_rate(queue.fbc_mut(), now, capable, first),
+                Queue::Cbq(queue) => {
+                    let id = ClassId(u32::try_from(capable - 1).unwrap_or(u32::MAX));
+                    let borrow = if pair == 1 { Borrow::FromParent } else { Borrow::Never };
+                    let (rate, priority) = (Rate::from_bps(first), u8::try_from(flow).unwrap_or(u8::MAX));
+                    let class = queue.class(id).map(|class| Class { rate, priority, borrow, ..*class });
+                    let changed = class.map(|class| queue.change(now, id, class));
+                    assert!(matches!(changed, Some(Ok(()))), "{operation:?}: {changed:?}");
+                }
                 Queue::Other(_) => {}
             },
         }
