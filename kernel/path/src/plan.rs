@@ -451,7 +451,7 @@ pub(super) mod tests {
     const TREE: &str = "[discipline]\nkind = \"cbq\"\nlink = \"100mbit\"\nsharing = \"top-level\"\ndefault = \"b\"\n\
                         class = [{ name = \"agency\", share = \"60%\", borrow = \"from-parent\" }, \
                         { name = \"a\", parent = \"agency\", rate = \"20mbit\", borrow = \"from-parent\", priority = 0, queue = { kind = \"codel\" } }, \
-                        { name = \"b\", share = \"40%\" }]\n[[rule]]\nclass = \"a\"\nprotocol = \"udp\"\n";
+                        { name = \"b\", share = \"20%\" }]\n[[rule]]\nclass = \"a\"\nprotocol = \"udp\"\n";
 
     #[test]
     fn cbq_is_a_tree_with_a_discipline_in_each_leaf() {
@@ -469,7 +469,7 @@ pub(super) mod tests {
         );
         let class = |node: usize| [PARENT, LEVEL, BORROWS, PRIORITY, RATE].map(|at| tree[HEAD + node * CLASS + at]);
         // Inner classes are behind room for 64 leaves, and the root is the last.
-        assert_eq!((class(0), class(1)), ([65, 1, 1, 0, 20_000_000], [66, 1, 0, 1, 40_000_000]));
+        assert_eq!((class(0), class(1)), ([65, 1, 1, 0, 20_000_000], [66, 1, 0, 1, 20_000_000]));
         assert_eq!((class(64), class(65)), ([66, 2, 1, 1, 60_000_000], [0, 3, 0, 1, 100_000_000]));
         let numbers = found.classes.unwrap().numbers(&[0, 1], true, |_| 0);
         let insides = numbers.len() - 64 * Options::NUMBERS;
@@ -478,7 +478,7 @@ pub(super) mod tests {
         for (from, to, continues) in [
             ("rate = \"20mbit\"", "rate = \"30mbit\"", true),
             ("priority = 0", "priority = 5", true),
-            ("\"40%\" }", "\"40%\", borrow = \"from-parent\", min-burst = 7 }", true),
+            ("\"20%\" }", "\"20%\", borrow = \"from-parent\", min-burst = 7 }", true),
             ("\"top-level\"", "\"formal\"", false),
             ("parent = \"agency\", ", "", false),
             ("default = \"b\"\n", "", false),
@@ -540,7 +540,7 @@ pub(super) mod tests {
                     .replace("parent = \"agency\", ", ""),
                 "`reservations` of cbq",
             ),
-            (TREE.replace("100mbit", "50mbit"), "of which one takes more than 10ms at 50mbit"),
+            (TREE.replace("100mbit", "50mbit").replace("20mbit", "10mbit"), "of which one takes more than 10ms at 50mbit"),
             (
                 format!(
                     "[discipline]\nkind = \"cbq\"\nlink = \"100mbit\"\nclass = [{}]\n",
