@@ -135,7 +135,7 @@ static __noinline u32 signal_of(const struct twin_class_of *of, bool is_v6)
 	struct twin_advice *advice = bpf_map_lookup_elem(&twin_advice, &key);
 	u64 told;
 
-	if (!advice || in_force.kind != TWIN_FBQ)
+	if (!advice || !is_fbq(&in_force))
 		return 0;
 	told = advice->classes[account];
 	if (told == 0)

@@ -33,14 +33,17 @@ static __always_inline bool take_options(struct twin_options *written)
 	if (changes % 2 != 0)
 		return false;
 	copy_options(&fresh, written);
-	if (fresh.kind == TWIN_FBQ) {
+	if (has_classes(&fresh)) {
 		u32 key = 0;
 		struct twin_fbq_options *from = bpf_map_lookup_elem(&twin_classes, &key);
 
 		if (!from)
 			return false;
 		copy_classes(&fresh_classes, from);
-		return __sync_fetch_and_add(&written->changes, 0) == changes && twin_fbq_supports(&fresh_classes);
+		if (HAS_TREE && !twin_take_tree())
+			return false;
+		return __sync_fetch_and_add(&written->changes, 0) == changes &&
+		       (HAS_TREE ? twin_tree_fits() : twin_fbq_supports(&fresh_classes));
 	}
 	/* All is one class with a discipline. */
 	fresh_classes.classes = 1;
@@ -176,15 +179,17 @@ static __always_inline void restart(void)
 
 	twin_restart_held();
 	TWIN_FOR(u32, of, 0, TWIN_DISCIPLINES) {
-		if (in_force.kind == TWIN_FBQ ? !twin_fbq_has_inside(&classes, of) : of != 0)
+		if (has_classes(&in_force) ? !twin_fbq_has_inside(&classes, of) : of != 0)
 			continue;
 		twin_restart_aqm(of);
 		twin_restart_adapting(of);
 		twin_restart_lanes(of);
 		first = twin_restart_queues(of, first);
 	}
-	if (in_force.kind == TWIN_FBQ)
+	if (is_fbq(&in_force))
 		twin_restart_classes();
+	if (HAS_TREE)
+		twin_restart_tree();
 	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
 		struct twin_counters *counters = counters_at(q);
 
@@ -225,7 +230,6 @@ __noinline int twin_follow_rate(u64 now, u32 q)
 /* Puts rates in force, those that fall first, so that the classes always fit into the total; then holds rate for promises. */
 __noinline int twin_follow_rates(u64 now)
 {
-	rates_are_other = false;
 	if (fresh_classes.rate > fbq.root.rate)
 		twin_follow_rate(now, TWIN_NONE);
 	TWIN_FOR(u32, step, 0, 2 * TWIN_FBQ_CLASSES) {
@@ -295,6 +299,15 @@ __noinline u32 twin_is_of_another(u32 slot)
 	return false;
 }
 
+/* Queues a packet anew as the kind of discipline does it. */
+static __always_inline void queue_in_class(u32 slot)
+{
+	if (HAS_TREE)
+		twin_requeue_in(slot);
+	else
+		queue_again(slot);
+}
+
 /* Queues packets anew from this one on, by the rules in force. A part of its callers: the calls would be too deep. */
 static __always_inline void queue_by_rules(u32 slot)
 {
@@ -305,10 +318,11 @@ static __always_inline void queue_by_rules(u32 slot)
 			break;
 		next = twin_packet_of(&state.held, slot)->next;
 		twin_follow_rules_of(slot);
-		queue_again(slot);
+		queue_in_class(slot);
 		slot = next;
 		/* Each may end another flow. */
-		twin_fbq_settle(&classes, &fbq);
+		if (!HAS_TREE)
+			twin_fbq_settle(&classes, &fbq);
 	}
 }
 
@@ -317,7 +331,7 @@ __noinline u32 twin_is_to_go(u32 q)
 {
 	u32 first = discipline_of(q)->room.first, count = discipline_of(q)->room.count;
 
-	if (!twin_fbq_class_of(&fbq, q)->staged)
+	if (!HAS_TREE && !twin_fbq_class_of(&fbq, q)->staged)
 		return true;
 	TWIN_FOR(u32, i, 0, TWIN_SPACE) {
 		if (i >= count)
@@ -356,9 +370,10 @@ __noinline u32 twin_take_inside(u32 q)
 __noinline int twin_follow_rules(void)
 {
 	rules_are_other = false;
-	fbq.now = state.held.latest;
+	if (!HAS_TREE)
+		fbq.now = state.held.latest;
 	TWIN_FOR(u32, number, 0, TWIN_QUEUES) {
-		if (number >= state.held.flows.used)
+		if (HAS_TREE || number >= state.held.flows.used)
 			break;
 		if (twin_queue_of(&state.held, number)->backlog.packets != 0 &&
 		    twin_is_of_another(twin_queue_of(&state.held, number)->head))
@@ -376,7 +391,7 @@ __noinline int twin_follow_rules(void)
 		twin_restart_queues(q, discipline_of(q)->room.first);
 		queue_by_rules(first);
 	}
-	return 0;
+	return twin_refresh_tree();
 }
 
 __noinline u32 twin_gather(void)
@@ -396,17 +411,17 @@ __noinline int twin_follow_structure(void)
 	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 		if (first == TWIN_NONE)
 			break;
-		if (in_force.kind == TWIN_FBQ || twin_has_flows(&in_force))
+		if (has_classes(&in_force) || twin_has_flows(&in_force))
 			twin_find_flow(first);
 		next = twin_packet_of(&state.held, first)->next;
 		twin_move(first);
-		if (in_force.kind == TWIN_FBQ)
+		if (is_fbq(&in_force))
 			queue_again(first);
 		else
 			twin_requeue_in(first);
 		first = next;
 	}
-	return 0;
+	return twin_refresh_tree();
 }
 
 /* Puts in force what the user has changed, but for what is to be done after it. */
@@ -418,20 +433,23 @@ __noinline int twin_follow(u64 now)
 
 	if (!written || !take_options(written))
 		return 0;
-	rules_are_other = fresh.kind == TWIN_FBQ && fresh.rules >> 1 != in_force.rules >> 1;
+	rules_are_other = has_classes(&fresh) && fresh.rules >> 1 != in_force.rules >> 1;
 	twin_now(&state.held, now);
-	continues = fresh.kind == TWIN_FBQ
-			    ? in_force.kind == TWIN_FBQ && fresh_classes.structure == classes.structure
+	continues = has_classes(&fresh)
+			    ? has_classes(&in_force) && fresh_classes.structure == classes.structure
 			    : twin_continues(&fresh, &in_force);
-	twin_fbq_queue_alone(&classes, &fbq, &state.held);
-	if (!continues)
+	if (!HAS_TREE)
+		twin_fbq_queue_alone(&classes, &fbq, &state.held);
+	if (!continues) {
 		twin_find_moved();
-	else if (fresh.kind == TWIN_FBQ)
+		twin_use_tree();
+	} else if (is_fbq(&fresh)) {
 		twin_fbq_follow_promises(&classes, &fresh_classes, &fbq, &state.held, now);
+	}
 	copy_options(&in_force, &fresh);
 	memory.rules++;
 	copy_classes(&classes, &fresh_classes);
-	rates_are_other = continues && in_force.kind == TWIN_FBQ;
+	rates_are_other = continues && has_classes(&in_force);
 	structure_is_other = !continues;
 	if (rates_are_other || structure_is_other)
 		return 0;
@@ -455,8 +473,13 @@ static __always_inline void follow(u64 now)
 		twin_follow(now);
 		if (structure_is_other)
 			twin_follow_structure();
-		if (rates_are_other)
-			twin_follow_rates(now);
+		if (rates_are_other) {
+			rates_are_other = false;
+			if (HAS_TREE)
+				twin_follow_tree(now);
+			else
+				twin_follow_rates(now);
+		}
 		if (rules_are_other)
 			twin_follow_rules();
 	}

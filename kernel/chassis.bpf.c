@@ -25,6 +25,9 @@
 	     });)
 
 #include "rates.h"
+#ifdef TWIN_TREES
+#include "reshape.h"
+#endif
 #include "skb.h"
 
 char _license[] SEC("license") = "Dual MIT/GPL";
@@ -176,6 +179,14 @@ struct twin_options in_force, fresh;
 /* Of TWIN_FBQ: its state, and the same of its options. Of other kinds there is one class, with an account and its discipline. */
 struct twin_fbq fbq;
 struct twin_fbq_options classes, fresh_classes;
+/* Of TWIN_CBQ: its state, its tree, and the tree that was read of the user last. See trees.h. */
+#ifdef TWIN_TREES
+#define HAS_TREE true
+struct twin_cbq cbq;
+struct twin_cbq_options tree, fresh_tree;
+#else
+#define HAS_TREE false
+#endif
 /* The class that the packets of a class have after a change of structure; TWIN_NONE for another account. */
 u32 moved[TWIN_FBQ_CLASSES];
 /* The account that each had before. */
@@ -190,6 +201,18 @@ struct twin_matched {
 struct twin_line {
 	u64 packets, bytes, dropped;
 } lines[TWIN_LINES];
+
+/* Whether packets have classes with a queue for each of their flows. */
+static __always_inline bool is_fbq(const struct twin_options *options)
+{
+	return !HAS_TREE && options->kind == TWIN_FBQ;
+}
+
+/* Whether packets have classes. */
+static __always_inline bool has_classes(const struct twin_options *options)
+{
+	return HAS_TREE || options->kind == TWIN_FBQ;
+}
 
 /* See promises.h. */
 __noinline u32 twin_know_flow(u32 number)
@@ -223,7 +246,7 @@ __noinline u64 twin_know_pair(void)
 	u64 source = twin_know_host(1), destination = twin_know_host(2);
 
 	/* The reference has one host for a packet in a class. */
-	RECORD(if (in_force.kind == TWIN_FBQ) destination = source;)
+	RECORD(if (has_classes(&in_force)) destination = source;)
 	return twin_pair_of(source, destination);
 }
 
@@ -417,7 +440,7 @@ __noinline u32 twin_take(u64 now, u64 size, u64 key, u64 how)
 	discipline->arrives = (struct twin_arrival){ .number = arrived, .size = size, .key = key, .class = q, .service = how >> 1 & 0xff, .always = how & 1 };
 	if (twin_has_pairs(options))
 		discipline->arrives.pair = twin_know_pair();
-	RECORD(if (in_force.kind != TWIN_FBQ) call.pair = discipline->arrives.pair;)
+	RECORD(if (!has_classes(&in_force)) call.pair = discipline->arrives.pair;)
 	slot = twin_accept(options, discipline, &state.held, tables_of(options));
 	if (slot == TWIN_NONE)
 		return TWIN_NONE;
@@ -496,7 +519,10 @@ __noinline u64 twin_due(u64 now)
 {
 	u64 at;
 
-	if (in_force.kind != TWIN_FBQ)
+#ifdef TWIN_TREES
+	return twin_cbq_deadline(&cbq, now);
+#endif
+	if (!is_fbq(&in_force))
 		return twin_deadline(&in_force, discipline_of(0), &state.held, now);
 	at = twin_fbq_deadline(&fbq, &state.held);
 	return at != TWIN_IDLE && at <= max_u64(state.held.latest, now) ? TWIN_NOW : at;
@@ -529,10 +555,10 @@ __noinline int twin_tell(void)
 /* Begins that of an arrival. Not a part of it, since the stack of the kernel is small. */
 __noinline int twin_record_arrival(u64 size, u64 service)
 {
-	bool has_classes = in_force.kind == TWIN_FBQ;
+	bool is_in_class = has_classes(&in_force);
 
-	call = (struct twin_call){ .first = size, .second = has_classes ? class_of.class | service << 16 : service, .flow = class_of.flow, .pair = class_of.profile };
-	if (has_classes)
+	call = (struct twin_call){ .first = size, .second = is_in_class ? class_of.class | service << 16 : service, .flow = class_of.flow, .pair = class_of.profile };
+	if (is_in_class)
 		call.second |= twin_know_host(max_u64(classes.fair_by, 1)) << 32;
 	return 0;
 }
@@ -563,6 +589,7 @@ __noinline int twin_record(u64 what, u64 now)
 #endif
 
 #include "release.h"
+#include "trees.h"
 #include "change.h"
 
 SEC("struct_ops/twin_enqueue")
@@ -574,6 +601,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	struct twin_link *link = link_of();
 	struct twin_slot *slot;
 	u32 number, q, service;
+	u64 before = 0;
 	bool inside;
 
 	follow(now);
@@ -584,8 +612,8 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 			classify(skb, options->rules);
 	}
 	/* The lab has no rules: the class in the lower 8 bits of the mark, the profile in the next 8, the service in those above. */
-	RECORD(class_of.class = options->kind == TWIN_FBQ ? skb->mark & 0xff : 0; class_of.profile = skb->mark >> 8 & 0xff;)
-	q = class_of.class;
+	RECORD(class_of.class = has_classes(options) ? skb->mark & 0xff : 0; class_of.profile = skb->mark >> 8 & 0xff;)
+	q = HAS_TREE ? twin_tree_arrives(now, class_of.class) : class_of.class;
 	if (service == UNREAD)
 		service = twin_has_service(options_of(q)) ? service_of(skb) & 0xfc : 0;
 	RECORD(service = skb->mark >> 16 & 0xff;)
@@ -602,12 +630,17 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	else if (skb->protocol == bpf_htons(ETH_P_IPV6))
 		counters->v6_packets++;
 	RECORD(twin_record_arrival(size, service);)
-	if (options->kind == TWIN_FBQ)
+	if (has_classes(options))
 		count_matched(size);
-	inside = options->kind != TWIN_FBQ || twin_fbq_has_inside(&classes, q);
-	if (inside) {
-		if (options->kind == TWIN_FBQ)
+	inside = !is_fbq(options) || twin_fbq_has_inside(&classes, q);
+	if (HAS_TREE && q == TWIN_NONE) {
+		number = TWIN_NONE;
+		state.arrived++;
+	} else if (inside) {
+		if (is_fbq(options))
 			twin_begin_classified(now);
+		if (HAS_TREE)
+			before = discipline_of(q)->backlog.packets;
 		number = twin_take(now, size, class_of.flow, (u64)q << 32 | service << 1 | is_over(link, now));
 	} else {
 		number = twin_take_classified(now, size, class_of.flow, (u64)class_of.profile << 32 | q, is_over(link, now));
@@ -619,10 +652,14 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	}
 	slot = number == TWIN_NONE ? NULL : slot_of(number);
 	if (!slot) {
-		count_drop(counters, arrived, size, inside ? discipline_of(q)->refusal : fbq.refusal);
+		count_drop(counters, arrived, size,
+			   HAS_TREE && q == TWIN_NONE ? QDISC_DROP_REASON_NO_CLASS
+			   : inside		      ? discipline_of(q)->refusal
+						      : fbq.refusal);
 		drop_on_line(skb);
 		sch->qstats.drops++;
 		bpf_qdisc_skb_drop(skb, to_free);
+		tree_arrived(q, before);
 		RECORD(twin_record(ENQUEUE, now);)
 		return NET_XMIT_DROP;
 	}
@@ -633,7 +670,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	sch->qstats.backlog += size;
 	count_queued(counters, size);
 	RECORD(call.result = 1;)
-	if (fbq.crossed != 0)
+	if (!HAS_TREE && fbq.crossed != 0)
 		twin_tell();
 	if (inside && twin_exceeds(options_of(q), discipline_of(q))) {
 		TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
@@ -643,8 +680,9 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 			drop(sch, number, QDISC_DROP_REASON_FLOW_LIMIT);
 		}
 	}
-	if (inside && options->kind == TWIN_FBQ)
+	if (inside && is_fbq(options))
 		stage(sch, q, is_over(link, now));
+	tree_arrived(q, before);
 	RECORD(twin_record(ENQUEUE, now);)
 	return NET_XMIT_SUCCESS;
 }
@@ -671,18 +709,18 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 	over = is_over(link, now);
 	follow(now);
 	RECORD(call = (struct twin_call){0};)
-	if (options->kind == TWIN_FBQ) {
+	if (is_fbq(options)) {
 		number = twin_decide_classified(now, over);
 		if (fbq.touched != TWIN_FBQ_NOTHING)
 			twin_finish_classified();
 	} else {
 		twin_now(&state.held, now);
-		number = release(sch, 0, over, false);
+		number = HAS_TREE ? release_from_tree(sch, over) : release(sch, 0, over, false);
 	}
 	if (number != TWIN_NONE) {
 		packet = twin_packet_of(&state.held, number);
 		counters = counters_of(packet->class);
-		RECORD(call.result = packet->number + 1; call.drops += options->kind == TWIN_FBQ && fbq.stepped != 0;)
+		RECORD(call.result = packet->number + 1; call.drops += is_fbq(options) && fbq.stepped != 0;)
 		skb = take_out(sch, number);
 		if (counters && skb) {
 			count_sent(counters, packet->size, saturating_sub_u64(state.held.latest, packet->came));
@@ -693,9 +731,9 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 				twin_count_line(skb->skb_iif, saturating_sub_u64(packet->size, overhead), true);
 		}
 	}
-	if (fbq.crossed != 0)
+	if (!HAS_TREE && fbq.crossed != 0)
 		twin_tell();
-	if (fbq.departed != 0)
+	if (!HAS_TREE && fbq.departed != 0)
 		stage(sch, fbq.departed - 1, over);
 	RECORD(twin_record(DEQUEUE, now);)
 	if (skb) {
@@ -730,6 +768,7 @@ int BPF_PROG(twin_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ex
 	copy_options(&in_force, &fresh);
 	memory.rules++;
 	copy_classes(&classes, &fresh_classes);
+	twin_use_tree();
 	sch->limit = in_force.limit_packets;
 	clear();
 	RECORD(recorded = 0; recording = true;)

@@ -237,7 +237,7 @@ TWIN_INLINE bool twin_rests(const struct twin_options *options)
 	u64 kind = options->kind;
 
 	return twin_is_own(options) || kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED ||
-	       kind == TWIN_FBQ || twin_is_coloured(options);
+	       kind == TWIN_FBQ || kind == TWIN_CBQ || twin_is_coloured(options);
 }
 
 /* A step of dequeue of one queue in the order of arrival. */

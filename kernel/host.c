@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "rates.h"
+#include "reshape.h"
 
 /* The bytes of a packet. */
 typedef struct {
@@ -50,6 +51,9 @@ static struct twin_tables tables_of_mered;
 /* Of the kind TWIN_FBQ, whose packets are in the state too. */
 static struct twin_fbq_options fbq_options;
 static struct twin_fbq fbq;
+/* Of the kind TWIN_CBQ, whose classes have their disciplines as those of TWIN_FBQ. */
+static struct twin_cbq_options tree;
+static struct twin_cbq cbq;
 /* Of the packet that arrives: the place of its promise, plus 1, and the key of its host. */
 static u32 promise;
 static u64 host;
@@ -132,10 +136,15 @@ static bool classify_frame(const u64 *record, struct decision *decision)
 	return true;
 }
 
+static bool has_classes(void)
+{
+	return options.kind == TWIN_FBQ || options.kind == TWIN_CBQ;
+}
+
 /* The options of the discipline of a class, or without classes those of the only one. */
 static struct twin_options *options_of(u32 q)
 {
-	return options.kind == TWIN_FBQ ? &fbq_options.inside[q] : &options;
+	return has_classes() ? &fbq_options.inside[q] : &options;
 }
 
 static struct twin_tables *tables(const struct twin_options *of)
@@ -237,11 +246,51 @@ static void enqueue_in(struct twin_arrival arrival, struct decision *decision)
 		drop(decision, slot);
 }
 
+/* A packet arrives for a class of CBQ. */
+static void enqueue_in_tree(const u64 *record, struct decision *decision)
+{
+	u32 leaf = twin_cbq_leaf_for(&tree, record[3] & 0xffff);
+	u64 before;
+
+	twin_cbq_arrives(&cbq, state.held.latest, state.held.backlog.packets);
+	if (leaf == TWIN_NONE) {
+		refuse(decision, state.arrived++);
+		return;
+	}
+	before = state.disciplines[leaf].backlog.packets;
+	enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = twin_pair_of(record[3] >> 32, record[3] >> 32),
+					  .class = leaf, .service = record[3] >> 16 & 0xff },
+		   decision);
+	twin_cbq_arrived(&cbq, leaf, before, state.disciplines[leaf].backlog.packets);
+}
+
+/* The slot of the packet that leaves CBQ; TWIN_NONE for none. */
+static u32 dequeue_in_tree(struct decision *decision)
+{
+	u32 slot, leaf;
+
+	twin_cbq_advance(&cbq, state.held.latest);
+	while ((leaf = twin_cbq_pick(&cbq, false)) != TWIN_NONE) {
+		slot = release(leaf, decision);
+		if (slot == TWIN_NONE) {
+			twin_cbq_emptied(&cbq, leaf);
+			continue;
+		}
+		twin_cbq_serve(&cbq, leaf, twin_packet_of(&state.held, slot)->size, state.disciplines[leaf].backlog.packets);
+		return slot;
+	}
+	return TWIN_NONE;
+}
+
 static void enqueue(const u64 *record, struct decision *decision)
 {
 	u64 now = twin_now(&state.held, record[1]), arrived = state.arrived;
 	u32 q = record[3] & 0xffff, slot;
 
+	if (options.kind == TWIN_CBQ) {
+		enqueue_in_tree(record, decision);
+		return;
+	}
 	if (options.kind != TWIN_FBQ) {
 		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = record[5], .service = record[3] & 0xff }, decision);
 		return;
@@ -284,7 +333,7 @@ static void dequeue(u64 now, struct decision *decision)
 	} else {
 		if (twin_rests(&options) && state.held.backlog.packets == 0)
 			return;
-		slot = release(0, decision);
+		slot = options.kind == TWIN_CBQ ? dequeue_in_tree(decision) : release(0, decision);
 		if (slot != TWIN_NONE)
 			decision->result = twin_packet_of(&state.held, slot)->number + 1;
 	}
@@ -303,7 +352,7 @@ static void begin(void)
 		const struct twin_options *of = options_of(q);
 		struct twin_discipline *discipline = &state.disciplines[q];
 
-		if (options.kind == TWIN_FBQ ? !twin_fbq_has_inside(&fbq_options, q) : q != 0)
+		if (has_classes() ? !twin_fbq_has_inside(&fbq_options, q) : q != 0)
 			continue;
 		twin_begin_aqm(of, discipline, tables(of));
 		twin_begin_adapting(of, discipline);
@@ -311,6 +360,21 @@ static void begin(void)
 		twin_begin_queues(of, discipline, &state.held, first);
 		first += twin_queues(of);
 	}
+	if (options.kind == TWIN_CBQ) {
+		cbq = (struct twin_cbq){0};
+		twin_cbq_begin(&tree, &cbq);
+	}
+}
+
+/* Another rate of a class of CBQ, whose limits follow as options. */
+static bool change_class(const u64 *record)
+{
+	u32 class = record[3] - 1, node = class < tree.leaves ? class : TWIN_CBQ_LEAVES + class - tree.leaves;
+
+	if (node >= TWIN_CBQ_NODES || fread(&tree.class[node], sizeof(tree.class[node]), 1, stdin) != 1)
+		return false;
+	twin_cbq_change(&tree, &cbq, &state, twin_now(&state.held, record[1]), node);
+	return true;
 }
 
 /* Another promise in the place of one: place and class, minimum, flows, number; with the terms of the record before. Packets may be of other promises from then on. */
@@ -332,6 +396,8 @@ static u64 deadline(u64 now)
 {
 	u64 at;
 
+	if (options.kind == TWIN_CBQ)
+		return twin_cbq_deadline(&cbq, now);
 	if (options.kind != TWIN_FBQ)
 		return twin_deadline(&options, &state.disciplines[0], &state.held, now);
 	at = twin_fbq_deadline(&fbq, &state.held);
@@ -356,6 +422,10 @@ int main(void)
 				if (fread(&fbq_options, sizeof(fbq_options), 1, stdin) != 1 || !twin_fbq_supports(&fbq_options))
 					return 1;
 				twin_fbq_begin(&fbq_options, &fbq);
+			} else if (options.kind == TWIN_CBQ) {
+				if (fread(&fbq_options, sizeof(fbq_options), 1, stdin) != 1 || fread(&tree, sizeof(tree), 1, stdin) != 1 ||
+				    !twin_fbq_supports_insides(&fbq_options) || !twin_cbq_supports(&tree))
+					return 1;
 			} else if (!twin_supports(&options)) {
 				return 1;
 			}
@@ -378,7 +448,10 @@ int main(void)
 			dequeue(record[1], &decision);
 			break;
 		case SET_RATE:
-			if (options.kind == TWIN_FBQ) {
+			if (options.kind == TWIN_CBQ) {
+				if (!change_class(record))
+					return 1;
+			} else if (options.kind == TWIN_FBQ) {
 				twin_fbq_queue_alone(&fbq_options, &fbq, &state.held);
 				twin_fbq_set_rate(&fbq_options, &fbq, &state.held, max_u64(state.held.latest, record[1]),
 						  record[3] == 0 ? TWIN_NONE : record[3] - 1, record[2]);

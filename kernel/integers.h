@@ -227,6 +227,18 @@ TWIN_DIVISION u64 sum_div_u64(u64 a, u64 b, u64 c, u64 d, u64 e)
 	return twin_divide_halves(&rest, sum, e);
 }
 
+TWIN_DIVISION u64 halves_div_ceil_u64(u64 high, u64 low, u64 by)
+{
+	u64 quotient;
+
+	if (high >= by)
+		return U64_MAX;
+	if (high == 0)
+		return div_ceil_u64(low, by);
+	quotient = twin_divide_halves(&high, low, by);
+	return high != 0 ? saturating_add_u64(quotient, 1) : quotient;
+}
+
 TWIN_INLINE u128 wide_mul_u64(u64 a, u64 b) { return (u128)mul_high_u64(a, b) << 64 | a * b; }
 
 /*

@@ -51,7 +51,7 @@ struct twin_owed owed[TWIN_SPACE];
 /* Whether a packet is classified. */
 static __always_inline bool twin_needs_class(const struct twin_options *options)
 {
-	return options->kind == TWIN_FBQ || twin_has_flows(options);
+	return has_classes(options) || twin_has_flows(options);
 }
 
 /*
@@ -144,7 +144,7 @@ static __noinline u32 mark_packet(struct __sk_buff *context, struct sk_buff *skb
 	struct twin_counters *counters = bpf_map_lookup_elem(&twin_counters, &account);
 	struct twin_marks *marks = bpf_map_lookup_elem(&twin_marks, &key);
 	u32 first, service, after, q = of->class;
-	bool inside = in_force.kind != TWIN_FBQ || twin_fbq_has_inside(&classes, q);
+	bool inside = !is_fbq(&in_force) || twin_fbq_has_inside(&classes, q);
 	u64 dscp, gives = inside ? options_of(q)->marks : in_force.marks;
 	u8 bytes[2];
 

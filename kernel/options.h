@@ -25,6 +25,8 @@ enum twin_kind {
 	TWIN_FBQ = TWIN_KINDS,
 	/* Of own.h. */
 	TWIN_OWN,
+	/* Of cbq.h. */
+	TWIN_CBQ,
 };
 
 /* The most points of a table of values, a power of two, and the longest length in it. */

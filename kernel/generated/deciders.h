@@ -171,6 +171,125 @@ typedef struct {
 } bucket_token_bucket;
 
 typedef struct {
+	units_instant free;
+	u64 rest;
+} cbq_link_use;
+
+typedef u32 packet_class_id;
+
+typedef struct {
+	bool some;
+	units_rate value;
+} option_units_rate;
+
+typedef enum {
+	CBQ_GENERAL_PACKET_ROUND_ROBIN,
+	CBQ_GENERAL_WEIGHTED_ROUND_ROBIN,
+} cbq_general;
+
+typedef enum {
+	CBQ_HEURISTIC_FLOYD1995,
+	CBQ_HEURISTIC_ALTQ,
+} cbq_heuristic;
+
+typedef enum {
+	CBQ_SHARING_FORMAL,
+	CBQ_SHARING_ANCESTOR_ONLY,
+	CBQ_SHARING_TOP_LEVEL,
+} cbq_sharing_kind;
+
+typedef struct {
+	cbq_sharing_kind kind;
+	cbq_heuristic top_level;
+} cbq_sharing;
+
+typedef enum {
+	ESTIMATOR_DERIVATION_ALTQ,
+	ESTIMATOR_DERIVATION_NS2,
+} estimator_derivation;
+
+typedef enum {
+	ESTIMATOR_ACCOUNTING_IDLE_TIME,
+	ESTIMATOR_ACCOUNTING_BYTES,
+} estimator_accounting_kind;
+
+typedef struct {
+	estimator_accounting_kind kind;
+	u8 idle_time_gain;
+	estimator_derivation idle_time_derivation;
+} estimator_accounting;
+
+typedef enum {
+	ESTIMATOR_FINISH_ACTUAL,
+	ESTIMATOR_FINISH_EXPECTED,
+} estimator_finish;
+
+typedef enum {
+	CBQ_REGULATION_RECHECK,
+	CBQ_REGULATION_SLEEP,
+} cbq_regulation;
+
+typedef enum {
+	CBQ_CONSERVING_STRICT,
+	CBQ_CONSERVING_EFFICIENT,
+	CBQ_CONSERVING_WHEN_LINK_IDLE,
+} cbq_conserving;
+
+typedef enum {
+	CBQ_LINK_CLOCK_RESET,
+	CBQ_LINK_CLOCK_CLAMP,
+} cbq_link_clock_kind;
+
+typedef struct {
+	cbq_link_clock_kind kind;
+	units_span reset;
+	units_span clamp;
+} cbq_link_clock;
+
+typedef enum {
+	CBQ_LEAD_UNBOUNDED,
+	CBQ_LEAD_WITHIN,
+} cbq_lead_kind;
+
+typedef struct {
+	cbq_lead_kind kind;
+	units_span within;
+} cbq_lead;
+
+typedef struct {
+	bool some;
+	packet_class_id value;
+} option_packet_class_id;
+
+typedef struct {
+	packet_class_id root;
+	units_rate link;
+	option_units_rate root_rate;
+	units_bytes mtu;
+	cbq_general general;
+	cbq_sharing sharing;
+	estimator_accounting accounting;
+	estimator_finish finish;
+	cbq_regulation regulation;
+	cbq_conserving conserving;
+	cbq_link_clock link_clock;
+	cbq_lead lead;
+	u32 root_burst;
+	option_packet_class_id default_;
+	units_span catch_up;
+} cbq_params;
+
+typedef struct {
+	bool some;
+	u8 value;
+} option_u8;
+
+typedef struct {
+	u64 round;
+	s64 left;
+} cbq_turn;
+
+typedef struct {
 	option_units_instant first_above;
 	units_instant drop_next;
 	u32 count;
@@ -325,6 +444,36 @@ typedef struct {
 	units_bytes length;
 	u64 value;
 } elephants_point;
+
+typedef struct {
+	units_rate rate;
+	estimator_finish finish;
+	estimator_accounting accounting;
+	bool whole_link;
+	s64 max_idle;
+	s64 min_idle;
+	units_span off_time;
+	u128 depth;
+	u128 resume;
+} cbq_limits;
+
+typedef struct {
+	cbq_limits limits;
+	units_instant under_time;
+	s64 average;
+	option_units_instant last;
+	u128 used;
+	units_instant at;
+	units_span last_packet;
+	bool regulated;
+} estimator_estimator;
+
+typedef struct {
+	units_instant now;
+	units_instant finish;
+	units_bytes size;
+	bool by_right;
+} estimator_sent;
 
 typedef enum {
 	FBQ_BY_GUARANTEE,
@@ -1175,6 +1324,344 @@ TWIN_INLINE option_units_instant bucket_token_bucket_time_of(const bucket_token_
 	return (option_units_instant){ .some = true, .value = max_u64(t_8, now) };
 }
 
+/* PART of crates/core/src/qdisc/cbq/turn.rs */
+TWIN_INLINE u64 cbq_part(void)
+{
+	return ((u64)(1ull << 16u));
+}
+
+/* work of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE u128 estimator_work(u64 a, u64 b)
+{
+	return ((u128)(((u128)(((u128)mul_high_u64(a, b)) << 64u)) | ((u128)wrapping_mul_u64(a, b))));
+}
+
+/* MOST of crates/core/src/qdisc/cbq/turn.rs */
+TWIN_INLINE u64 cbq_most(void)
+{
+	return ((u64)((s64)(S64_MAX >> 2u)));
+}
+
+/* allotment of crates/core/src/qdisc/cbq/turn.rs */
+TWIN_INLINE s64 cbq_allotment(units_bytes mtu, u64 leaves, u64 rates, units_rate rate)
+{
+	u64 t = units_bytes_as_u64(mtu);
+	u64 round = saturating_mul_u64(saturating_mul_u64(t, leaves), cbq_part());
+	u64 t_2 = units_rate_as_bps(rate);
+	u128 t_3 = estimator_work(round, t_2);
+	u128 share = t_3;
+	u64 part = halves_div_ceil_u64(((u64)((u128)(share >> 64u))), ((u64)share), max_u64(rates, 1ull));
+	return ((s64)clamp_u64(part, 1ull, cbq_most()));
+}
+
+/* LinkUse::earliest_release of crates/core/src/qdisc/cbq/link.rs */
+TWIN_INLINE units_instant cbq_link_use_earliest_release(const cbq_link_use *self, const cbq_params *params)
+{
+	cbq_lead t = params->lead;
+	units_instant t_2;
+	if (t.kind == CBQ_LEAD_UNBOUNDED) {
+		t_2 = units_instant_zero();
+	} else {
+		units_span lead = t.within;
+		units_instant t_3 = units_instant_saturating_sub(self->free, lead);
+		t_2 = t_3;
+	}
+	return t_2;
+}
+
+/* LinkUse::idle_until of crates/core/src/qdisc/cbq/link.rs */
+TWIN_INLINE void cbq_link_use_idle_until(cbq_link_use *self, units_instant until)
+{
+	if (until > self->free) {
+		self->free = until;
+		self->rest = 0ull;
+	}
+}
+
+/* LinkUse::rescue_from of crates/core/src/qdisc/cbq/link.rs */
+TWIN_INLINE option_units_instant cbq_link_use_rescue_from(const cbq_link_use *self, const cbq_params *params, units_instant now)
+{
+	cbq_conserving t = params->conserving;
+	option_units_instant t_2;
+	if (t == CBQ_CONSERVING_STRICT) {
+		t_2 = (option_units_instant){0};
+	} else if (t == CBQ_CONSERVING_EFFICIENT) {
+		t_2 = (option_units_instant){ .some = true, .value = now };
+	} else {
+		t_2 = (option_units_instant){ .some = true, .value = self->free };
+	}
+	return t_2;
+}
+
+/* PER_BYTE of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE u64 estimator_per_byte(void)
+{
+	return 8000000000ull;
+}
+
+/* time_of of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE units_span estimator_time_of(u128 credit, units_rate rate)
+{
+	u64 t = units_rate_as_bps(rate);
+	units_span t_2 = units_span_from_nanos(halves_div_ceil_u64(((u64)((u128)(credit >> 64u))), ((u64)credit), t));
+	return t_2;
+}
+
+/* Span::add of crates/units/src/quantity.rs */
+TWIN_INLINE units_span units_span_add_span(units_span self, units_span other)
+{
+	return saturating_add_u64(self, other);
+}
+
+/* LinkUse::tick of crates/core/src/qdisc/cbq/link.rs */
+TWIN_INLINE units_instant cbq_link_use_tick(cbq_link_use *self, const cbq_params *params, units_instant now, units_bytes size)
+{
+	units_instant t = units_instant_saturating_sub(now, params->catch_up);
+	cbq_link_use_idle_until(self, t);
+	u64 t_2 = units_bytes_as_u64(size);
+	u128 t_3 = estimator_work(t_2, estimator_per_byte());
+	u128 cost = t_3;
+	u128 rest = ((u128)self->rest);
+	units_span t_4 = estimator_time_of(saturating_sub_u128(cost, rest), params->link);
+	units_span on_link = t_4;
+	units_instant t_5 = units_instant_add_span(self->free, on_link);
+	units_instant finish = t_5;
+	cbq_lead t_6 = params->lead;
+	units_span t_7;
+	if (t_6.kind == CBQ_LEAD_WITHIN) {
+		units_span lead = t_6.within;
+		t_7 = lead;
+	} else {
+		t_7 = units_span_zero();
+	}
+	units_span lead_2 = t_7;
+	cbq_link_clock t_8 = params->link_clock;
+	units_instant t_9;
+	if (t_8.kind == CBQ_LINK_CLOCK_RESET) {
+		units_span most = t_8.reset;
+		units_instant t_11 = units_instant_add_span(now, most);
+		units_instant t_10;
+		if (finish > t_11) {
+			t_10 = now;
+		} else {
+			t_10 = finish;
+		}
+		t_9 = t_10;
+	} else {
+		units_span most_2 = t_8.clamp;
+		units_span t_12 = units_span_add_span(lead_2, on_link);
+		units_instant t_13 = units_instant_add_span(now, max_u64(most_2, t_12));
+		t_9 = min_u64(finish, t_13);
+	}
+	self->free = t_9;
+	estimator_accounting t_14 = params->accounting;
+	bool t_15;
+	if (t_14.kind == ESTIMATOR_ACCOUNTING_BYTES) {
+		t_15 = true;
+	} else {
+		t_15 = false;
+	}
+	bool in_bytes = t_15;
+	u64 t_16 = units_rate_as_bps(params->link);
+	u64 t_17 = units_span_as_nanos(on_link);
+	u128 t_18 = estimator_work(t_16, t_17);
+	u128 sendable = ((u128)(t_18 + rest));
+	u64 t_19;
+	if (in_bytes && (self->free == finish)) {
+		t_19 = ((u64)saturating_sub_u128(sendable, cost));
+	} else {
+		t_19 = 0ull;
+	}
+	self->rest = t_19;
+	return self->free;
+}
+
+/* HIGHEST of crates/core/src/qdisc/cbq/params.rs */
+TWIN_INLINE u8 cbq_highest(void)
+{
+	return 31;
+}
+
+/* Sharing::highest of crates/core/src/qdisc/cbq/params.rs */
+TWIN_INLINE u8 cbq_sharing_highest(cbq_sharing self, u8 level, u8 lowest)
+{
+	cbq_sharing t = self;
+	u8 t_2;
+	if (t.kind == CBQ_SHARING_FORMAL) {
+		t_2 = lowest;
+	} else if (t.kind == CBQ_SHARING_ANCESTOR_ONLY) {
+		t_2 = cbq_highest();
+	} else {
+		t_2 = level;
+	}
+	return t_2;
+}
+
+/* Sharing::level_on_arrival of crates/core/src/qdisc/cbq/params.rs */
+TWIN_INLINE u8 cbq_sharing_level_on_arrival(cbq_sharing self, u8 level, option_u8 lender)
+{
+	cbq_sharing t = self;
+	u8 t_2;
+	if (t.kind == CBQ_SHARING_TOP_LEVEL) {
+		option_u8 t_3 = lender;
+		u8 t_4;
+		if (t_3.some) {
+			u8 lender_2 = t_3.value;
+			u8 t_5;
+			if (lender_2 < level) {
+				t_5 = lender_2;
+			} else {
+				t_5 = level;
+			}
+			t_4 = t_5;
+		} else {
+			t_4 = level;
+		}
+		t_2 = t_4;
+	} else if (t.kind == CBQ_SHARING_FORMAL) {
+		t_2 = level;
+	} else {
+		t_2 = level;
+	}
+	return t_2;
+}
+
+/* Sharing::level_once_sent of crates/core/src/qdisc/cbq/params.rs */
+TWIN_INLINE u8 cbq_sharing_level_once_sent(cbq_sharing self, u8 level, bool ready, option_u8 lender)
+{
+	cbq_sharing t = self;
+	u8 t_2;
+	if (t.kind == CBQ_SHARING_TOP_LEVEL) {
+		cbq_heuristic heuristic = t.top_level;
+		cbq_heuristic t_3 = heuristic;
+		u8 t_4;
+		if (t_3 == CBQ_HEURISTIC_FLOYD1995) {
+			option_u8 t_5 = lender;
+			u8 t_6;
+			if (t_5.some) {
+				u8 lender_2 = t_5.value;
+				u8 t_7;
+				if (ready && (lender_2 <= level)) {
+					t_7 = level;
+				} else {
+					t_7 = cbq_highest();
+				}
+				t_6 = t_7;
+			} else {
+				t_6 = cbq_highest();
+			}
+			t_4 = t_6;
+		} else {
+			t_4 = level;
+		}
+		t_2 = t_4;
+	} else if (t.kind == CBQ_SHARING_FORMAL) {
+		t_2 = level;
+	} else {
+		t_2 = level;
+	}
+	return t_2;
+}
+
+/* Sharing::level_to_send of crates/core/src/qdisc/cbq/params.rs */
+TWIN_INLINE u8 cbq_sharing_level_to_send(cbq_sharing self, u8 level, u8 lowest)
+{
+	cbq_sharing t = self;
+	u8 t_2;
+	if (t.kind == CBQ_SHARING_TOP_LEVEL) {
+		cbq_heuristic heuristic = t.top_level;
+		u8 t_3;
+		if (lowest <= level) {
+			t_3 = level;
+		} else {
+			cbq_heuristic t_4 = heuristic;
+			u8 t_5;
+			if (t_4 == CBQ_HEURISTIC_FLOYD1995) {
+				t_5 = cbq_highest();
+			} else {
+				t_5 = lowest;
+			}
+			t_3 = t_5;
+		}
+		t_2 = t_3;
+	} else if (t.kind == CBQ_SHARING_FORMAL) {
+		t_2 = level;
+	} else {
+		t_2 = level;
+	}
+	return t_2;
+}
+
+/* Turn::catch_up of crates/core/src/qdisc/cbq/turn.rs */
+TWIN_INLINE void cbq_turn_catch_up(cbq_turn *self, u64 current, s64 allotment)
+{
+	if ((self->round < current) || (self->left <= 0ll)) {
+		self->left = allotment;
+		self->round = max_u64(self->round, current);
+	}
+}
+
+/* Turn::set of crates/core/src/qdisc/cbq/turn.rs */
+TWIN_INLINE void cbq_turn_set(cbq_turn *self, cbq_general general, u64 current, s64 allotment, s64 turns)
+{
+	u64 t;
+	if (turns < 0ll) {
+		t = unsigned_abs_s64(turns);
+	} else {
+		t = 0ull;
+	}
+	u64 owed = t;
+	u64 one = ((u64)allotment);
+	self->left = allotment;
+	self->round = saturating_add_u64(current, owed);
+	cbq_general t_2 = general;
+	if (t_2 == CBQ_GENERAL_PACKET_ROUND_ROBIN) {
+	} else {
+		if (turns > 0ll) {
+			self->left = min_s64(turns, allotment);
+			self->round = current;
+		} else {
+			self->left = ((s64)((u64)(one - ((u64)(owed % one)))));
+			self->round = saturating_add_u64(current, ((u64)(((u64)(owed / one)) + 1ull)));
+		}
+	}
+}
+
+/* Turn::take of crates/core/src/qdisc/cbq/turn.rs */
+TWIN_INLINE void cbq_turn_take(cbq_turn *self, cbq_general general, s64 allotment, units_bytes size)
+{
+	cbq_general t = general;
+	if (t == CBQ_GENERAL_PACKET_ROUND_ROBIN) {
+		self->round = ((u64)(self->round + 1ull));
+	} else {
+		u64 t_3 = units_bytes_as_u64(size);
+		u64 sent = min_u64(saturating_mul_u64(t_3, cbq_part()), ((u64)S64_MAX));
+		self->left = saturating_sub_s64(self->left, ((s64)sent));
+		if (self->left <= 0ll) {
+			u64 rounds = ((u64)(((u64)(unsigned_abs_s64(self->left) / ((u64)allotment))) + 1ull));
+			self->left = add_s64(self->left, mul_s64(((s64)rounds), allotment));
+			self->round = ((u64)(self->round + rounds));
+		}
+	}
+}
+
+/* Turn::turns of crates/core/src/qdisc/cbq/turn.rs */
+TWIN_INLINE s64 cbq_turn_turns(const cbq_turn *self, cbq_general general, u64 current, s64 allotment)
+{
+	if ((self->round < current) || (self->left <= 0ll)) {
+		return allotment;
+	}
+	u64 ahead = ((u64)(self->round - current));
+	cbq_general t_2 = general;
+	s64 t_3;
+	if (t_2 == CBQ_GENERAL_PACKET_ROUND_ROBIN) {
+		t_3 = sub_s64(0ll, ((s64)min_u64(ahead, cbq_most())));
+	} else {
+		t_3 = saturating_sub_s64(self->left, ((s64)min_u64(saturating_mul_u64(ahead, ((u64)allotment)), ((u64)S64_MAX))));
+	}
+	return t_3;
+}
+
 /* State::observe of crates/core/src/aqm/codel.rs */
 TWIN_INLINE bool codel_state_observe(codel_state *self, const codel_params *params, units_instant now, units_span waited, units_bytes left)
 {
@@ -1714,6 +2201,222 @@ TWIN_INLINE u64 elephants_point_between(const elephants_point *self, const eleph
 	u64 t_4 = units_bytes_as_u64(self->length);
 	u64 part = ((u64)(((u64)(t_3 - t_4)) * ((u64)(next->value - self->value))));
 	return ((u64)(self->value + div_ceil_u64(part, run)));
+}
+
+/* FOREVER of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE u64 estimator_forever(void)
+{
+	return ((u64)((s64)(S64_MAX >> 16u)));
+}
+
+/* nanos of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE s64 estimator_nanos(units_rate rate, units_bytes bytes)
+{
+	u64 t = units_bytes_as_u64(bytes);
+	u128 t_2 = estimator_work(t, estimator_per_byte());
+	units_span t_3 = estimator_time_of(t_2, rate);
+	u64 t_4 = units_span_as_nanos(t_3);
+	return ((s64)min_u64(t_4, estimator_forever()));
+}
+
+/* signed of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE s64 estimator_signed(units_span span)
+{
+	u64 t = units_span_as_nanos(span);
+	return ((s64)min_u64(t, ((u64)S64_MAX)));
+}
+
+/* Estimator::charge_idle_time of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE void estimator_estimator_charge_idle_time(estimator_estimator *self, estimator_sent sent, u32 gain)
+{
+	s64 t = estimator_nanos(self->limits.rate, sent.size);
+	s64 own = t;
+	units_span t_2 = units_span_from_nanos(((u64)own));
+	self->last_packet = t_2;
+	option_units_instant t_4 = self->last;
+	if (t_4.some) {
+		units_instant last = t_4.value;
+		s64 t_5;
+		if (sent.finish >= last) {
+			units_span t_6 = units_instant_since(sent.finish, last);
+			s64 t_7 = estimator_signed(t_6);
+			t_5 = t_7;
+		} else {
+			units_span t_8 = units_instant_since(last, sent.finish);
+			s64 t_9 = estimator_signed(t_8);
+			t_5 = sub_s64(0ll, t_9);
+		}
+		s64 gap = t_5;
+		s64 idle = saturating_sub_s64(gap, own);
+		s64 next = saturating_sub_s64(saturating_add_s64(self->average, idle), ((s64)(self->average >> (gain & 63u))));
+		self->average = clamp_s64(next, self->limits.min_idle, self->limits.max_idle);
+	}
+	self->last = (option_units_instant){ .some = true, .value = sent.finish };
+	if ((self->average > 0ll) || ((self->average == 0ll) && self->limits.whole_link)) {
+		self->under_time = units_instant_zero();
+		return;
+	}
+	estimator_finish t_11 = self->limits.finish;
+	units_instant t_12;
+	if (t_11 == ESTIMATOR_FINISH_ACTUAL) {
+		t_12 = sent.now;
+	} else {
+		t_12 = sent.finish;
+	}
+	units_instant base = t_12;
+	u64 debt = unsigned_abs_s64(self->average);
+	units_instant t_13 = units_instant_add_span(base, self->last_packet);
+	units_span t_14 = units_span_from_nanos(((u64)(debt - ((u64)(debt >> (gain & 63u))))));
+	units_instant t_15 = units_instant_add_span(t_13, t_14);
+	self->under_time = t_15;
+}
+
+/* Estimator::used_at of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE u128 estimator_estimator_used_at(const estimator_estimator *self, units_instant now)
+{
+	u128 t_5 = self->used;
+	u64 t = units_rate_as_bps(self->limits.rate);
+	units_span t_2 = units_instant_since(now, self->at);
+	u64 t_3 = units_span_as_nanos(t_2);
+	u128 t_4 = estimator_work(t, t_3);
+	return saturating_sub_u128(t_5, t_4);
+}
+
+/* Estimator::wait_for_credit of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE void estimator_estimator_wait_for_credit(estimator_estimator *self)
+{
+	u128 depth = self->limits.depth;
+	units_instant t;
+	if (self->used > depth) {
+		units_instant t_3 = self->at;
+		units_span t_2 = estimator_time_of(((u128)(self->used - depth)), self->limits.rate);
+		units_instant t_4 = units_instant_add_span(t_3, t_2);
+		t = t_4;
+	} else {
+		t = units_instant_zero();
+	}
+	self->under_time = t;
+}
+
+/* Estimator::charge_bytes of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE void estimator_estimator_charge_bytes(estimator_estimator *self, estimator_sent sent)
+{
+	u128 depth = self->limits.depth;
+	u64 t = units_bytes_as_u64(sent.size);
+	u128 t_2 = estimator_work(t, estimator_per_byte());
+	u128 cost = t_2;
+	u128 t_3 = estimator_estimator_used_at(self, sent.now);
+	u128 before = t_3;
+	u128 t_4;
+	if (sent.by_right) {
+		t_4 = ((u128)(before + cost));
+	} else {
+		t_4 = min_u128(((u128)(before + cost)), max_u128(before, ((u128)(depth + cost))));
+	}
+	self->used = t_4;
+	self->at = sent.now;
+	estimator_estimator_wait_for_credit(self);
+}
+
+/* Estimator::charge of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE void estimator_estimator_charge(estimator_estimator *self, estimator_sent sent)
+{
+	self->regulated = false;
+	estimator_accounting t = self->limits.accounting;
+	if (t.kind == ESTIMATOR_ACCOUNTING_IDLE_TIME) {
+		u8 gain = t.idle_time_gain;
+		estimator_estimator_charge_idle_time(self, sent, ((u32)gain));
+	} else {
+		estimator_estimator_charge_bytes(self, sent);
+	}
+}
+
+/* Estimator::begin of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE void estimator_estimator_begin(estimator_estimator *self, units_instant now)
+{
+	self->average = self->limits.max_idle;
+	self->last = (option_units_instant){0};
+	self->used = ((u128)0ull);
+	self->at = now;
+	estimator_accounting t = self->limits.accounting;
+	if (t.kind == ESTIMATOR_ACCOUNTING_IDLE_TIME) {
+		estimator_derivation derivation = t.idle_time_derivation;
+		estimator_derivation t_3 = derivation;
+		if (t_3 == ESTIMATOR_DERIVATION_ALTQ) {
+		} else {
+			self->average = 0ll;
+			self->last = (option_units_instant){ .some = true, .value = now };
+		}
+	}
+}
+
+/* Estimator::new of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE estimator_estimator estimator_estimator_new(cbq_limits limits, units_instant now)
+{
+	estimator_estimator made = (estimator_estimator){ .limits = limits, .under_time = units_instant_zero(), .average = 0ll, .last = (option_units_instant){0}, .used = ((u128)0ull), .at = now, .last_packet = units_span_zero(), .regulated = false };
+	estimator_estimator_begin(&made, now);
+	return made;
+}
+
+/* Span::saturating_sub of crates/units/src/quantity.rs */
+TWIN_INLINE units_span units_span_saturating_sub(units_span self, units_span other)
+{
+	return saturating_sub_u64(self, other);
+}
+
+/* Estimator::regulate of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE bool estimator_estimator_regulate(estimator_estimator *self)
+{
+	if (self->regulated) {
+		return false;
+	}
+	self->regulated = true;
+	estimator_accounting t_2 = self->limits.accounting;
+	if (t_2.kind == ESTIMATOR_ACCOUNTING_IDLE_TIME) {
+		units_span t_4 = units_span_saturating_sub(self->limits.off_time, self->last_packet);
+		units_instant_add_assign_span(&self->under_time, t_4);
+	} else {
+		u128 most = ((u128)(self->limits.depth - self->limits.resume));
+		units_instant t_6 = self->at;
+		units_span t_5 = estimator_time_of(saturating_sub_u128(self->used, most), self->limits.rate);
+		units_instant t_7 = units_instant_add_span(t_6, t_5);
+		self->under_time = t_7;
+	}
+	return true;
+}
+
+/* Estimator::set_limits of crates/core/src/qdisc/cbq/estimator.rs */
+TWIN_INLINE void estimator_estimator_set_limits(estimator_estimator *self, cbq_limits limits, units_instant now)
+{
+	u128 t = estimator_estimator_used_at(self, now);
+	u128 used = t;
+	cbq_limits before = self->limits;
+	self->limits = limits;
+	estimator_accounting t_2 = limits.accounting;
+	if (t_2.kind == ESTIMATOR_ACCOUNTING_IDLE_TIME) {
+		estimator_accounting t_4 = before.accounting;
+		if (t_4.kind == ESTIMATOR_ACCOUNTING_IDLE_TIME) {
+			self->average = clamp_s64(self->average, limits.min_idle, limits.max_idle);
+		} else {
+			estimator_estimator_begin(self, now);
+		}
+		u64 longest = saturating_mul_u64(min_u64(unsigned_abs_s64(limits.min_idle), ((u64)(1ull << 60u))), 2ull);
+		units_instant t_9 = self->under_time;
+		units_span t_6 = units_span_from_nanos(longest);
+		units_span t_7 = units_span_add_span(t_6, limits.off_time);
+		units_instant t_8 = units_instant_add_span(now, t_7);
+		self->under_time = min_u64(t_9, t_8);
+	} else {
+		estimator_accounting t_10 = before.accounting;
+		if (t_10.kind == ESTIMATOR_ACCOUNTING_IDLE_TIME) {
+			estimator_estimator_begin(self, now);
+		} else {
+			self->used = saturating_sub_u128(((u128)(used + limits.depth)), before.depth);
+		}
+		self->at = now;
+		estimator_estimator_wait_for_credit(self);
+		self->regulated = false;
+	}
 }
 
 /* PLACES of crates/core/src/qdisc/fbq/deciders.rs */

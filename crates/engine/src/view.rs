@@ -126,9 +126,13 @@ impl<H: Copy + Send + 'static> Engine<H> {
         own.chain(reserved).collect()
     }
     /// The classes of CBQ in the sharing of the link: the root first, each class before its children. Empty for another
-    /// discipline. Cost: linear.
+    /// discipline, and where an offload has the tree. Cost: linear.
     pub fn shared_classes(&self, now: Instant) -> Vec<SharedClass> {
         let (Some(cbq), Some(section)) = (self.tree.cbq(), cbq_of(&self.config)) else { return Vec::new() };
+        // The tree of an offload is not read.
+        if self.admit.registry.offloaded().is_some() {
+            return Vec::new();
+        }
         let names = section.names();
         let reserved: HashMap<ClassId, &str> =
             self.leases.iter().map(|lease| (lease.grant.id, lease.name.as_str())).collect();

@@ -1,21 +1,22 @@
 //! [`Classes`]: the classes of a configuration as numbers for the program.
 
 use tidegate_config::discipline::Discipline;
+use tidegate_config::discipline::cbq::{CbqClass, CbqQueue};
 use tidegate_config::shaper::{Class, Config, Shaper};
 use tidegate_core::fbq::{Borrow, Ceiling, Ceilings, Displace, FairBy, Marking, Spare};
-use tidegate_core::{Bytes, Span};
+use tidegate_core::{Bytes, ClassId, Span};
 
 use super::discipline::{PACKETS, Place, options_of};
-use super::options::fbq_class_options::{ACCOUNT, RATE, WORDS as CLASS};
-use super::options::fbq_options::{CONDITIONS, FLOWS, STRUCTURE, WORDS as HEAD};
+use super::options::fbq_class_options::{ACCOUNT, INSIDE, RATE, WORDS as CLASS};
+use super::options::fbq_options::{CLASSES as COUNT, CONDITIONS, DEFAULT_CLASS, FLOWS, STRUCTURE, WORDS as HEAD};
 use super::options::fbq_profile::WORDS as PROFILE;
 use super::options::fbq_promise::WORDS as PROMISE;
-use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, MERED, Options, SPACE};
+use super::options::{CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, MERED, Options, SPACE};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
 /// The lateness that the program makes up for, equal to that of the data path in user space.
-const CATCH_UP: Span = Span::from_millis(5);
+pub(super) const CATCH_UP: Span = Span::from_millis(5);
 /// The first word of promises.
 pub(super) const PROMISES: usize = HEAD + CLASSES * CLASS + PROFILES * PROFILE;
 /// The first word of the disciplines in classes.
@@ -106,6 +107,51 @@ impl Classes {
             let [most, burst] = ceiling(profile.at_most);
             [profile.weight, profile.minimum.as_bps(), below, to, most, burst]
         }));
+        Self::with(numbers, &insides)
+    }
+
+    /// The leaves of CBQ, of which each has nothing but a discipline: named here with their queues. See [`new`](Self::new).
+    pub fn leaves(
+        cbq: &CbqQueue,
+        default: ClassId,
+        largest: u64,
+        seed: u64,
+        lack: &mut dyn FnMut(String),
+        note: &mut dyn FnMut(String),
+    ) -> Self {
+        let plain = Discipline::plain();
+        let leaves: Vec<_> = cbq.leaves().collect();
+        if leaves.len() > CBQ_LEAVES as usize {
+            lack(format!("{} classes with queues (up to {CBQ_LEAVES} are possible)", leaves.len()));
+        }
+        let mut one = |class: &CbqClass| {
+            let name = &class.name.value;
+            let discipline = class.queue.as_ref().map_or(&plain, |queue| &queue.value.0);
+            // The engine names it by its place in the tree.
+            discipline_of(
+                discipline,
+                Place { stream: &format!("root.{name}"), ..Place::class(name, seed) },
+                largest,
+                lack,
+            )
+        };
+        let insides: Vec<_> = leaves.into_iter().take(CLASSES).map(&mut one).collect();
+        examine(&insides, lack);
+        note(format!(
+            "up to {} may leave at once of a class, although less is asked for: the kernel does not segment superpackets here",
+            Bytes::new(largest)
+        ));
+        let mut numbers = vec![0; HEAD + CLASSES * CLASS];
+        numbers[COUNT] = insides.len() as u64;
+        numbers[DEFAULT_CLASS] = default.0.into();
+        for class in 0..insides.len() {
+            numbers[HEAD + class * CLASS + INSIDE] = 1;
+        }
+        Self::with(numbers, &insides)
+    }
+
+    /// The numbers so far, with those of disciplines behind them.
+    fn with(mut numbers: Vec<u64>, insides: &[Option<Options>]) -> Self {
         numbers.resize(INSIDES, 0);
         let options = insides.iter().take(CLASSES).map(|inside| inside.unwrap_or_default());
         numbers.extend(options.flat_map(|options| options.numbers()));
@@ -134,8 +180,8 @@ impl Classes {
     }
 
     /// The numbers without promises, with the accounts of the classes in their order. `before` returns the numbers written last: if
-    /// anything but rates and promises differs, the structure gets a new number.
-    pub fn numbers(&self, accounts: &[usize], before: impl Fn(usize) -> u64) -> Vec<u64> {
+    /// anything but rates and promises differs, or what belongs to the classes does not continue, the structure gets a new number.
+    pub fn numbers(&self, accounts: &[usize], continues: bool, before: impl Fn(usize) -> u64) -> Vec<u64> {
         let mut numbers = self.numbers.clone();
         for (class, account) in accounts.iter().enumerate().take(CLASSES) {
             numbers[HEAD + class * CLASS + ACCOUNT] = *account as u64;
@@ -145,7 +191,7 @@ impl Classes {
                 || (HEAD..HEAD + CLASSES * CLASS).contains(&at) && (at - HEAD) % CLASS == RATE
         };
         let mut kept = (0..PROMISES).chain(INSIDES..numbers.len());
-        let continues = kept.all(|at| changes_in_place(at) || numbers[at] == before(at));
+        let continues = continues && kept.all(|at| changes_in_place(at) || numbers[at] == before(at));
         numbers[STRUCTURE] = before(STRUCTURE) + u64::from(!continues);
         numbers
     }
@@ -163,15 +209,25 @@ fn ceiling(of: Option<Ceiling>) -> [u64; 2] {
 
 /// The discipline of a class that has one, with room for a superpacket at least.
 fn inside(class: &Class, largest: u64, seed: u64, lack: &mut dyn FnMut(String)) -> Option<Options> {
-    let (name, discipline) = (&class.name, class.queue.as_ref()?);
+    discipline_of(class.queue.as_ref()?, Place::class(&class.name, seed), largest, lack)
+}
+
+/// The same for a class at `place`.
+fn discipline_of(
+    discipline: &Discipline,
+    place: Place<'_>,
+    largest: u64,
+    lack: &mut dyn FnMut(String),
+) -> Option<Options> {
     if matches!(discipline, Discipline::Outside(_)) {
         lack(format!(
-            "kind = \"{}\" in class `{name}`, beside others (in a file of one class it is possible)",
-            discipline.kind()
+            "kind = \"{}\" in {}, beside others (in a file of one class it is possible)",
+            discipline.kind(),
+            place.shown
         ));
         return None;
     }
-    let options = options_of(discipline, &Place::class(name, seed), lack)?;
+    let options = options_of(discipline, &place, lack)?;
     Some(Options {
         limit_packets: options.limit_packets.min(PACKETS),
         limit_bytes: options.limit_bytes.max(largest),
@@ -192,7 +248,7 @@ fn examine(insides: &[Option<Options>], lack: &mut dyn FnMut(String)) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::options::fbq_class_options::{BORROWS, FEEDBACK_ABOVE, INCREMENT, INSIDE, MOST, STRICT};
+    use super::super::options::fbq_class_options::{BORROWS, FEEDBACK_ABOVE, INCREMENT, MOST, STRICT};
     use super::super::options::fbq_options::FAIR_BY;
     use super::super::options::{FIFO, PIE};
     use super::super::plan::Plan;
@@ -204,7 +260,7 @@ mod tests {
                         [[class]]\nname = \"rest\"\nrate = \"10mbit\"\ndefault = true\nlimit = \"90kB\"\n";
 
     fn numbers(plan: &Plan, before: &[u64]) -> Vec<u64> {
-        plan.classes.as_ref().unwrap().numbers(&[3, 4], |at| before.get(at).copied().unwrap_or(0))
+        plan.classes.as_ref().unwrap().numbers(&[3, 4], true, |at| before.get(at).copied().unwrap_or(0))
     }
 
     #[test]
@@ -330,7 +386,7 @@ mod tests {
             ("priority = 0", "priority = 1", false),
         ] {
             let next = plan(&FILE.replace(from, to)).unwrap();
-            let next = next.classes.unwrap().numbers(&[if from == "calls" { 5 } else { 3 }, 4], |at| first[at]);
+            let next = next.classes.unwrap().numbers(&[if from == "calls" { 5 } else { 3 }, 4], true, |at| first[at]);
             assert_eq!(next[STRUCTURE] == first[STRUCTURE], continues, "{from} to {to}");
             assert_ne!(next, first, "{from} to {to}");
         }

@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | [`bpf`] | the loader: objects, types, maps |
 //! | `programs` | our program, as it is loaded and written to |
-//! | `plan`, `classes`, `discipline`, `promises` | the program's options for a configuration |
+//! | `plan`, `classes`, `tree`, `discipline`, `promises` | the program's options for a configuration |
 //! | `path` | the discipline at the root of an interface: a [`Backend`](tidegate_live::shaping::backend::Backend) |
 //! | `counters`, `flows` | the counters: an [`Offload`](tidegate_engine::Offload) |
 //! | [`options`] | the program's numbers as Rust, generated from the headers |
@@ -32,6 +32,8 @@ mod path;
 mod plan;
 mod programs;
 mod promises;
+#[doc(hidden)]
+pub mod tree;
 
 pub use doctor::finding;
 pub use path::check;

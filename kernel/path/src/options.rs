@@ -21,6 +21,10 @@ pub const FBQ_CLASSES: u64 = 64;
 pub const FBQ_PROFILES: u64 = 256;
 /// `TWIN_FBQ_PROMISES` of kernel/classes.h.
 pub const FBQ_PROMISES: u64 = 256;
+/// `TWIN_CBQ_LEAVES` of kernel/tree.h.
+pub const CBQ_LEAVES: u64 = 64;
+/// `TWIN_CBQ_INNER` of kernel/tree.h.
+pub const CBQ_INNER: u64 = 64;
 /// `TWIN_LINES` of kernel/chassis.bpf.c.
 pub const LINES: u64 = 16;
 /// `TWIN_RULES` of kernel/classify.h.
@@ -46,6 +50,7 @@ pub const RIO: u64 = 13;
 pub const KINDS: u64 = 14;
 pub const FBQ: u64 = 14;
 pub const OWN: u64 = 15;
+pub const CBQ: u64 = 16;
 
 /// `struct twin_options` of kernel/options.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -340,4 +345,46 @@ pub mod fbq_promise {
     pub const TO: usize = 6;
     /// The words of the struct.
     pub const WORDS: usize = 7;
+}
+
+/// Words of `struct twin_cbq_options` of kernel/tree.h.
+pub mod cbq_options {
+    pub const LINK: usize = 0;
+    pub const MTU: usize = 1;
+    pub const SHARING: usize = 2;
+    pub const BY_PACKETS: usize = 3;
+    pub const GAIN: usize = 4;
+    pub const FROM_ZERO: usize = 5;
+    pub const EXPECTED: usize = 6;
+    pub const SLEEPS: usize = 7;
+    pub const CONSERVING: usize = 8;
+    pub const RESETS: usize = 9;
+    pub const CLOCK_LEAD: usize = 10;
+    pub const LEAD: usize = 11;
+    pub const CATCH_UP: usize = 12;
+    pub const FALLBACK: usize = 13;
+    pub const LEAVES: usize = 14;
+    pub const INNER: usize = 15;
+    /// The words of the struct.
+    pub const WORDS: usize = 16;
+}
+
+/// Words of `struct twin_cbq_class_options` of kernel/tree.h.
+pub mod cbq_class_options {
+    pub const PARENT: usize = 0;
+    pub const LEVEL: usize = 1;
+    pub const BORROWS: usize = 2;
+    pub const PRIORITY: usize = 3;
+    pub const POSITION: usize = 4;
+    pub const RATE: usize = 5;
+    pub const WHOLE_LINK: usize = 6;
+    pub const MAX_IDLE: usize = 7;
+    pub const MIN_IDLE: usize = 8;
+    pub const OFF_TIME: usize = 9;
+    pub const DEPTH_HIGH: usize = 10;
+    pub const DEPTH: usize = 11;
+    pub const RESUME_HIGH: usize = 12;
+    pub const RESUME: usize = 13;
+    /// The words of the struct.
+    pub const WORDS: usize = 14;
 }

@@ -28,6 +28,7 @@ use crate::options::{FBQ_PROMISES, LINES, Options, marks};
 use crate::plan::{self, Plan};
 use crate::programs::Discipline;
 use crate::promises::{Promises, room_for};
+use crate::tree;
 
 /// How long the queue may take to empty at an end.
 const EMPTYING: Duration = Duration::from_secs(2);
@@ -249,12 +250,17 @@ impl KernelPath {
         link.set(OVERHEAD, plan.overhead);
         let account = accounts.first().map_or(0, |&account| account as u64);
         let before = |at| classes.get(at);
-        let numbers = plan.classes.as_ref().map(|plan| plan.numbers(&accounts, before));
+        let same_tree = match (&self.discipline.tree, &plan.tree) {
+            (Some(map), Some(numbers)) => tree::continues(|at| map.get(at), numbers),
+            _ => true,
+        };
+        let numbers = plan.classes.as_ref().map(|plan| plan.numbers(&accounts, same_tree, before));
         // Classes may have other numbers then; the control plane makes the promises again.
         let is_other = numbers.as_ref().is_none_or(|numbers| numbers[STRUCTURE] != before(STRUCTURE));
         self.discipline.write(|written| {
             written.options = Options { account, ..plan.options };
             written.classes = numbers;
+            written.tree = plan.tree;
             written.rule_changes += u64::from(written.rules != image);
             written.rules = image;
             written.rule_keys = keys;
@@ -276,7 +282,8 @@ impl KernelPath {
             return Err(StartError::Change(text.into()));
         }
         if !self.discipline.can_have(config) {
-            let text = "a discipline of another crate has a program of its own, which is loaded at the start only; stop, and start again";
+            let text = "`cbq` and disciplines of other crates have programs of their own, which are loaded at the start only; stop, and start \
+                        again";
             return Err(StartError::Change(text.into()));
         }
         let to = self.attached.as_ref().ok_or_else(detached)?;
@@ -284,7 +291,8 @@ impl KernelPath {
         let prepared = prepared(to.index, &setup, config, self.discipline.queues)?;
         self.discipline.has_room(Some(&prepared.image), None).map_err(too_large)?;
         if prepared.plan.remarks() && !to.has_device() {
-            let what = "code points that a meter decides on, which a device writes that is made at the start only".into();
+            let what =
+                "code points that a meter decides on, which a device writes that is made at the start only".into();
             return Err(StartError::NotInKernel { what });
         }
         Ok(prepared)

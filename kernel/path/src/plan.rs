@@ -1,13 +1,15 @@
 //! [`Plan`]: the options of the program for a configuration.
 
-use tidegate_config::discipline::Discipline;
+use tidegate_config::discipline::cbq::CbqQueue;
+use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::shaper::{Advice, Borrow, Class, Config, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper};
 use tidegate_core::fbq::Ceilings;
-use tidegate_core::{Bytes, Span};
+use tidegate_core::{AnyPacket, Bytes, Instant, Span};
 
-use super::classes::Classes;
+use super::classes::{CATCH_UP, Classes};
 use super::discipline::{PACKETS, Place, by_pairs, options_of};
-use super::options::{FBQ, LINES, OWN, Options, TBF};
+use super::options::{CBQ, CBQ_INNER, CBQ_LEAVES, FBQ, LINES, OWN, Options, TBF};
+use super::tree;
 use tidegate_live::shaping::StartError;
 
 /// Bytes of a superpacket where the link does not report a limit: the kernel's default.
@@ -21,6 +23,8 @@ pub(super) struct Plan {
     pub options: Options,
     /// The classes, where there are several or where their flows have queues of their own.
     pub classes: Option<Classes>,
+    /// The tree of CBQ, whose leaves are the classes.
+    pub tree: Option<Vec<u64>>,
     /// The names of the classes in their order; a single name where there are none.
     pub names: Vec<String>,
     /// For each of these the code point that its packets get.
@@ -63,7 +67,7 @@ impl Plan {
         let largest = superpacket.unwrap_or(SUPERPACKET).max(SUPERPACKET);
         // With the headers of its segments.
         let burst = largest + largest / 4;
-        let mut notes = Vec::new();
+        let (mut notes, mut tree) = (Vec::new(), None);
         let (options, classes) = match &config.root {
             Root::Shaper(shaper) if !is_token_bucket(config, shaper) => {
                 let classes = Classes::new(config, shaper, burst, seed, &mut lack, &mut |text| notes.push(text));
@@ -75,12 +79,30 @@ impl Plan {
                     Options { kind: FBQ, limit_packets: PACKETS, limit_bytes: u64::MAX, marks, ..Options::default() };
                 (Some(all), Some(classes))
             }
-            _ => (options(config, seed, &mut lack), None),
+            root => match cbq_of(root) {
+                Some(cbq) => {
+                    let leaves = Classes::leaves(cbq, config.default_class, burst, seed, &mut lack, &mut |text| {
+                        notes.push(text)
+                    });
+                    tree = tree_of(cbq, &mut lack);
+                    let marks = u64::from(leaves.mark_inside());
+                    let all = Options {
+                        kind: CBQ,
+                        limit_packets: PACKETS,
+                        limit_bytes: u64::MAX,
+                        marks,
+                        ..Options::default()
+                    };
+                    (Some(all), Some(leaves))
+                }
+                None => (options(config, seed, &mut lack), None),
+            },
         };
         if classes.is_none() && !config.rules.is_empty() {
             lack("rules without classes that have a queue for each flow".into());
         }
-        let remarks = options.as_ref().is_some_and(Options::remarks) || classes.as_ref().is_some_and(Classes::remark_inside);
+        let remarks =
+            options.as_ref().is_some_and(Options::remarks) || classes.as_ref().is_some_and(Classes::remark_inside);
         if remarks && config.interface.direction == Direction::Ingress {
             lack("code points that a meter decides on, for what arrives".into());
         }
@@ -104,13 +126,16 @@ impl Plan {
                 let one = |class: &Class| (class.name.clone(), class.dscp.map(|dscp| u64::from(dscp.value())));
                 shaper.classes.iter().map(one).unzip()
             }
-            Root::Discipline(_) => (vec!["all".into()], vec![None]),
+            Root::Discipline(_) => match config.class_names() {
+                names if names.is_empty() => (vec!["all".into()], vec![None]),
+                names => names.into_iter().map(|name| (name.into(), None)).unzip(),
+            },
         };
         let advises = match &config.root {
             Root::Shaper(shaper) => shaper.classes.iter().any(|class| class.advice != Advice::None),
             Root::Discipline(_) => false,
         };
-        Ok(Self { options, classes, names, dscp, advises, overhead: config.interface.overhead.as_u64(), notes })
+        Ok(Self { options, classes, tree, names, dscp, advises, overhead: config.interface.overhead.as_u64(), notes })
     }
 
     /// Whether packets are changed: they get code points, marks of congestion or rates.
@@ -137,14 +162,17 @@ impl Plan {
 /// [`StartError::NotInKernel`] with everything that would differ.
 pub(super) fn examine_choice(config: &Config) -> Result<(), StartError> {
     let mut lacks = Vec::new();
-    if let Root::Shaper(shaper) = &config.root {
-        let time = shaper.rate.time_for_ceil(Bytes::new(SUPERPACKET));
+    let rate = match &config.root {
+        Root::Shaper(shaper) => Some(shaper.rate),
+        root => cbq_of(root).map(|cbq| cbq.link.value),
+    };
+    if let Some(rate) = rate {
+        let time = rate.time_for_ceil(Bytes::new(SUPERPACKET));
         // The kernel does not segment them.
         if time.is_none_or(|time| time > LONGEST_SUPERPACKET) {
             lacks.push(format!(
-                "to segment superpackets, of which one takes more than {LONGEST_SUPERPACKET} at {} (data-path = \"kernel\" has \
-                 them pass whole)",
-                shaper.rate
+                "to segment superpackets, of which one takes more than {LONGEST_SUPERPACKET} at {rate} (data-path = \"kernel\" has \
+                 them pass whole)"
             ));
         }
     }
@@ -164,6 +192,40 @@ pub(super) fn examine_choice(config: &Config) -> Result<(), StartError> {
 
 fn refused(lacks: &[String]) -> Result<(), StartError> {
     if lacks.is_empty() { Ok(()) } else { Err(StartError::NotInKernel { what: lacks.join("; ") }) }
+}
+
+/// CBQ, if it is the discipline of the interface.
+fn cbq_of(root: &Root) -> Option<&CbqQueue> {
+    match root {
+        Root::Discipline(discipline) => match &**discipline {
+            Discipline::Cbq(cbq) => Some(cbq),
+            _ => None,
+        },
+        Root::Shaper(_) => None,
+    }
+}
+
+/// Whether a configuration needs the program that has CBQ, and nothing else.
+pub(super) fn is_tree(config: &Config) -> bool {
+    cbq_of(&config.root).is_some()
+}
+
+/// The tree of CBQ as numbers. What the program has no room for is reported to `lack`.
+fn tree_of(cbq: &CbqQueue, lack: &mut dyn FnMut(String)) -> Option<Vec<u64>> {
+    if cbq.reservations.is_some() {
+        // Each is a leaf that comes and goes while packets pass, with a rule of its own.
+        lack("`reservations` of cbq, which makes classes while packets pass".into());
+    }
+    let inner = cbq.class.len() - cbq.leaves().count();
+    if inner >= CBQ_INNER as usize {
+        lack(format!("{inner} classes with classes below them (up to {} are possible)", CBQ_INNER - 1));
+        return None;
+    }
+    if cbq.leaves().count() > CBQ_LEAVES as usize {
+        return None;
+    }
+    let site = Site { seed: 0, name: String::new(), now: Instant::ZERO };
+    Some(tree::numbers(&cbq.build_tree::<AnyPacket>(&site), CATCH_UP))
 }
 
 /// Whether packets are told apart by their marks.
@@ -239,7 +301,9 @@ fn disciplines(config: &Config) -> impl Iterator<Item = &Discipline> {
         Root::Discipline(discipline) => (Some(&**discipline), &[][..]),
         Root::Shaper(shaper) => (None, &shaper.classes[..]),
     };
-    of_interface.into_iter().chain(classes.iter().filter_map(|class| class.queue.as_ref()))
+    let leaves = cbq_of(&config.root).into_iter().flat_map(|cbq| &cbq.class);
+    let of_leaves = leaves.filter_map(|class| Some(&*class.queue.as_ref()?.value.0));
+    of_interface.into_iter().chain(of_leaves).chain(classes.iter().filter_map(|class| class.queue.as_ref()))
 }
 
 /// The program in BPF that alone has the discipline of a configuration: that of another crate.
@@ -255,14 +319,14 @@ pub(super) fn own_program(config: &Config) -> Option<&'static [u8]> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::options::{ARED, CODEL, DRR, DUALPI2, FQ_CODEL, FQ_PIE, MERED, PIE, RED, SFQ};
+    use crate::options::{ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, PIE, RED, SFQ};
     use tidegate_config::discipline::InKernel;
-    use tidegate_config::discipline::{Kind, Site};
+    use tidegate_config::discipline::Kind;
     use tidegate_config::shaper::DataPath;
     use tidegate_config::{Diagnostics, Source, shaper};
+    use tidegate_core::Qdisc;
     use tidegate_core::fifo::{Fifo, Limit};
     use tidegate_core::random::Stream;
-    use tidegate_core::{AnyPacket, Qdisc};
 
     pub fn config(text: &str) -> Config {
         let source = Source::new("kernel.toml", format!("version = 1\n{text}"));
@@ -379,7 +443,8 @@ pub(super) mod tests {
         assert_eq!((found.alpha, found.beta, found.coupling, found.parts, found.shift), (160, 3_200, 2, 16, 0));
         assert_eq!((found.step_from, found.step_full, found.nqb), (800_000, 1_200_000, 1));
         assert_eq!((found.critical, found.score, found.ageing), (1_200_000, 4_000_000, 1 << 19));
-        let found = plan("[discipline]\nkind = \"dualpi2\"\nprotection = false\nnqb = false\nturns = \"time-shifted\"\n");
+        let found =
+            plan("[discipline]\nkind = \"dualpi2\"\nprotection = false\nnqb = false\nturns = \"time-shifted\"\n");
         let found = found.unwrap().options;
         assert_eq!((found.critical, found.nqb, found.parts, found.shift), (0, 0, 0, 50_000_000));
         let found = plan("[discipline]\nkind = \"fq-pie\"\nqueues = 64\n").unwrap().options;
@@ -400,6 +465,56 @@ pub(super) mod tests {
         assert_eq!((found.kind, found.min, found.max, found.interval), (ARED, 5, 15, 500_000_000));
         let found = plan("[discipline]\nkind = \"pie\"\nsignal = \"drop\"\n").unwrap().options;
         assert_eq!((found.kind, found.target, found.interval), (PIE, 15_000_000, 15_000_000));
+    }
+
+    const TREE: &str = "[discipline]\nkind = \"cbq\"\nlink = \"100mbit\"\nsharing = \"top-level\"\ndefault = \"b\"\n\
+                        class = [{ name = \"agency\", share = \"60%\", borrow = \"from-parent\" }, \
+                        { name = \"a\", parent = \"agency\", rate = \"20mbit\", borrow = \"from-parent\", priority = 0, queue = { kind = \"codel\" } }, \
+                        { name = \"b\", share = \"20%\" }]\n[[rule]]\nclass = \"a\"\nprotocol = \"udp\"\n";
+
+    #[test]
+    fn cbq_is_a_tree_with_a_discipline_in_each_leaf() {
+        use crate::options::cbq_class_options::{BORROWS, LEVEL, PARENT, PRIORITY, RATE, WORDS as CLASS};
+        use crate::options::cbq_options::{CATCH_UP as LATE, FALLBACK, INNER, LEAVES, LINK, SHARING, WORDS as HEAD};
+        let found = plan(TREE).unwrap();
+        assert_eq!(
+            (found.options.kind, &found.names[..], found.marks()),
+            (CBQ, &["a".to_owned(), "b".into()][..], true)
+        );
+        let tree = found.tree.unwrap();
+        assert_eq!(
+            [LINK, SHARING, LEAVES, INNER, FALLBACK, LATE].map(|at| tree[at]),
+            [100_000_000, 3, 2, 2, 2, 5_000_000]
+        );
+        let class = |node: usize| [PARENT, LEVEL, BORROWS, PRIORITY, RATE].map(|at| tree[HEAD + node * CLASS + at]);
+        // Inner classes are behind room for 64 leaves, and the root is the last.
+        assert_eq!((class(0), class(1)), ([65, 1, 1, 0, 20_000_000], [66, 1, 0, 1, 20_000_000]));
+        assert_eq!((class(64), class(65)), ([66, 2, 1, 1, 60_000_000], [0, 3, 0, 1, 100_000_000]));
+        let numbers = found.classes.unwrap().numbers(&[0, 1], true, |_| 0);
+        let insides = numbers.len() - 64 * Options::NUMBERS;
+        assert_eq!((numbers[insides], numbers[insides + Options::NUMBERS]), (CODEL, FIFO));
+        // Of the classes much can change while packets wait, of the tree nothing.
+        for (from, to, continues) in [
+            ("rate = \"20mbit\"", "rate = \"30mbit\"", true),
+            ("priority = 0", "priority = 5", true),
+            ("\"20%\" }", "\"20%\", borrow = \"from-parent\", min-burst = 7 }", true),
+            ("\"top-level\"", "\"formal\"", false),
+            ("parent = \"agency\", ", "", false),
+            ("default = \"b\"\n", "", false),
+        ] {
+            let other = plan(&TREE.replace(from, to)).unwrap().tree.unwrap();
+            assert!(other != tree && tree::continues(|at| tree[at], &other) == continues, "{to}");
+        }
+    }
+
+    /// The random stream of a leaf's discipline is that of the engine, which names it by its place.
+    #[test]
+    fn a_leaf_draws_as_in_the_engine() {
+        let found = plan(&TREE.replace("\"codel\"", "\"pie\"")).unwrap();
+        let numbers = found.classes.unwrap().numbers(&[0, 1], true, |_| 0);
+        let insides = numbers.len() - 64 * Options::NUMBERS;
+        let options = Options::of_numbers(std::array::from_fn(|at| numbers[insides + at]));
+        assert_eq!((options.kind, options.random), (PIE, Stream::named(7, "root.a").parts()));
     }
 
     /// Each is refused, and the error names it.
@@ -438,6 +553,23 @@ pub(super) mod tests {
                 "addresses of receivers",
             ),
             (format!("{class}queue = {{ kind = \"wfq\", link = \"20mbit\" }}\n"), "kind = \"wfq\" in class `all`"),
+            (TREE.replace("\"codel\"", "\"wfq\""), "kind = \"wfq\" in class `a`"),
+            (
+                TREE.replace("default =", "reservations = { class = \"agency\" }\ndefault =")
+                    .replace("parent = \"agency\", ", ""),
+                "`reservations` of cbq",
+            ),
+            (
+                TREE.replace("100mbit", "50mbit").replace("20mbit", "10mbit"),
+                "of which one takes more than 10ms at 50mbit",
+            ),
+            (
+                format!(
+                    "[discipline]\nkind = \"cbq\"\nlink = \"100mbit\"\nclass = [{}]\n",
+                    (0..65).map(|n| format!("{{ name = \"c{n}\", rate = \"1mbit\" }},")).collect::<String>()
+                ),
+                "65 classes with queues (up to 64 are possible)",
+            ),
             (
                 format!(
                     "[interface]\ndirection = \"ingress\"\n[shaper]\nrate = \"60mbit\"\n{class}[[rule]]\nclass = \"all\"\n\

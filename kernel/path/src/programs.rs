@@ -27,6 +27,8 @@ use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
 const OBJECT: &[u8] = include_bytes!("../../generated/chassis.o");
 /// The chassis with room for [`MANY_QUEUES`](super::options::MANY_QUEUES) flows in place of [`QUEUES`].
 const OF_MANY: &[u8] = include_bytes!("../../generated/chassis-many.o");
+/// The chassis with CBQ alone.
+const OF_TREES: &[u8] = include_bytes!("../../generated/chassis-trees.o");
 const NEEDS: Needs = Needs {
     operations: "Qdisc_ops",
     functions: &[
@@ -54,6 +56,8 @@ pub(crate) struct Written {
     pub options: Options,
     /// `struct twin_fbq_options` without promises, where there are classes.
     pub classes: Option<Vec<u64>>,
+    /// `struct twin_cbq_options`, where these are leaves of CBQ.
+    pub tree: Option<Vec<u64>>,
     /// The rules of classes, and how often they have changed.
     pub rules: Vec<u64>,
     pub rule_changes: u64,
@@ -72,6 +76,8 @@ pub(crate) struct Discipline {
     pub options: Mapped,
     /// `struct twin_fbq_options` of kernel/classes.h.
     pub classes: Mapped,
+    /// `struct twin_cbq_options` of kernel/tree.h, in the program that has CBQ.
+    pub tree: Option<Mapped>,
     /// `struct twin_link` of kernel/chassis.bpf.c.
     pub link: Mapped,
     /// `struct twin_marks` of kernel/marks.h.
@@ -103,11 +109,13 @@ pub(crate) struct Discipline {
 }
 
 impl Discipline {
-    /// The program of `own`, or ours for `flows` flows, or for fewer where there is no memory for so many.
-    fn load(own: Option<&'static [u8]>, has_mered: bool, flows: u64) -> Result<Self, LoadError> {
+    /// The program for `config`: that of another crate, or ours, for fewer flows where there is no memory for as many as it asks for.
+    fn load(config: &Config) -> Result<Self, LoadError> {
+        let (has_mered, flows, is_tree) = (plan::is_mered(config), plan::flows(config), plan::is_tree(config));
         let without: &[&str] = if has_mered { &[] } else { &[OF_MERED] };
         let is_many = flows > QUEUES && bpf::check_memory(OF_MANY, without).is_ok();
-        let (object, queues) = match own {
+        let (object, queues) = match plan::own_program(config) {
+            _ if is_tree => (OF_TREES, QUEUES),
             Some(own) => (own, QUEUES),
             None if is_many => (OF_MANY, MANY_QUEUES),
             None => (OBJECT, QUEUES),
@@ -116,6 +124,7 @@ impl Discipline {
         let maps = program.filters();
         let (options, link) = (maps.map("twin_options")?, maps.map("twin_link")?);
         let (counters, classes) = (maps.map("twin_counters")?, maps.map("twin_classes")?);
+        let tree = is_tree.then(|| maps.map("twin_tree")).transpose()?;
         let (rules, marks, advice) = (maps.map("twin_rules")?, maps.map("twin_marks")?, maps.map("twin_advice")?);
         let flows = Flows::new(maps.map(".bss")?, object)?;
         let mut number = 1;
@@ -132,6 +141,7 @@ impl Discipline {
             name,
             options,
             classes,
+            tree,
             link,
             marks,
             advice,
@@ -152,7 +162,9 @@ impl Discipline {
 
     /// Whether it has all that `config` needs of a program.
     pub fn can_have(&self, config: &Config) -> bool {
-        (self.has_mered || !plan::is_mered(config)) && plan::own_program(config).is_none_or(|own| self.object == own)
+        (self.has_mered || !plan::is_mered(config))
+            && plan::own_program(config).is_none_or(|own| self.object == own)
+            && plan::is_tree(config) == self.tree.is_some()
     }
 
     /// The accounts of classes, in the order of their names. New ones begin at zero.
@@ -184,7 +196,7 @@ impl Discipline {
     pub fn write(&self, change: impl FnOnce(&mut Written)) {
         let mut written = lock(&self.written);
         change(&mut written);
-        let Written { options, classes, rules, rule_changes, rule_keys, promises } = &*written;
+        let Written { options, classes, tree, rules, rule_changes, rule_keys, promises } = &*written;
         // Packets pass meanwhile. While the last number is odd the program goes on with its copy of the options, and with the half
         // of the rules that is in force.
         let changes = self.options.get(Options::NUMBERS - 1);
@@ -198,6 +210,9 @@ impl Discipline {
         }
         for (at, number) in classes.iter().flat_map(|classes| promises.among(classes.clone())).enumerate() {
             self.classes.set(at, number);
+        }
+        if let (Some(map), Some(numbers)) = (&self.tree, tree) {
+            numbers.iter().enumerate().for_each(|(at, number)| map.set(at, *number));
         }
         let whole = Options { rules: rule_changes << 1 | half, changes: changes + 2, ..*options };
         for (at, number) in whole.numbers().into_iter().enumerate() {
@@ -218,7 +233,7 @@ impl Discipline {
 
     /// Whether there are classes, whose flows are told apart.
     pub fn has_classes(&self) -> bool {
-        lock(&self.written).classes.is_some()
+        self.tree.is_none() && lock(&self.written).classes.is_some()
     }
 
     /// Whether the owners of flows are told of their queues.
@@ -270,8 +285,7 @@ impl KernelPrograms {
     /// The reason for which the kernel does not take it. [`take`](OffloadProvider::take) reports it again.
     pub fn load(&self, config: &Config) -> Result<(), LoadError> {
         let mut all = lock(&self.0);
-        let loaded = Discipline::load(plan::own_program(config), plan::is_mered(config), plan::flows(config));
-        let loaded = loaded.inspect_err(|error| all.missing = Some(error.to_string()))?;
+        let loaded = Discipline::load(config).inspect_err(|error| all.missing = Some(error.to_string()))?;
         all.programs.push(Arc::new(loaded));
         Ok(())
     }

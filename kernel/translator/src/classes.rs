@@ -10,8 +10,8 @@ use tidegate_core::step::Step;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
 use tidegate_kernel::options::fbq_class_options::INSIDE;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, DUALPI2, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, RIO,
-    SFQ, SPACE, WRED,
+    ARED, CODEL, DRR, DUALPI2, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE,
+    RED, RIO, SFQ, SPACE, WRED,
 };
 use tidegate_kernel::options::{fbq_class_options, fbq_options, fbq_profile, fbq_promise};
 
@@ -46,12 +46,11 @@ pub struct Classes {
 }
 
 /// The kinds of disciplines in classes.
-const KINDS: [u64; 13] =
-    [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, DUALPI2, WRED, RIO];
+const KINDS: [u64; 13] = [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, DUALPI2, WRED, RIO];
 
 /// The discipline of a class at random, for packets of which one lasts about `typical` nanoseconds at the total rate. `room` are the
 /// queues that are left; only one has records.
-fn inside(random: &mut Stream, typical: u64, room: &mut u64, records: &mut bool) -> Options {
+pub fn inside(random: &mut Stream, typical: u64, room: &mut u64, records: &mut bool) -> Options {
     let mut kind = KINDS[random.below(KINDS.len() as u64) as usize];
     if kind == MERED && !std::mem::take(records) {
         kind = RED;
@@ -278,6 +277,18 @@ impl Classes {
         }
         Ok(Nested::new(fbc.map_err(|error| error.to_string())?, queues))
     }
+}
+
+/// Classes that have nothing but disciplines, as the C reads them.
+pub fn record_of(insides: &[Options]) -> Vec<u64> {
+    let mut record = vec![0; NUMBERS];
+    record[fbq_options::CLASSES] = insides.len() as u64;
+    for (class, options) in insides.iter().enumerate() {
+        record[HEAD + class * CLASS + INSIDE] = 1;
+        let at = INSIDES + class * Options::NUMBERS;
+        record[at..at + Options::NUMBERS].copy_from_slice(&options.numbers());
+    }
+    record
 }
 
 /// A ceiling; 0 for none.

@@ -8,14 +8,15 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, DUALPI2, FBQ, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RECORDS, RED, RIO, SFQ, SLOTS, SPACE, TBF,
-    WRED,
+    ARED, CBQ, CODEL, DRR, DUALPI2, FBQ, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RECORDS, RED, RIO, SFQ,
+    SLOTS, SPACE, TBF, WRED,
 };
 
 use super::classes::{Classes, NUMBERS};
 use super::packets;
-use super::promises::Draw;
-use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE};
+use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE, Structure};
+use super::script::{GRID, Script, grid};
+use super::trees::Tree;
 
 /// Operations of one script.
 const SCRIPT: u64 = 4_000;
@@ -95,18 +96,27 @@ impl Host {
     /// Sends operations, the first of a script after its options. Returns the decisions.
     fn ask(
         &mut self,
-        options: Option<(&Options, Option<&Classes>)>,
+        options: Option<&Options>,
+        structure: Option<Structure<'_>>,
         operations: &[Operation],
     ) -> io::Result<Vec<Decision>> {
         let mut bytes = Vec::with_capacity(operations.len() * 48 + 8_192);
         let mut put =
             |numbers: &[u64]| numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_ne_bytes()));
-        if let Some((options, classes)) = options {
+        if let Some(options) = options {
             put(&[BEGIN, 0, 0, 0, 0, 0]);
             put(&options.numbers());
-            put(&classes.map_or_else(Vec::new, Classes::record));
+            put(&structure.map_or_else(Vec::new, |structure| structure.record()));
         }
-        operations.iter().for_each(|operation| put(operation));
+        for operation in operations {
+            put(operation);
+            // The limits of a class follow from its rate by what the C has not.
+            if let (&[SET_RATE, _, rate, class, priority, borrows], Some(Structure::Tree(tree))) =
+                (operation, structure)
+            {
+                put(&tree.class_numbers([class, rate, priority, borrows]));
+            }
+        }
         self.send(bytes, operations.len())
     }
     /// Sends records that end in `decisions`, which are returned.
@@ -170,7 +180,8 @@ pub fn spread(random: &mut Stream, least: u64, most: u64) -> u64 {
 /// The options of a random script.
 fn options(random: &mut Stream, kind: u64) -> Options {
     // In short intervals PIE's probability hardly moves.
-    let interval = spread(random, if matches!(kind, PIE | FQ_PIE | DUALPI2) { 10_000_000 } else { 1_000 }, 4_000_000_000);
+    let interval =
+        spread(random, if matches!(kind, PIE | FQ_PIE | DUALPI2) { 10_000_000 } else { 1_000 }, 4_000_000_000);
     options_within(random, kind, interval)
 }
 
@@ -267,7 +278,11 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
         _ => options,
     };
     let has_none = [TBF, FBQ, OWN].contains(&kind);
-    if has_none || random.below(if [WRED, RIO].contains(&kind) { 2 } else { 6 }) != 0 { options } else { metered(random, options) }
+    if has_none || random.below(if [WRED, RIO].contains(&kind) { 2 } else { 6 }) != 0 {
+        options
+    } else {
+        metered(random, options)
+    }
 }
 
 /// A meter before a discipline or behind it, about as fast as packets come.
@@ -334,152 +349,6 @@ fn coupled(random: &mut Stream, options: Options) -> Options {
     }
 }
 
-/// A code point, of those that disciplines tell apart more often than others, and bits of congestion.
-fn service(random: &mut Stream) -> u64 {
-    const POINTS: [u64; 8] = [0, 0, 45, 10, 12, 14, 36, 38];
-    let dscp = if random.below(8) == 0 { random.below(64) } else { POINTS[random.below(8) as usize] };
-    dscp << 2 | random.below(4)
-}
-
-/// Steps of time in an interval of CoDel, in a script whose times are multiples of a step: so that a delay is its target.
-const GRID: u64 = 16;
-
-fn grid(interval: u64) -> u64 {
-    (interval / GRID).max(1)
-}
-
-/// Makes the operations of a script, with bursts, pauses, and times that run back.
-struct Script<'a> {
-    random: &'a mut Stream,
-    now: u64,
-    /// The usual time between two operations, and a pause in which queues fill.
-    step: u64,
-    pause: u64,
-    /// About the time of a packet.
-    typical: u64,
-    /// All times are multiples of it.
-    grid: u64,
-    arrivals: u64,
-    /// The sizes of packets, up to the largest or all alike.
-    sizes: u64,
-    alike: bool,
-    /// A sum of sizes beyond 64 bits is beyond every machine, and of a quantum's turns the largest packet takes many.
-    largest: u64,
-    /// Flows that packets arrive of, and how many of the packets are of the first few.
-    flows: u64,
-    few: u64,
-    /// Pairs of hosts.
-    pairs: u64,
-    classes: Option<&'a Classes>,
-    promises: Draw,
-    /// An operation that follows the last one.
-    pending: Option<Operation>,
-    /// The largest rate that a class gets.
-    most: u64,
-}
-
-impl<'a> Script<'a> {
-    fn new(random: &'a mut Stream, options: &Options, classes: Option<&'a Classes>) -> Self {
-        let has_codel = matches!(options.kind, CODEL | FQ_CODEL);
-        // Packets of one MTU leave exactly that behind, and flows of classes are next at one time.
-        let alike = (has_codel || matches!(options.kind, MERED | FBQ)) && random.below(2) == 0;
-        let sizes = if alike { options.mtu } else { spread(random, 60, 70_000) };
-        // About the time of a packet, so that queues build up and run empty.
-        let typical = match options.kind {
-            TBF | FBQ => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
-            RED | ARED | MERED | WRED | RIO if random.below(2) == 0 => options.idle_packet.max(1),
-            CODEL | FQ_CODEL | RED | ARED | MERED | WRED | RIO | PIE | FQ_PIE | SFQ | DUALPI2 => options.interval / 20,
-            OWN => spread(random, 1_000, 20_000_000),
-            _ => 1_000,
-        };
-        let on_grid = has_codel && random.below(2) == 0;
-        let grid = if on_grid { grid(options.interval) } else { 1 };
-        let step = spread(random, 1, typical.saturating_mul(4).max(1));
-        let (now, arrivals) = (random.below(1 << 40), 20 + random.below(60));
-        Self {
-            now: now / grid * grid,
-            step,
-            typical,
-            pause: typical.saturating_mul(10).max(1),
-            grid,
-            arrivals,
-            sizes,
-            alike,
-            largest: if matches!(options.kind, FQ_CODEL | FQ_PIE) { 1 << 17 } else { 1 << 48 },
-            // Few that send much are told apart, or put under sanction.
-            flows: spread(random, 1, if matches!(options.kind, MERED | DUALPI2) { 60 } else { 2_000 }),
-            few: random.below(100),
-            pairs: spread(random, 1, 60),
-            most: classes.map_or(1 << 40, |classes| options.rate / classes.count() * 2),
-            classes,
-            promises: Draw::default(),
-            pending: None,
-            random,
-        }
-    }
-    /// A time of up to `most`, in steps of the grid.
-    fn time(&mut self, most: u64) -> u64 {
-        self.random.below(most / self.grid + 2) * self.grid
-    }
-    fn next(&mut self) -> Operation {
-        if let Some(operation) = self.pending.take() {
-            return operation;
-        }
-        self.now = match self.random.below(400) {
-            0 => self.now + spread(self.random, 1, 1 << 40) / self.grid * self.grid,
-            1 => {
-                let back = self.time(self.step.saturating_mul(10));
-                self.now.saturating_sub(back)
-            }
-            2 => {
-                self.arrivals = 20 + self.random.below(60);
-                // Packets that wait, or ones that are alone.
-                if self.classes.is_some() {
-                    let most = if self.random.below(2) == 0 { 4 } else { 100 };
-                    self.step = spread(self.random, 1, self.typical.saturating_mul(most).max(1));
-                }
-                self.now
-            }
-            3..=8 => self.now + self.time(self.pause),
-            9..=120 => self.now,
-            _ => self.now + self.time(self.step.saturating_mul(2)),
-        };
-        match (self.random.below(100), self.classes) {
-            (1, Some(classes)) if self.random.below(2) == 0 => {
-                let [terms, promise] = self.promises.change(self.random, self.now, classes.count(), self.most);
-                self.pending = Some(promise);
-                terms
-            }
-            (0, _) if self.classes.is_some() || self.random.below(20) == 0 => {
-                let class = self.classes.map_or(0, |classes| self.random.below(classes.count() + 1));
-                let most = if class == 0 { self.most.saturating_mul(40) } else { self.most };
-                [SET_RATE, self.now, spread(self.random, 1, most.min(1 << 40)), class, 0, 0]
-            }
-            (draw, _) if draw < self.arrivals => {
-                let size = if self.alike {
-                    self.sizes
-                } else if self.random.below(1_000) == 0 {
-                    self.random.next_u64() >> self.random.below(64)
-                } else {
-                    1 + self.random.below(self.sizes)
-                };
-                let few = self.random.below(100) < self.few;
-                let flow = self.random.below(if few { self.flows.min(4) } else { self.flows });
-                let (second, fourth) = match self.classes {
-                    Some(classes) => {
-                        let (class, profile) = classes.of_flow(self.random, flow);
-                        let host = flow % self.pairs;
-                        (class | service(self.random) << 16 | host << 32, profile | self.promises.of_flow(flow) << 32)
-                    }
-                    None => (service(self.random), flow % self.pairs),
-                };
-                [ENQUEUE, self.now, size.clamp(1, self.largest), second, flow, fourth]
-            }
-            _ => [DEQUEUE, self.now, 0, 0, 0, 0],
-        }
-    }
-}
-
 /// Compares `operations` random operations. The first difference ends it.
 pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<Difference>> {
     let mut host = Host::start(program)?;
@@ -488,18 +357,53 @@ pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<
     while done < operations {
         let options = options(&mut random, kind);
         // A queue without a decider needs the fewest.
-        kind = if kind == FBQ { if random.below(4) == 0 { FIFO } else { TBF } } else { kind + 1 };
-        let typical = (12_000_000_000_000 / options.rate.max(1)).max(1);
-        let classes = (options.kind == FBQ).then(|| Classes::random(&mut random, options.rate, typical));
-        let reference = Reference::new(&options, classes.as_ref()).map_err(io::Error::other)?;
-        let (found, counts) =
-            run_script(&mut host, &mut random, &options, classes.as_ref(), reference, operations - done)?;
-        if found.is_some() {
-            return Ok(found);
-        }
+        kind = match kind {
+            FBQ => CBQ,
+            CBQ if random.below(4) == 0 => FIFO,
+            CBQ => TBF,
+            kind => kind + 1,
+        };
+        let most = operations - done;
+        let counts = match compare_one(&mut host, &mut random, options, most)? {
+            (Some(found), _) => return Ok(Some(found)),
+            (None, counts) => counts,
+        };
         done += counts.calls;
     }
     Ok(None)
+}
+
+/// Compares trees of CBQ alone.
+pub fn compare_trees(program: &Path, operations: u64, seed: u64) -> io::Result<Option<Difference>> {
+    let mut host = Host::start(program)?;
+    let mut random = Stream::named(seed, "trees");
+    let mut done = 0;
+    while done < operations {
+        let options = options(&mut random, CBQ);
+        match compare_one(&mut host, &mut random, options, operations - done)? {
+            (Some(found), _) => return Ok(Some(found)),
+            (None, counts) => done += counts.calls,
+        }
+    }
+    Ok(None)
+}
+
+/// Compares a script for the kind of `options`, of at most `most` operations.
+fn compare_one(
+    host: &mut Host,
+    random: &mut Stream,
+    options: Options,
+    most: u64,
+) -> io::Result<(Option<Difference>, Compared)> {
+    // Trees need a part of the rate for each class.
+    let rate = if options.kind == CBQ { options.rate.max(1 << 20) } else { options.rate };
+    let options = Options { rate, ..options };
+    let typical = (12_000_000_000_000 / options.rate.max(1)).max(1);
+    let classes = (options.kind == FBQ).then(|| Classes::random(random, options.rate, typical));
+    let tree = (options.kind == CBQ).then(|| Tree::random(random, options.rate, typical));
+    let structure = classes.as_ref().map(Structure::Classes).or(tree.as_ref().map(Structure::Tree));
+    let reference = Reference::new(&options, structure).map_err(io::Error::other)?;
+    run_script(host, random, &options, structure, reference, most)
 }
 
 /// Calls that were compared, and what became of packets in them.
@@ -527,21 +431,21 @@ pub fn run_script(
     host: &mut Host,
     random: &mut Stream,
     options: &Options,
-    classes: Option<&Classes>,
+    structure: Option<Structure<'_>>,
     mut reference: Reference,
     most: u64,
 ) -> io::Result<(Option<Difference>, Compared)> {
-    let mut script = Script::new(random, options, classes);
-    let (end, mut counts, mut first) = (SCRIPT.min(most), Compared::default(), Some((options, classes)));
+    let mut script = Script::new(random, options, structure);
+    let (end, mut counts, mut first) = (SCRIPT.min(most), Compared::default(), Some(options));
     while counts.calls < end {
         let count = usize::try_from(end - counts.calls).unwrap_or(BLOCK).min(BLOCK);
         let block: Vec<Operation> = (0..count).map(|_| script.next()).collect();
-        for (operation, theirs) in block.iter().zip(host.ask(first.take(), &block)?) {
+        for (operation, theirs) in block.iter().zip(host.ask(first.take(), structure, &block)?) {
             let ours = reference.apply(*operation);
             if ours != theirs {
                 let mut found = difference(options, counts.calls, *operation, theirs, ours);
-                if let Some(classes) = classes {
-                    found.0 += &format!("\n    {classes:?}");
+                if let Some(structure) = structure {
+                    found.0 += &format!("\n    {structure:?}");
                 }
                 return Ok((Some(found), counts));
             }
@@ -571,19 +475,47 @@ pub fn equal(root: &Path, operations: u64, seed: u64) -> io::Result<Vec<String>>
     Ok(found.into_iter().map(|Difference(text)| text).collect())
 }
 
+/// `trees`: writes the trees for `kernel/equal-in-kernel` to a folder: of each the options, what its leaves have, and the tree, and
+/// the same with other rates.
+pub fn trees(folder: &Path) -> io::Result<Vec<String>> {
+    let write = |name: &str, numbers: &[u64]| {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        fs::write(folder.join(name), bytes)
+    };
+    for name in Tree::PRESETS {
+        for (number, tree) in Tree::preset(name).into_iter().flatten().enumerate() {
+            let name = if number == 0 { name.to_owned() } else { format!("{name}-other") };
+            let options = Options { changes: 2 * number as u64, ..Tree::options() };
+            write(&name, &options.numbers())?;
+            write(&format!("{name}-classes"), &tree.record()[..NUMBERS])?;
+            write(&format!("{name}-tree"), &tree.numbers())?;
+        }
+    }
+    Ok(Vec::new())
+}
+
 /// `calls`: compares calls that the kernel made, as `kernel/equal-in-kernel` records them: the options, then for each call the
-/// operation and the decision.
-pub fn calls(path: &Path) -> io::Result<Vec<String>> {
+/// operation and the decision. For CBQ `tree` is the name of the tree, of which the record has what the kernel had.
+pub fn calls(path: &Path, tree: Option<&str>) -> io::Result<Vec<String>> {
     let bytes = fs::read(path)?;
     let mut numbers = bytes.chunks_exact(8).map(number);
     let options = Options::of_numbers(std::array::from_fn(|_| numbers.next().unwrap_or_default()));
     let is_fbq = options.kind == FBQ;
     let classes = is_fbq.then(|| Classes::of_record(&std::array::from_fn(|_| numbers.next().unwrap_or_default())));
-    let (begin, each) = ((Options::NUMBERS + if is_fbq { NUMBERS } else { 0 }) * 8, CALL * 8);
+    let tree = tree.map(|name| Tree::preset(name).ok_or_else(|| io::Error::other(format!("there is no tree {name}"))));
+    let tree = tree.transpose()?.map(|[first, _]| first);
+    let structure = classes.as_ref().map(Structure::Classes).or(tree.as_ref().map(Structure::Tree));
+    if let Some(tree) = &tree
+        && !tree.record().into_iter().eq(numbers.by_ref().take(NUMBERS + tidegate_kernel::tree::NUMBERS))
+    {
+        return Err(io::Error::other("the record is of another tree"));
+    }
+    let nested = structure.map_or(0, |structure| structure.record().len());
+    let (begin, each) = ((Options::NUMBERS + nested) * 8, CALL * 8);
     if bytes.len() < begin || bytes.len() % each != begin % each {
         return Err(io::Error::other("the file is not a record of calls: kernel/equal-in-kernel makes one"));
     }
-    let mut reference = Reference::new(&options, classes.as_ref()).map_err(io::Error::other)?;
+    let mut reference = Reference::new(&options, structure).map_err(io::Error::other)?;
     let (mut counts, mut dropped) = ([0_u64; 4], 0);
     for (at, call) in bytes[begin..].chunks_exact(each).enumerate() {
         let operation: Operation = std::array::from_fn(|at| number(&call[at * 8..at * 8 + 8]));

@@ -359,7 +359,8 @@ impl Body<'_, '_> {
             } else {
                 // As many as there are bits, or more, is undefined in C.
                 let most = match &left.ty {
-                    Ty::Int("u64") if Some(&right.ty) == count.as_ref() => 63,
+                    // Those of signed integers to the left are refused behind this.
+                    Ty::Int("u64" | "i64") if Some(&right.ty) == count.as_ref() => 63,
                     Ty::Int("u32") if Some(&right.ty) == count.as_ref() => 31,
                     Ty::Int("u128") if Some(&right.ty) == count.as_ref() => 127,
                     _ => return self.outside(binary, Problem::Shift),

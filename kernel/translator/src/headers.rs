@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 /// The sizes that users of the options have to know, each with its header.
-const SIZES: [(&str, &str); 13] = [
+const SIZES: [(&str, &str); 15] = [
     ("queues.h", "SLOTS"),
     ("queues.h", "QUEUES"),
     ("queues.h", "MANY_QUEUES"),
@@ -18,6 +18,8 @@ const SIZES: [(&str, &str); 13] = [
     ("classes.h", "FBQ_CLASSES"),
     ("classes.h", "FBQ_PROFILES"),
     ("classes.h", "FBQ_PROMISES"),
+    ("tree.h", "CBQ_LEAVES"),
+    ("tree.h", "CBQ_INNER"),
     ("chassis.bpf.c", "LINES"),
     ("classify.h", "RULES"),
     ("classify.h", "RULE_STEPS"),
@@ -25,7 +27,7 @@ const SIZES: [(&str, &str); 13] = [
 
 /// Structs of numbers of 64 bits, each with its header: the words of what is mapped. Those before the first member of another
 /// type count.
-const STRUCTS: [(&str, &str); 8] = [
+const STRUCTS: [(&str, &str); 10] = [
     ("chassis.bpf.c", "link"),
     ("marks.h", "marks"),
     ("advice.h", "advice"),
@@ -34,6 +36,8 @@ const STRUCTS: [(&str, &str); 8] = [
     ("classes.h", "fbq_class_options"),
     ("classes.h", "fbq_profile"),
     ("classes.h", "fbq_promise"),
+    ("tree.h", "cbq_options"),
+    ("tree.h", "cbq_class_options"),
 ];
 
 /// The headers that define the counts of arrays in these structs.

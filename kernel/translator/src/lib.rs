@@ -33,12 +33,16 @@ mod problem;
 mod promises;
 #[cfg(feature = "equal")]
 mod reference;
+#[cfg(feature = "equal")]
+mod script;
 #[cfg(feature = "translate")]
 mod source;
 #[cfg(all(test, feature = "program"))]
 mod tests;
 #[cfg(feature = "translate")]
 mod translate;
+#[cfg(feature = "equal")]
+pub mod trees;
 #[cfg(feature = "translate")]
 mod types;
 

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use tidegate_translator::equal::{calls, equal};
+use tidegate_translator::equal::{calls, equal, trees};
 use tidegate_translator::generated;
 use tidegate_translator::mutants::mutants;
 
-const USAGE: &str = "usage: tidegate-translator [--write | equal [OPERATIONS [SEED]] | mutants [COUNT [OPERATIONS]] | calls FILE]\n\
+const USAGE: &str = "usage: tidegate-translator [--write | equal [OPERATIONS [SEED]] | mutants [COUNT [OPERATIONS]] | calls FILE [TREE] | trees FOLDER]\n\
                      Without arguments: whether the generated files are what the sources give.";
 
 fn main() -> ExitCode {
@@ -24,7 +24,9 @@ fn main() -> ExitCode {
                 let [count, operations] = parsed(numbers)?;
                 mutants(root, count.unwrap_or(12) as usize, operations.unwrap_or(1_000_000))
             }
-            ["calls", file] => calls(Path::new(file)),
+            ["calls", file] => calls(Path::new(file), None),
+            ["calls", file, tree] => calls(Path::new(file), Some(tree)),
+            ["trees", folder] => trees(Path::new(folder)),
             _ => return None,
         })
     })

@@ -31,6 +31,9 @@ const DECISIONS: [&str; 20] = [
     "kernel/moves.h",
     "kernel/promises.h",
     "kernel/orders.h",
+    "kernel/tree.h",
+    "kernel/cbq.h",
+    "kernel/reshape.h",
 ];
 
 /// Operators, and what takes their place.

@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::Ared;
+use tidegate_core::cbq::{Borrow, Cbq, Class};
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::dualpi2::{self, DualPi2, Nqb, Scheduler, protection};
@@ -20,9 +21,9 @@ use tidegate_core::pie::{self, Pie};
 use tidegate_core::probability::Probability;
 use tidegate_core::qdisc::{DropReason, Event, Outlet};
 use tidegate_core::random::Stream;
+use tidegate_core::red::{self, AboveMax, EarlyDrop, Profile, Red, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::rfc4115::{self, Rfc4115};
 use tidegate_core::rio::{self, Coupling, Rio};
-use tidegate_core::red::{self, AboveMax, EarlyDrop, Profile, Red, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::sfq::{self, Sfq};
 use tidegate_core::srtcm::{self, SrTcm};
 use tidegate_core::step::Step;
@@ -33,10 +34,13 @@ use tidegate_core::wred::{self, Selector, Wred};
 use tidegate_core::{
     Bytes, ClassId, Colour, Deadline, Dscp, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
 };
-use tidegate_kernel::options::{ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, RIO, SFQ, TBF, WRED};
+use tidegate_kernel::options::{
+    ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, RIO, SFQ, TBF, WRED,
+};
 
 use super::classes::{Classes, set_rate};
 use super::promises::{Promises, note_ended};
+use super::trees::Tree;
 
 /// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, its service (code point and bits of
 /// congestion), the key of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class, its service
@@ -169,8 +173,11 @@ impl Specification<'_> {
     }
     fn dualpi2(&self) -> dualpi2::Params {
         let span = Span::from_nanos;
-        let protection =
-            protection::Params { critical: span(self.critical), score: span(self.score), ageing: Bytes::new(self.ageing) };
+        let protection = protection::Params {
+            critical: span(self.critical),
+            score: span(self.score),
+            ageing: Bytes::new(self.ageing),
+        };
         dualpi2::Params {
             target: span(self.target),
             update: span(self.interval),
@@ -238,8 +245,13 @@ impl Specification<'_> {
             2 => AnyMeter::TrTcm(TrTcm::new(trtcm::Params { cir, cbs, pir: second, pbs: burst, mode }, start)?),
             3 => AnyMeter::Rfc4115(Rfc4115::new(rfc4115::Params { cir, cbs, eir: second, ebs: burst, mode }, start)?),
             _ => {
-                let params = tswtcm::Params { ctr: cir, ptr: second, window: Span::from_nanos(self.meter_window), mode };
-                AnyMeter::TswTcm(TswTcm::drawing_from(params, start, Stream::from_parts(high, low, step_high, step_low))?)
+                let params =
+                    tswtcm::Params { ctr: cir, ptr: second, window: Span::from_nanos(self.meter_window), mode };
+                AnyMeter::TswTcm(TswTcm::drawing_from(
+                    params,
+                    start,
+                    Stream::from_parts(high, low, step_high, step_low),
+                )?)
             }
         }))
     }
@@ -296,9 +308,29 @@ impl Packet for Numbered {
     packet_fields!(size, flow, ecn, mark_ce, dscp, colour, class, profile);
 }
 
+/// What a discipline with classes is made of.
+#[derive(Clone, Copy, Debug)]
+pub enum Structure<'a> {
+    /// FBC over FBQ.
+    Classes(&'a Classes),
+    /// CBQ.
+    Tree(&'a Tree),
+}
+
+impl Structure<'_> {
+    /// As the C reads it after the options.
+    pub fn record(&self) -> Vec<u64> {
+        match self {
+            Self::Classes(classes) => classes.record(),
+            Self::Tree(tree) => tree.record(),
+        }
+    }
+}
+
 enum Queue {
     Tbf(Tbf<Numbered>),
     Fbq(Box<Nested<Numbered>>, Promises),
+    Cbq(Box<Cbq<Numbered>>),
     Other(Box<dyn Qdisc<Numbered>>),
 }
 
@@ -349,9 +381,13 @@ impl Reference {
     ///
     /// # Errors
     /// As the constructor of the discipline, or for a kind that the twin has not.
-    pub fn new(options: &Options, classes: Option<&Classes>) -> Result<Self, String> {
-        if let Some(classes) = classes {
-            return Ok(Self::with(Queue::Fbq(Box::new(classes.discipline()?), Promises::default())));
+    pub fn new(options: &Options, structure: Option<Structure<'_>>) -> Result<Self, String> {
+        match structure {
+            Some(Structure::Classes(classes)) => {
+                return Ok(Self::with(Queue::Fbq(Box::new(classes.discipline()?), Promises::default())));
+            }
+            Some(Structure::Tree(tree)) => return Ok(Self::with(Queue::Cbq(Box::new(tree.discipline()?)))),
+            None => {}
         }
         let queue = Specification(options).queue().map_err(|error| error.to_string())?;
         let queue = queue.ok_or_else(|| format!("there is no discipline number {}", options.kind))?;
@@ -371,6 +407,7 @@ impl Reference {
         match &mut self.queue {
             Queue::Tbf(queue) => queue,
             Queue::Fbq(queue, _) => &mut **queue,
+            Queue::Cbq(queue) => &mut **queue,
             Queue::Other(queue) => &mut **queue,
         }
     }
@@ -379,9 +416,10 @@ impl Reference {
     pub fn apply(&mut self, operation: Operation) -> Decision {
         let [what, now, first, second, flow, pair] = operation;
         let is_fbq = matches!(self.queue, Queue::Fbq(..));
+        let has_classes = is_fbq || matches!(self.queue, Queue::Cbq(..));
         let now = Instant::from_nanos(now);
         // Changes pass by the queues inside classes, which keep time from running back.
-        let now = if is_fbq { now.max(self.latest) } else { now };
+        let now = if has_classes { now.max(self.latest) } else { now };
         if [ENQUEUE, DEQUEUE].contains(&what) {
             self.latest = now;
         }
@@ -389,17 +427,26 @@ impl Reference {
         let mut result = 0;
         match what {
             ENQUEUE => {
-                let (source, destination) = if is_fbq { (second >> 32, second >> 32) } else { (pair, 0) };
+                let (source, destination) = if has_classes { (second >> 32, second >> 32) } else { (pair, 0) };
                 let flow = FlowKey { flow, source, destination };
-                let (class, profile) = if is_fbq { (second as u16, pair as u32) } else { (0, 0) };
+                let (class, profile) = if has_classes { (second as u16, pair as u32) } else { (0, 0) };
                 let class = ClassId(class.into());
-                let service = if is_fbq { (second >> 16) as u8 } else { second as u8 };
+                let service = if has_classes { (second >> 16) as u8 } else { second as u8 };
                 // Without a discipline in the class all packets are those that its step may mark.
                 let is_stepped = matches!(&self.queue, Queue::Fbq(queue, _) if !queue.has_own(class));
                 let ecn = if is_stepped { Ecn::Ect1 } else { Ecn::from_bits(service) };
                 let dscp = Dscp::new(service >> 2).unwrap_or_default();
                 let promise = pair >> 32;
-                let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, dscp, colour: dscp.colour(), class, profile };
+                let packet = Numbered {
+                    id: self.next,
+                    size: Bytes::new(first),
+                    flow,
+                    ecn,
+                    dscp,
+                    colour: dscp.colour(),
+                    class,
+                    profile,
+                };
                 self.next += 1;
                 if let Queue::Fbq(queue, _) = &self.queue {
                     // A discipline in a class may drop another packet for this one as well.
@@ -431,6 +478,14 @@ impl Reference {
             _ => match &mut self.queue {
                 Queue::Tbf(queue) => queue.set_rate(now, Rate::from_bps(first)),
                 Queue::Fbq(queue, _) => set_rate(queue.fbc_mut(), now, second, first),
+                Queue::Cbq(queue) => {
+                    let id = ClassId(u32::try_from(second - 1).unwrap_or(u32::MAX));
+                    let borrow = if pair == 1 { Borrow::FromParent } else { Borrow::Never };
+                    let (rate, priority) = (Rate::from_bps(first), u8::try_from(flow).unwrap_or(u8::MAX));
+                    let class = queue.class(id).map(|class| Class { rate, priority, borrow, ..*class });
+                    let changed = class.map(|class| queue.change(now, id, class));
+                    assert!(matches!(changed, Some(Ok(()))), "{operation:?}: {changed:?}");
+                }
                 Queue::Other(_) => {}
             },
         }

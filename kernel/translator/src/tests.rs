@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tidegate_testbed::is_nightly;
 
-use super::equal::{Scratch, compare, compile, compiler};
+use super::equal::{Scratch, compare, compare_trees, compile, compiler};
 use super::mutants::mutants;
 use super::own;
 use super::packets;
@@ -336,6 +336,50 @@ fn the_c_decides_as_the_core() {
     let (_scratch, program) = host("twin-test-equal");
     if let Some(difference) = compare(&program, 300_000, 7).unwrap() {
         panic!("{}", difference.0);
+    }
+}
+
+#[test]
+fn the_c_shares_a_link_as_the_core() {
+    if !can_compile("the_c_shares_a_link_as_the_core") {
+        return;
+    }
+    let (_scratch, program) = host("trees");
+    if let Some(difference) = compare_trees(&program, 400_000, 7).unwrap() {
+        panic!("{}", difference.0);
+    }
+}
+
+/// Each of these changes of the C by hand is a difference; the first three are the three kinds of sharing.
+#[test]
+fn planted_differences_of_a_tree_are_found() {
+    if !can_compile("planted_differences_of_a_tree_are_found") {
+        return;
+    }
+    let planted = [
+        ("cbq.h", "if (level > highest || level", "if (level"),
+        ("tree.h", "options->sharing == 1 ? CBQ_SHARING_ANCESTOR_ONLY", "options->sharing == 1 ? CBQ_SHARING_FORMAL"),
+        ("tree.h", "options->sharing == 3 ? CBQ_HEURISTIC_ALTQ", "options->sharing == 2 ? CBQ_HEURISTIC_ALTQ"),
+        ("cbq.h", "\tcbq->asleep &= ~twin_cbq_bit(leaf);\n", ""),
+        ("cbq.h", "by_right |= ", "by_right = "),
+        ("cbq.h", "if (waiting == 0)", "if (false)"),
+        ("tree.h", "options->sleeps == 1", "options->sleeps == 2"),
+        ("reshape.h", "ring->version++;\n\tring->leaves--;", "ring->leaves--;"),
+        ("reshape.h", "if (is_it)", "if (false)"),
+    ];
+    let (scratch, _) = host("planted");
+    for (number, (file, from, to)) in planted.into_iter().enumerate() {
+        let folder = scratch.0.join(number.to_string());
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = std::fs::read_to_string(root().join("kernel").join(file)).unwrap();
+        assert_eq!(text.matches(from).count(), 1, "{file}: {from}");
+        for name in ["host.c", "tree.h", "cbq.h", "reshape.h"] {
+            std::fs::copy(root().join("kernel").join(name), folder.join(name)).unwrap();
+        }
+        std::fs::write(folder.join(file), text.replace(from, to)).unwrap();
+        let program = folder.join("host");
+        compile(&root(), &folder, &program).unwrap();
+        assert!(compare_trees(&program, 400_000, 7).unwrap().is_some(), "{file}: {to}");
     }
 }
 

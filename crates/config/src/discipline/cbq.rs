@@ -280,6 +280,12 @@ impl CbqQueue {
         }
     }
 
+    /// The classes with queues, in the order of their numbers.
+    pub fn leaves(&self) -> impl Iterator<Item = &CbqClass> {
+        let inner = self.inner();
+        self.class.iter().map(|class| &class.value).filter(move |class| !inner.contains(class.name.value.as_str()))
+    }
+
     /// Builds an empty queue for leaf number `leaf`.
     pub fn build_queue<P: Packet + 'static>(&self, leaf: ClassId, site: &Site) -> Option<Box<dyn Qdisc<P>>> {
         let name = *self.classes().get(leaf.0 as usize)?;

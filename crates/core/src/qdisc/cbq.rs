@@ -75,23 +75,28 @@ use crate::heap::Heap;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::slab::Slab;
-use tidegate_units::{Bytes, Credit, Instant, Span};
+use tidegate_units::Instant;
 
 pub mod estimator;
+mod limits;
+mod link;
 mod params;
 mod replacement;
 mod scheduler;
 pub mod sharing;
 mod state;
 mod tree;
+mod turn;
 
 pub use estimator::{Accounting, Derivation, Estimate, Finish, IdleBounds};
+pub use limits::Limits;
 pub use params::{
     Borrow, Class, Conserving, General, Heuristic, LEVELS, Lead, LinkClock, PRIORITIES, Params, Regulation, Sharing,
 };
 pub use state::{ClassState, Stats, Status};
 pub use tree::{Removal, TreeError};
 
+use link::LinkUse;
 use state::{Leaf, LeafId, Node, NodeId, Ring};
 
 /// The last leaf that sent, and the class whose rate it used.
@@ -110,10 +115,7 @@ pub struct Cbq<P, Q = Box<dyn Qdisc<P>>> {
     params: Params,
     clock: Instant,
     backlog: Backlog,
-    /// When the packets released so far are expected to have left the link, rounded up to a nanosecond.
-    link_free: Instant,
-    /// The credit of the link before that instant.
-    link_rest: Credit,
+    link: LinkUse,
     /// The highest level that may lend under top-level link sharing.
     top_level: u8,
     served: Option<Served>,
@@ -146,7 +148,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     }
     /// When the packets released so far are expected to have left the link.
     pub fn link_free(&self) -> Instant {
-        self.link_free
+        self.link.free
     }
 
     /// Advances the clock, never back, and admits the classes that may send by now.
@@ -169,44 +171,6 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         }
         self.clock = now;
     }
-
-    /// No packet is released before this instant.
-    fn earliest_release(&self) -> Instant {
-        match self.params.lead {
-            Lead::Unbounded => Instant::ZERO,
-            Lead::Within(lead) => self.link_free.saturating_sub(lead),
-        }
-    }
-
-    /// Charges the link for a packet that leaves now; returns when it is expected to have left the link.
-    fn tick_link(&mut self, size: Bytes) -> Instant {
-        self.rest_link(self.clock.saturating_sub(self.params.catch_up));
-        // Packets back to back share a nanosecond; rounding each up would slow down a fast link.
-        let cost = Credit::of(size) - self.link_rest;
-        let on_link = cost.time_at_ceil(self.params.link).unwrap_or(Span::MAX);
-        let finish = self.link_free + on_link;
-        // A clock that stops within the lead would never exceed it.
-        let lead = match self.params.lead {
-            Lead::Within(lead) => lead,
-            Lead::Unbounded => Span::ZERO,
-        };
-        self.link_free = match self.params.link_clock {
-            LinkClock::Reset(lead) if finish > self.clock + lead => self.clock,
-            LinkClock::Clamp(most) => finish.min(self.clock + most.max(lead + on_link)),
-            LinkClock::Reset(_) => finish,
-        };
-        // The average idle time is in whole nanoseconds, and a class with the whole link must not run ahead of it.
-        let is_exact = self.link_free == finish && self.params.accounting == Accounting::Bytes;
-        self.link_rest = if is_exact { self.params.link.credit_in(on_link) - cost } else { Credit::ZERO };
-        self.link_free
-    }
-
-    /// Sets the link idle until `until`, if that is later than its packets.
-    fn rest_link(&mut self, until: Instant) {
-        if until > self.link_free {
-            (self.link_free, self.link_rest) = (until, Credit::ZERO);
-        }
-    }
 }
 
 impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
@@ -218,7 +182,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
         let size = packet.size();
         if self.backlog.is_empty() {
             // Capacity before a packet was queued is not compensated.
-            self.rest_link(self.clock);
+            self.link.idle_until(self.clock);
         }
         let node = self.leaves[leaf].node;
         self.nodes[node].stats.arrived.count(size);
@@ -238,7 +202,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         self.advance(now);
-        if self.earliest_release() > self.clock {
+        if self.link.earliest_release(&self.params) > self.clock {
             return None;
         }
         loop {
@@ -271,7 +235,7 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
             earliest
         });
         match earliest {
-            Some(t) if t < Instant::MAX => Deadline::at(t.max(self.earliest_release()), now),
+            Some(t) if t < Instant::MAX => Deadline::at(t.max(self.link.earliest_release(&self.params)), now),
             _ => Deadline::Idle,
         }
     }

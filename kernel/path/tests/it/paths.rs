@@ -19,10 +19,15 @@ const PAGE: &str = include_str!("../../../../book/src/paths.md");
 const WRITE: &str = "TIDEGATE_WRITE_PAGES";
 
 /// Disciplines with the keys that they need.
-const DISCIPLINES: [(&str, &str); 25] = [
+const DISCIPLINES: [(&str, &str); 26] = [
     ("ared", "link = \"20mbit\"\n"),
     ("cake", "rate = \"20mbit\"\n"),
     ("cbq", "link = \"20mbit\"\nclass = [{ name = \"all\", rate = \"20mbit\" }]\n"),
+    (
+        "cbq, with reservations",
+        "link = \"20mbit\"\nreservations = { class = \"reserved\" }\n\
+         class = [{ name = \"all\", rate = \"10mbit\" }, { name = \"reserved\", rate = \"10mbit\" }]\n",
+    ),
     ("codel", ""),
     ("drr", ""),
     ("dualpi2", ""),

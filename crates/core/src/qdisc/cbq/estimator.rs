@@ -25,6 +25,8 @@
 //!
 //! All three use the configured packet size `s`, so a wrong one results in a wrong rate.
 
+use super::Limits;
+use tidegate_units::wide::{halves_div_ceil, mul_high};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// How the use of the link by a class is measured.
@@ -122,100 +124,29 @@ pub(super) struct Sent {
     pub(super) by_right: bool,
 }
 
-/// Values derived from the parameters of a class.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Limits {
-    pub(super) rate: Rate,
-    pub(super) finish: Finish,
-    pub(super) accounting: Accounting,
-    /// The class has the whole rate of the link: while it sends back to back it is at its limit, not over it.
-    whole_link: bool,
-    max_idle: i64,
-    min_idle: i64,
-    off_time: Span,
-    depth: Credit,
-    /// The credit at which a regulated class may send again.
-    resume: Credit,
+/// One byte in bit·ns/s.
+pub(super) const PER_BYTE: u64 = 8_000_000_000;
+/// Far beyond every practical wait, in ns.
+const FOREVER: u64 = (i64::MAX >> 16) as u64;
+
+/// The exact product of a rate and a time, or of two other numbers.
+pub(super) fn work(a: u64, b: u64) -> u128 {
+    u128::from(mul_high(a, b)) << 64 | u128::from(a.wrapping_mul(b))
 }
 
-/// The parameters of [`Limits::derive`].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Given {
-    pub(super) link: Rate,
-    pub(super) rate: Rate,
-    pub(super) mtu: Bytes,
-    pub(super) packet_size: Bytes,
-    pub(super) max_burst: u32,
-    pub(super) min_burst: u32,
-    pub(super) accounting: Accounting,
-    pub(super) finish: Finish,
-    pub(super) idle: IdleBounds,
-}
-
-/// `(1 / g)^n` with 32 fractional bits, for `g = 1 - 2^-gain`. The relative error is below `n` 2^-32; saturates,
-/// because a large weight and a long burst reach 2^256.
-fn growth(gain: u8, n: u32) -> u128 {
-    let one = 1_u128 << gain;
-    (0..n).fold(1_u128 << 32, |x, _| x.saturating_mul(one) / (one - 1))
+/// The time in which `rate` earns `credit`, in bit·ns/s, rounded up; the longest span where that is longer.
+pub(super) fn time_of(credit: u128, rate: Rate) -> Span {
+    Span::from_nanos(halves_div_ceil((credit >> 64) as u64, credit as u64, rate.as_bps()))
 }
 
 /// The nanoseconds of `bytes` at `rate`, rounded up; saturates far beyond every practical wait.
-fn nanos(rate: Rate, bytes: Bytes) -> i64 {
-    const FOREVER: i64 = i64::MAX >> 16;
-    rate.time_for_ceil(bytes).map_or(FOREVER, |span| i64::try_from(span.as_nanos()).map_or(FOREVER, |n| n.min(FOREVER)))
+pub(super) fn nanos(rate: Rate, bytes: Bytes) -> i64 {
+    time_of(work(bytes.as_u64(), PER_BYTE), rate).as_nanos().min(FOREVER) as i64
 }
 
-impl Limits {
-    pub(super) fn derive(given: &Given) -> Self {
-        let (gain, derivation) = match given.accounting {
-            Accounting::IdleTime { gain, derivation } => (gain, derivation),
-            Accounting::Bytes => (0, Derivation::Altq),
-        };
-        let own = nanos(given.rate, given.packet_size);
-        let rest = (own - nanos(given.link, given.packet_size)).max(0);
-        let scaled = |factor: u128| i64::try_from((rest as u128).saturating_mul(factor) >> 32).unwrap_or(i64::MAX >> 8);
-        let (max_idle, off_time) = if gain == 0 {
-            (0, 0)
-        } else {
-            let one = 1_u128 << 32;
-            let sum = |n| (growth(gain, n) - one).saturating_mul(1 << gain);
-            let max_idle = scaled(sum(given.max_burst));
-            let off_time = scaled(sum(given.min_burst - 1).saturating_add(one));
-            match derivation {
-                Derivation::Altq => (max_idle, off_time),
-                // t (1 - g), scaled by 2^gain, is t.
-                Derivation::Ns2 => (max_idle.max(nanos(given.link, given.packet_size)), 0),
-            }
-        };
-        let min_idle = match derivation {
-            Derivation::Altq => -own,
-            Derivation::Ns2 => i64::MIN >> 8,
-        };
-        let of = |span: Span| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX).min(i64::MAX >> 24);
-        let max_idle = given.idle.max.map_or(max_idle, |max| of(max) << gain);
-        let min_idle = given.idle.min.map_or(min_idle, |min| -(of(min) << gain));
-        let off_time = given.idle.off.map_or(off_time, of);
-        let depth = given.mtu.saturating_mul(u64::from(given.max_burst.max(given.min_burst)));
-        Self {
-            rate: given.rate,
-            finish: given.finish,
-            accounting: given.accounting,
-            whole_link: given.rate >= given.link,
-            max_idle,
-            min_idle,
-            off_time: Span::from_nanos(off_time as u64),
-            depth: Credit::of(depth),
-            resume: Credit::of(given.mtu.saturating_mul(u64::from(given.min_burst - 1))),
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Measure {
-    /// The scaled average, and when the last packet was expected to have left the link.
-    Idle { average: i64, last: Option<Instant> },
-    /// The credit at an instant.
-    Bytes { level: Credit, at: Instant },
+/// A span in ns; saturates.
+fn signed(span: Span) -> i64 {
+    span.as_nanos().min(i64::MAX as u64) as i64
 }
 
 /// The estimator of one class.
@@ -224,7 +155,12 @@ pub(super) struct Estimator {
     pub(super) limits: Limits,
     /// The class is over limit before this instant.
     pub(super) under_time: Instant,
-    measure: Measure,
+    /// By idle time: the scaled average, and when the last packet was expected to have left the link.
+    average: i64,
+    last: Option<Instant>,
+    /// In bytes: how much less than the depth the credit is at an instant, in bit·ns/s. More than the depth is a debt.
+    used: u128,
+    at: Instant,
     /// The time of the last packet at the class's rate, which `offtime` replaces.
     last_packet: Span,
     regulated: bool,
@@ -232,79 +168,106 @@ pub(super) struct Estimator {
 
 impl Estimator {
     pub(super) fn new(limits: Limits, now: Instant) -> Self {
-        let measure = match limits.accounting {
-            Accounting::IdleTime { derivation: Derivation::Altq, .. } => {
-                Measure::Idle { average: limits.max_idle, last: None }
-            }
-            Accounting::IdleTime { derivation: Derivation::Ns2, .. } => Measure::Idle { average: 0, last: Some(now) },
-            Accounting::Bytes => Measure::Bytes { level: limits.depth, at: now },
+        let mut made = Self {
+            limits,
+            under_time: Instant::ZERO,
+            average: 0,
+            last: None,
+            used: 0,
+            at: now,
+            last_packet: Span::ZERO,
+            regulated: false,
         };
-        Self { limits, under_time: Instant::ZERO, measure, last_packet: Span::ZERO, regulated: false }
+        made.begin(now);
+        made
     }
 
-    pub(super) fn estimate(&self, now: Instant) -> Estimate {
-        match (self.measure, self.limits.accounting) {
-            (Measure::Idle { average, .. }, Accounting::IdleTime { gain, .. }) => Estimate::IdleTime(average >> gain),
-            (Measure::Idle { average, .. }, Accounting::Bytes) => Estimate::IdleTime(average),
-            (Measure::Bytes { level, at }, _) => Estimate::Bytes(self.earned(level, at, now)),
+    /// Begins the measure anew.
+    fn begin(&mut self, now: Instant) {
+        self.average = self.limits.max_idle;
+        self.last = None;
+        self.used = 0;
+        self.at = now;
+        match self.limits.accounting {
+            Accounting::IdleTime { derivation, .. } => match derivation {
+                Derivation::Altq => {}
+                Derivation::Ns2 => {
+                    self.average = 0;
+                    self.last = Some(now);
+                }
+            },
+            Accounting::Bytes => {}
         }
     }
 
-    fn earned(&self, level: Credit, at: Instant, now: Instant) -> Credit {
-        (level + self.limits.rate.credit_in(now.since(at))).min(self.limits.depth)
+    pub(super) fn estimate(&self, now: Instant) -> Estimate {
+        match self.limits.accounting {
+            Accounting::IdleTime { gain, .. } => Estimate::IdleTime(self.average >> gain),
+            Accounting::Bytes => {
+                Estimate::Bytes(Credit::from_raw(self.limits.depth as i128 - self.used_at(now) as i128))
+            }
+        }
+    }
+
+    /// How much less than the depth the credit is at `now`.
+    fn used_at(&self, now: Instant) -> u128 {
+        self.used.saturating_sub(work(self.limits.rate.as_bps(), now.since(self.at).as_nanos()))
     }
 
     /// Charges the class for a packet. Afterwards the class is over limit until `under_time`.
     pub(super) fn charge(&mut self, sent: Sent) {
         self.regulated = false;
-        match &mut self.measure {
-            Measure::Idle { average, last } => {
-                let Accounting::IdleTime { gain, .. } = self.limits.accounting else { return };
-                let own = nanos(self.limits.rate, sent.size);
-                self.last_packet = Span::from_nanos(own as u64);
-                if let Some(last) = *last {
-                    let gap = if sent.finish >= last {
-                        i64::try_from(sent.finish.since(last).as_nanos()).unwrap_or(i64::MAX)
-                    } else {
-                        // The clock of expected finish times was set back.
-                        -i64::try_from(last.since(sent.finish).as_nanos()).unwrap_or(i64::MAX)
-                    };
-                    let idle = gap.saturating_sub(own);
-                    *average = average.saturating_add(idle).saturating_sub(*average >> gain);
-                    *average = (*average).clamp(self.limits.min_idle, self.limits.max_idle);
-                }
-                *last = Some(sent.finish);
-                let over = *average < 0 || (*average == 0 && !self.limits.whole_link);
-                self.under_time = if over {
-                    let base = match self.limits.finish {
-                        Finish::Actual => sent.now,
-                        Finish::Expected => sent.finish,
-                    };
-                    // The next packet at this time brings the average to zero: its idle time is then (2^gain - 1)
-                    // |a|, since a (1 - 2^-gain) + idle 2^-gain = 0.
-                    let debt = average.unsigned_abs();
-                    base + self.last_packet + Span::from_nanos(debt - (debt >> gain))
-                } else {
-                    Instant::ZERO
-                };
-            }
-            Measure::Bytes { level, at } => {
-                let cost = Credit::of(sent.size);
-                let earned = (*level + self.limits.rate.credit_in(sent.now.since(*at))).min(self.limits.depth);
-                // Borrowed bytes need not be repaid, so they deepen no debt beyond one packet. Bytes that descendants
-                // send within their own limits are paid in full; otherwise the class would lend what they have used.
-                *level = earned - cost;
-                if !sent.by_right {
-                    *level = (*level).max(earned.min(Credit::ZERO - cost));
-                }
-                *at = sent.now;
-                self.under_time = if *level < Credit::ZERO {
-                    wait_until(*level, Credit::ZERO, self.limits.rate, sent.now)
-                } else {
-                    Instant::ZERO
-                };
-            }
+        match self.limits.accounting {
+            Accounting::IdleTime { gain, .. } => self.charge_idle_time(sent, u32::from(gain)),
+            Accounting::Bytes => self.charge_bytes(sent),
         }
+    }
+
+    fn charge_idle_time(&mut self, sent: Sent, gain: u32) {
+        let own = nanos(self.limits.rate, sent.size);
+        self.last_packet = Span::from_nanos(own as u64);
+        if let Some(last) = self.last {
+            let gap = if sent.finish >= last {
+                signed(sent.finish.since(last))
+            } else {
+                // The clock of expected finish times was set back.
+                0 - signed(last.since(sent.finish))
+            };
+            let idle = gap.saturating_sub(own);
+            let next = self.average.saturating_add(idle).saturating_sub(self.average >> gain);
+            self.average = next.clamp(self.limits.min_idle, self.limits.max_idle);
+        }
+        self.last = Some(sent.finish);
+        if self.average > 0 || (self.average == 0 && self.limits.whole_link) {
+            self.under_time = Instant::ZERO;
+            return;
+        }
+        let base = match self.limits.finish {
+            Finish::Actual => sent.now,
+            Finish::Expected => sent.finish,
+        };
+        // The next packet at this time brings the average to zero: its idle time is then (2^gain - 1) |a|, since
+        // a (1 - 2^-gain) + idle 2^-gain = 0.
+        let debt = self.average.unsigned_abs();
+        self.under_time = base + self.last_packet + Span::from_nanos(debt - (debt >> gain));
+    }
+
+    fn charge_bytes(&mut self, sent: Sent) {
+        let depth = self.limits.depth;
+        let cost = work(sent.size.as_u64(), PER_BYTE);
+        let before = self.used_at(sent.now);
+        // Borrowed bytes need not be repaid, so they deepen no debt beyond one packet. Bytes that descendants send within
+        // their own limits are paid in full; otherwise the class would lend what they have used.
+        self.used = if sent.by_right { before + cost } else { (before + cost).min(before.max(depth + cost)) };
+        self.at = sent.now;
+        self.wait_for_credit();
+    }
+
+    /// The class is over limit until it has no debt.
+    fn wait_for_credit(&mut self) {
+        let depth = self.limits.depth;
+        self.under_time =
+            if self.used > depth { self.at + time_of(self.used - depth, self.limits.rate) } else { Instant::ZERO };
     }
 
     /// Regulates a class that is backlogged, over limit and may not borrow: it is suspended for at least its
@@ -314,10 +277,13 @@ impl Estimator {
             return false;
         }
         self.regulated = true;
-        match self.measure {
-            Measure::Idle { .. } => self.under_time += self.limits.off_time.saturating_sub(self.last_packet),
-            Measure::Bytes { level, at } => {
-                self.under_time = wait_until(level, self.limits.resume, self.limits.rate, at)
+        match self.limits.accounting {
+            Accounting::IdleTime { .. } => {
+                self.under_time += self.limits.off_time.saturating_sub(self.last_packet);
+            }
+            Accounting::Bytes => {
+                let most = self.limits.depth - self.limits.resume;
+                self.under_time = self.at + time_of(self.used.saturating_sub(most), self.limits.rate);
             }
         }
         true
@@ -325,43 +291,39 @@ impl Estimator {
 
     /// Sets other parameters from `now` on. The use so far is kept, within the new bounds.
     pub(super) fn set_limits(&mut self, limits: Limits, now: Instant) {
-        self.measure = match (self.measure, limits.accounting) {
-            (Measure::Idle { average, last }, Accounting::IdleTime { .. }) => {
-                Measure::Idle { average: average.clamp(limits.min_idle, limits.max_idle), last }
-            }
-            (Measure::Bytes { level, at }, Accounting::Bytes) => {
-                Measure::Bytes { level: self.earned(level, at, now).min(limits.depth), at: now }
-            }
-            _ => Self::new(limits, now).measure,
-        };
+        let used = self.used_at(now);
+        let before = self.limits;
         self.limits = limits;
-        match self.measure {
-            Measure::Bytes { level, .. } => {
-                self.under_time = if level < Credit::ZERO {
-                    wait_until(level, Credit::ZERO, limits.rate, now)
-                } else {
-                    Instant::ZERO
-                };
-                self.regulated = false;
-            }
-            // A class that gets more rate is not suspended for what its old rate owed: from now at most for the
-            // longest suspension under the new parameters.
-            Measure::Idle { .. } => {
+        match limits.accounting {
+            Accounting::IdleTime { .. } => {
+                match before.accounting {
+                    Accounting::IdleTime { .. } => {
+                        self.average = self.average.clamp(limits.min_idle, limits.max_idle);
+                    }
+                    Accounting::Bytes => self.begin(now),
+                }
+                // A class that gets more rate is not suspended for what its old rate owed: from now at most for the
+                // longest suspension under the new parameters.
                 let longest = limits.min_idle.unsigned_abs().min(1 << 60).saturating_mul(2);
-                let longest = Span::from_nanos(longest) + limits.off_time;
-                self.under_time = self.under_time.min(now + longest);
+                self.under_time = self.under_time.min(now + (Span::from_nanos(longest) + limits.off_time));
+            }
+            Accounting::Bytes => {
+                match before.accounting {
+                    Accounting::IdleTime { .. } => self.begin(now),
+                    // The credit is kept, as far as the new depth allows.
+                    Accounting::Bytes => self.used = (used + limits.depth).saturating_sub(before.depth),
+                }
+                self.at = now;
+                self.wait_for_credit();
+                self.regulated = false;
             }
         }
     }
 }
 
-/// When `level`, as of `at`, has grown to `target` at `rate`.
-fn wait_until(level: Credit, target: Credit, rate: Rate, at: Instant) -> Instant {
-    at + (target - level).time_at_ceil(rate).unwrap_or(Span::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::limits::Given;
     use super::*;
 
     fn given(accounting: Accounting) -> Given {

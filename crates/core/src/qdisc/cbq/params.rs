@@ -8,7 +8,9 @@ use tidegate_units::{Bytes, Rate, Span};
 /// The number of priorities.
 pub const PRIORITIES: usize = 8;
 /// The number of levels. Leaves are level 1; the root is at most this level.
-pub const LEVELS: usize = 31;
+pub const LEVELS: usize = HIGHEST as usize;
+/// The highest level.
+pub(super) const HIGHEST: u8 = 31;
 
 /// How the general scheduler shares among the classes of a priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +31,74 @@ pub enum Sharing {
     AncestorOnly,
     /// Ancestors up to a level that a heuristic determines may lend.
     TopLevel(Heuristic),
+}
+
+impl Sharing {
+    /// The level N of top-level link sharing when a leaf is to send, and `lowest` is the lowest level at which a class can.
+    pub(super) fn level_to_send(self, level: u8, lowest: u8) -> u8 {
+        match self {
+            Self::TopLevel(heuristic) => {
+                if lowest <= level {
+                    level
+                } else {
+                    match heuristic {
+                        Heuristic::Floyd1995 => HIGHEST,
+                        Heuristic::Altq => lowest,
+                    }
+                }
+            }
+            Self::Formal => level,
+            Self::AncestorOnly => level,
+        }
+    }
+
+    /// The highest level that may lend, where N is `level`.
+    pub(super) fn highest(self, level: u8, lowest: u8) -> u8 {
+        match self {
+            Self::Formal => lowest,
+            Self::AncestorOnly => HIGHEST,
+            Self::TopLevel(_) => level,
+        }
+    }
+
+    /// The level N once a packet has arrived for a leaf that could use the rate of a class at the level `lender`.
+    pub(super) fn level_on_arrival(self, level: u8, lender: Option<u8>) -> u8 {
+        match self {
+            Self::TopLevel(_) => match lender {
+                Some(lender) => {
+                    if lender < level {
+                        lender
+                    } else {
+                        level
+                    }
+                }
+                None => level,
+            },
+            Self::Formal => level,
+            Self::AncestorOnly => level,
+        }
+    }
+
+    /// The level N once a leaf has sent, which may go on by the rate of a class at the level `lender`.
+    pub(super) fn level_once_sent(self, level: u8, ready: bool, lender: Option<u8>) -> u8 {
+        match self {
+            Self::TopLevel(heuristic) => match heuristic {
+                Heuristic::Floyd1995 => match lender {
+                    Some(lender) => {
+                        if ready && lender <= level {
+                            level
+                        } else {
+                            HIGHEST
+                        }
+                    }
+                    None => HIGHEST,
+                },
+                Heuristic::Altq => level,
+            },
+            Self::Formal => level,
+            Self::AncestorOnly => level,
+        }
+    }
 }
 
 /// How top-level link sharing sets its level N.

@@ -1,6 +1,7 @@
 //! The state that a tree takes over from its predecessor, and the replacement of queues at run time.
 
 use super::Cbq;
+use super::link::LinkUse;
 use super::params::Lead;
 use super::state::LeafId;
 use super::tree::TreeError;
@@ -37,7 +38,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         predecessor: impl Fn(ClassId) -> Option<ClassId>,
     ) {
         self.advance(now);
-        (self.link_free, self.link_rest) = (old.link_free, Credit::ZERO);
+        self.link = LinkUse::default();
+        self.link.free = old.link.free;
         self.served = None;
         for at in self.nodes.all() {
             let id = self.nodes[at].id;
@@ -58,7 +60,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     /// a packet. Negative when the link is further ahead. `None` when the link has no lead.
     pub fn allowance(&self, now: Instant) -> Option<Credit> {
         let Lead::Within(lead) = self.params.lead else { return None };
-        let busy = self.params.link.credit_in(self.link_free.since(now.max(self.clock)));
+        let busy = self.params.link.credit_in(self.link.free.since(now.max(self.clock)));
         Some(self.params.link.credit_in(lead) + Credit::of(self.params.mtu) - busy)
     }
 
@@ -68,7 +70,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         if let Lead::Within(lead) = self.params.lead {
             let missing = self.params.link.credit_in(lead) + Credit::of(self.params.mtu) - allowance;
             let busy = missing.max(Credit::ZERO).time_at_ceil(self.params.link).unwrap_or(Span::ZERO);
-            self.rest_link(self.clock + busy);
+            self.link.idle_until(self.clock + busy);
         }
     }
 

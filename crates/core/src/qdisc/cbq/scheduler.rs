@@ -19,9 +19,9 @@
 use alloc::vec::Vec;
 
 use super::estimator::Sent;
-use super::params::{Borrow, General, Regulation};
-use super::state::{Key, LeafId, Link, Node, NodeId, PART};
-use super::{Cbq, Served};
+use super::params::{Borrow, Regulation};
+use super::state::{Key, LeafId, Link, Node, NodeId};
+use super::{Cbq, Served, turn};
 use crate::heap::NOWHERE;
 use crate::packet::Packet;
 use crate::qdisc::{Backlog, Deadline, Qdisc};
@@ -58,17 +58,13 @@ macro_rules! leaf_position {
 }
 
 impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
-    /// The allotment of a leaf per round, in [`PART`]s of a byte, rounded up. Recomputed only after the classes of
-    /// its priority have changed.
+    /// The allotment of a leaf per round. Recomputed only after the classes of its priority have changed.
     fn allotment(&mut self, leaf: LeafId) -> i64 {
         let slot = &mut self.leaves[leaf];
         let ring = &self.rings[slot.priority];
         if slot.allotted_at != ring.version {
-            let rate = self.nodes[slot.node].class.rate.as_bps();
-            let round = u128::from(self.params.mtu.as_u64()) * u128::from(ring.leaves) * PART as u128;
-            let share = (round * u128::from(rate)).div_ceil(u128::from(ring.rates.max(1)));
-            // At most 2^24 bytes x 2^20 classes x 2^16.
-            slot.allotment = i64::try_from(share).unwrap_or(i64::MAX >> 2).clamp(1, i64::MAX >> 2);
+            let rate = self.nodes[slot.node].class.rate;
+            slot.allotment = turn::allotment(self.params.mtu, ring.leaves, ring.rates, rate);
             slot.allotted_at = ring.version;
         }
         slot.allotment
@@ -76,43 +72,23 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// Moves a leaf of a past round to the current round with a new turn.
     fn catch_up(&mut self, leaf: LeafId) {
-        let slot = &self.leaves[leaf];
-        if slot.key.round < self.rings[slot.priority].round || slot.left <= 0 {
-            let left = self.allotment(leaf);
-            let slot = &mut self.leaves[leaf];
-            slot.key.round = slot.key.round.max(self.rings[slot.priority].round);
-            slot.left = left;
-        }
-    }
-
-    /// The rest of the turns of `leaf` in the current round, in [`PART`]s of a byte; negative if it has sent more.
-    /// With packet round robin a negative value is the number of rounds that it is ahead.
-    pub(super) fn turns(&mut self, leaf: LeafId) -> i128 {
-        let allotment = i128::from(self.allotment(leaf));
-        let slot = &self.leaves[leaf];
-        let Some(ahead) = slot.key.round.checked_sub(self.rings[slot.priority].round).filter(|_| slot.left > 0) else {
-            return allotment;
-        };
-        match self.params.general {
-            General::PacketRoundRobin => -i128::from(ahead),
-            General::WeightedRoundRobin => i128::from(slot.left) - i128::from(ahead) * allotment,
-        }
-    }
-
-    /// Sets the turn of a leaf from [`turns`](Self::turns), possibly those of another rate or priority: at most one
-    /// allotment in this round, and a deficit is subtracted from the next ones.
-    pub(super) fn set_turns(&mut self, leaf: LeafId, turns: i128) {
-        let allotment = i128::from(self.allotment(leaf));
-        let owed = (-turns).max(0);
-        let (rounds, left) = match self.params.general {
-            General::PacketRoundRobin => (owed, allotment),
-            General::WeightedRoundRobin if turns > 0 => (0, turns.min(allotment)),
-            General::WeightedRoundRobin => (owed / allotment + 1, allotment - owed % allotment),
-        };
+        let allotment = self.allotment(leaf);
         let slot = &mut self.leaves[leaf];
-        slot.left = left as i64;
-        let rounds = u64::try_from(rounds).unwrap_or(u64::MAX);
-        slot.key.round = self.rings[slot.priority].round.saturating_add(rounds);
+        slot.turn.catch_up(self.rings[slot.priority].round, allotment);
+    }
+
+    /// The rest of the turns of `leaf` in the current round: see [`Turn::turns`](turn::Turn::turns).
+    pub(super) fn turns(&mut self, leaf: LeafId) -> i64 {
+        let allotment = self.allotment(leaf);
+        let slot = &self.leaves[leaf];
+        slot.turn.turns(self.params.general, self.rings[slot.priority].round, allotment)
+    }
+
+    /// Sets the turn of a leaf from [`turns`](Self::turns), possibly those of another rate or priority.
+    pub(super) fn set_turns(&mut self, leaf: LeafId, turns: i64) {
+        let allotment = self.allotment(leaf);
+        let slot = &mut self.leaves[leaf];
+        slot.turn.set(self.params.general, self.rings[slot.priority].round, allotment, turns);
     }
 
     /// Reads the deadline of the queue of `leaf`, and updates the heaps.
@@ -175,7 +151,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     fn link(&mut self, leaf: LeafId, placing: Placing) {
         let slot = &self.leaves[leaf];
         let borrows = slot.ready && slot.may_borrow() && !self.is_below(slot.node);
-        let (linked, rescue, key, priority) = (slot.linked, slot.rescue, slot.key, slot.priority);
+        let (linked, rescue, key, priority) = (slot.linked, slot.rescue, slot.key(), slot.priority);
         if linked != (borrows && !slot.asleep) {
             self.link_chain(leaf, !linked, placing);
         }
@@ -194,7 +170,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     fn relink(&mut self, leaf: LeafId) {
         self.link(leaf, Placing::Later);
         let slot = &self.leaves[leaf];
-        let (priority, key, rescue) = (slot.priority, slot.key, slot.rescue);
+        let (priority, key, rescue) = (slot.priority, slot.key(), slot.rescue);
         if slot.linked {
             for hop in 0..slot.chain.len() {
                 let Link { node, place } = self.leaves[leaf].chain[hop];
@@ -212,7 +188,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     fn link_chain(&mut self, leaf: LeafId, join: bool, placing: Placing) {
         self.leaves[leaf].linked = join;
         let slot = &self.leaves[leaf];
-        let (priority, key) = (slot.priority, slot.key);
+        let (priority, key) = (slot.priority, slot.key());
         for hop in 0..slot.chain.len() {
             let Link { node, place } = self.leaves[leaf].chain[hop];
             let borrowers = &mut self.nodes[node];
@@ -240,7 +216,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             slot.members[priority].peek().map(|(key, _)| key)
         } else {
             let leaf = &self.leaves[slot.leaf];
-            (leaf.ready && leaf.priority == priority).then_some(leaf.key)
+            (leaf.ready && leaf.priority == priority).then(|| leaf.key())
         }
     }
 
@@ -346,7 +322,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let slot = &self.leaves[leaf];
         let (node, priority) = (slot.node, slot.priority);
 
-        let mut sent = Sent { now: self.clock, finish: self.tick_link(size), size, by_right: false };
+        let mut sent =
+            Sent { now: self.clock, finish: self.link.tick(&self.params, self.clock, size), size, by_right: false };
         let mut up = node;
         while up != NodeId::NONE {
             sent.by_right |= lender == Some(up);
@@ -385,18 +362,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.catch_up(leaf);
         let allotment = self.allotment(leaf);
         let slot = &mut self.leaves[leaf];
-        self.rings[slot.priority].round = slot.key.round;
-        match self.params.general {
-            General::PacketRoundRobin => slot.key.round += 1,
-            General::WeightedRoundRobin => {
-                slot.left = slot.left.saturating_sub_unsigned(size.as_u64().saturating_mul(PART as u64));
-                if slot.left <= 0 {
-                    let rounds = slot.left.unsigned_abs() / allotment as u64 + 1;
-                    slot.left += rounds as i64 * allotment;
-                    slot.key.round += rounds;
-                }
-            }
-        }
+        self.rings[slot.priority].round = slot.turn.round;
+        slot.turn.take(self.params.general, allotment, size);
     }
 
     /// Regulates a leaf that is backlogged, over limit and may not borrow.

@@ -14,14 +14,14 @@
 //!   lower priority below that lender gets nothing of its rate.
 //! - **top-level**: levels up to N may lend, where N follows from a few events. It approximates the formal guideline
 //!   at less cost than a walk over the tree. Here the lowest level is known at once, and top-level exists for
-//!   comparison. With [`Heuristic::Floyd1995`] it does not keep the rate of a class that has a queue and no arrivals:
+//!   comparison. With [`Heuristic::Floyd1995`](super::Heuristic::Floyd1995) it does not keep the rate of a class that has a queue and no arrivals:
 //!   after another class has sent, N is the highest level, and what holds for ancestor-only holds until a packet
 //!   arrives.
 //!
 //! *Cost*: one bit operation for the levels, and one comparison for each open level of a priority.
 
 use super::Cbq;
-use super::params::{Conserving, Heuristic, LEVELS, PRIORITIES, Sharing};
+use super::params::{HIGHEST, PRIORITIES, Sharing};
 use super::state::{LeafId, NodeId};
 use crate::packet::Packet;
 use crate::qdisc::Qdisc;
@@ -35,19 +35,9 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             return self.rescue();
         }
         let lowest = open.trailing_zeros() as u8;
-        let highest = match self.params.sharing {
-            Sharing::Formal => lowest,
-            Sharing::AncestorOnly => LEVELS as u8,
-            Sharing::TopLevel(heuristic) => {
-                if lowest > self.top_level {
-                    self.top_level = match heuristic {
-                        Heuristic::Floyd1995 => LEVELS as u8,
-                        Heuristic::Altq => lowest,
-                    };
-                }
-                self.top_level
-            }
-        };
+        let sharing = self.params.sharing;
+        self.top_level = sharing.level_to_send(self.top_level, lowest);
+        let highest = sharing.highest(self.top_level, lowest);
         let allowed = u32::MAX >> (31 - highest);
         let ring = self.rings.iter().find(|ring| ring.levels & allowed != 0)?;
         let mut levels = ring.levels & allowed;
@@ -65,45 +55,32 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
 
     /// The leaf that sends although the guidelines allow none.
     fn rescue(&self) -> Option<LeafId> {
-        self.rescue_from(self.clock).filter(|&from| from <= self.clock)?;
+        self.link.rescue_from(&self.params, self.clock).filter(|&from| from <= self.clock)?;
         self.rings.iter().find_map(|ring| ring.rescue.peek()).map(|(key, _)| key.leaf)
-    }
-
-    /// From when on a leaf may send although the guidelines allow none; `None` for never.
-    fn rescue_from(&self, now: Instant) -> Option<Instant> {
-        match self.params.conserving {
-            Conserving::Strict => None,
-            Conserving::Efficient => Some(now),
-            Conserving::WhenLinkIdle => Some(self.link_free),
-        }
     }
 
     /// Called at the end of each call. A kernel asks until no leaf may send, which sets the threshold of top-level link
     /// sharing to infinity (the 1995 paper, section 4.3); a timer that knows the deadline never asks in vain.
     pub(super) fn reset_if_none_may_send(&mut self) {
         if self.first_ready(self.clock).is_none_or(|at| at > self.clock) {
-            self.top_level = LEVELS as u8;
+            self.top_level = HIGHEST;
         }
     }
 
     /// Called when a packet arrived for `leaf`: the rules of top-level link sharing.
     pub(super) fn arrived(&mut self, leaf: LeafId) {
-        if let Sharing::TopLevel(_) = self.params.sharing
-            && let Some(lender) = self.lender(leaf)
-        {
-            self.top_level = self.top_level.min(self.nodes[lender].level);
+        if let Sharing::TopLevel(_) = self.params.sharing {
+            let lender = self.lender(leaf).map(|lender| self.nodes[lender].level);
+            self.top_level = self.params.sharing.level_on_arrival(self.top_level, lender);
         }
     }
 
     /// Called when `leaf` has sent: the rule of top-level link sharing.
     pub(super) fn has_sent(&mut self, leaf: LeafId) {
-        if self.params.sharing == Sharing::TopLevel(Heuristic::Floyd1995) {
-            let slot = &self.leaves[leaf];
-            let may_go_on =
-                self.lender(leaf).is_some_and(|lender| slot.ready && self.nodes[lender].level <= self.top_level);
-            if !may_go_on {
-                self.top_level = LEVELS as u8;
-            }
+        if let Sharing::TopLevel(_) = self.params.sharing {
+            let lender = self.lender(leaf).map(|lender| self.nodes[lender].level);
+            let ready = self.leaves[leaf].ready;
+            self.top_level = self.params.sharing.level_once_sent(self.top_level, ready, lender);
         }
     }
 
@@ -125,7 +102,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             return Some(now);
         }
         let due = self.timers.peek().map(|(due, _)| due);
-        match self.rescue_from(now) {
+        match self.link.rescue_from(&self.params, now) {
             Some(rescue) if (0..PRIORITIES).any(|p| !self.rings[p].rescue.is_empty()) => {
                 Some(due.map_or(rescue, |due| due.min(rescue)))
             }
@@ -140,7 +117,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         let own = under_time(slot.node);
         let chain = if slot.asleep { &[][..] } else { &slot.chain };
         let limit = chain.iter().fold(own, |earliest, link| earliest.min(under_time(link.node)));
-        match self.rescue_from(now) {
+        match self.link.rescue_from(&self.params, now) {
             Some(rescue) if slot.may_borrow() => limit.min(rescue),
             _ => limit,
         }

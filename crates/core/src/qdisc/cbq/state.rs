@@ -5,15 +5,13 @@ use core::cmp::Ordering;
 
 use super::estimator::{Estimate, Estimator};
 use super::params::{Class, LEVELS, PRIORITIES};
+use super::turn::Turn;
 use crate::accounts::Account;
 use crate::heap::Heap;
 use crate::packet::ClassId;
 use crate::qdisc::Backlog;
 use crate::slab::{Slot as _, reusable, slot};
 use tidegate_units::{Instant, Rate};
-
-/// Turns are counted in this fraction of a byte, so that the shares of ten thousand classes round by less than 10^-7.
-pub(super) const PART: i64 = 1 << 16;
 
 /// Counters of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -141,9 +139,10 @@ pub(super) struct Leaf<P, Q> {
     pub(super) node: NodeId,
     pub(super) priority: usize,
     pub(super) queue: Q,
-    pub(super) key: Key,
-    /// The rest of its turn, in [`PART`]s of a byte.
-    pub(super) left: i64,
+    pub(super) turn: Turn,
+    /// Its position in the round.
+    pub(super) position: u32,
+    pub(super) number: LeafId,
     /// Its allotment per turn, and the version of its ring for which it was computed; 0 for none.
     pub(super) allotment: i64,
     pub(super) allotted_at: u64,
@@ -162,7 +161,7 @@ pub(super) struct Leaf<P, Q> {
     pub(super) packet: core::marker::PhantomData<fn() -> P>,
 }
 
-reusable!(Leaf<P, Q>, key.leaf: LeafId);
+reusable!(Leaf<P, Q>, number: LeafId);
 
 /// An ancestor to borrow from, and the leaf's position in its heap.
 #[derive(Clone, Copy, Debug)]
@@ -172,6 +171,9 @@ pub(super) struct Link {
 }
 
 impl<P, Q> Leaf<P, Q> {
+    pub(super) fn key(&self) -> Key {
+        Key { round: self.turn.round, turn: self.position, leaf: self.number }
+    }
     pub(super) fn may_borrow(&self) -> bool {
         !self.chain.is_empty()
     }

@@ -8,15 +8,18 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::Cbq;
-use super::estimator::{Estimator, Given, Limits};
-use super::params::{Class, LEVELS, PRIORITIES, Params};
-use super::state::{ClassState, Key, Leaf, LeafId, Node, NodeId, Ring, Stats, Status};
+use super::estimator::Estimator;
+use super::limits::{Given, Limits};
+use super::link::LinkUse;
+use super::params::{Class, HIGHEST, LEVELS, PRIORITIES, Params};
+use super::state::{ClassState, Leaf, LeafId, Node, NodeId, Ring, Stats, Status};
+use super::turn::Turn;
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc};
 use crate::slab::{Slab, Slot as _};
-use tidegate_units::{Credit, Instant, Rate};
+use tidegate_units::{Instant, Rate};
 
 /// The largest class number.
 const LAST_ID: u32 = (1 << 20) - 1;
@@ -105,9 +108,8 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             params,
             clock: Instant::ZERO,
             backlog: Backlog::default(),
-            link_free: Instant::ZERO,
-            link_rest: Credit::ZERO,
-            top_level: LEVELS as u8,
+            link: LinkUse::default(),
+            top_level: HIGHEST,
             served: None,
             index: Vec::new(),
             nodes: Slab::default(),
@@ -159,8 +161,9 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
             node,
             priority: usize::from(class.priority),
             queue,
-            key: Key { round: 0, turn, leaf },
-            left: 0,
+            turn: Turn::default(),
+            position: turn,
+            number: leaf,
             allotment: 0,
             allotted_at: 0,
             ready: false,
@@ -272,7 +275,7 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         self.index[id.0 as usize] = NodeId::NONE;
         self.nodes.release(node);
         self.lower_levels(parent);
-        self.top_level = LEVELS as u8;
+        self.top_level = HIGHEST;
         Ok(())
     }
 
@@ -284,6 +287,17 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
     /// The parameters of a class.
     pub fn class(&self, id: ClassId) -> Option<&Class> {
         self.node_of(id).ok().map(|node| &self.nodes[node].class)
+    }
+
+    /// The limits of a class, which follow from its parameters and those of the tree.
+    pub fn limits_of(&self, id: ClassId) -> Option<Limits> {
+        self.node_of(id).ok().map(|node| self.nodes[node].estimator.limits)
+    }
+
+    /// The position of a leaf in the round.
+    pub fn position(&self, id: ClassId) -> Option<u32> {
+        let leaf = self.nodes[self.node_of(id).ok()?].leaf;
+        self.leaves.get(leaf).map(|leaf| leaf.position)
     }
 
     /// The rate that is not allocated to children of a class.
