@@ -29,10 +29,10 @@
 //! self-clocked fair queueing (Golestani, INFOCOM 1994) with a bucket of unused service for each flow.
 //! *Units*: one token is one byte; buckets are in bit·ns/s, so that nothing rounds.
 //! *Example*: see [`Fbc`].
-//! *Cost*: O(1) in the backlogged flows of the class while they are served in turn, O(log n) for a flow that is out of
-//! turn, that has a ceiling or whose packet lasts much longer than others, and O(log m) in the m classes per call; flows that are idle or not
-//! eligible cost nothing. A flow is a record of 192 bytes, all of which a packet reads,
-//! and of 400 more if it has a minimum, a preference, a threshold of displacement or a ceiling.
+//! *Cost*: O(1) in the backlogged flows of the class, O(log n) for a flow that has a ceiling or whose packet lasts much longer than
+//! others, or where the next packets of many flows have equal tags of more than two values, and O(log m) in the m classes per call;
+//! flows that are idle or not eligible cost nothing. A flow is a record of 192 bytes, of which a packet reads 64 as it arrives in a
+//! queue and 128 as it leaves, and of 400 more if it has a minimum, a preference, a threshold of displacement or a ceiling.
 //! *Notes*: a packet larger than a bucket leaves when the bucket is full, and leaves it in debt. Housekeeping (idle
 //! flows, waiting minimums, displacement) is bounded per packet.
 //! *Departures from the source, and why*: tokens that a flow does not use go to the others of its class at once

@@ -14,7 +14,7 @@ use super::shares::{Ratio, Shares, WEIGHT_MAX, WEIGHT_ONE, WHOLE};
 use super::wheel::Wheel;
 use crate::accounts::Account;
 use crate::bucket::{MAX_DEPTH, TokenBucket};
-use crate::heap::Heap;
+use crate::heap::{Heap, NOWHERE};
 use crate::qdisc::Backlog;
 
 /// A byte in virtual time at the usual weight.
@@ -273,8 +273,9 @@ impl Class {
         let (tag, granted) = (flow.start + length, flow.granted);
         if self.hosts.is_some() && flow.host != NONE {
             self.key_in_group(flows, at, tag);
-        } else if !self.wheel.renew(flows, at, tag, length) {
-            self.requeue(flows, at, tag, length);
+        } else {
+            self.take_out(flows, at);
+            self.put_in(flows, at, tag, length);
         }
         if granted {
             self.guarantee(flows, at);
@@ -283,10 +284,16 @@ impl Class {
         }
     }
 
-    /// Gives a flow its place in the order of shares, by a tag that is `length` ahead.
+    /// Inserts a flow that is not in it into the order of shares, by a tag that is `length` ahead.
+    #[inline(always)]
+    fn put_in(&mut self, flows: &mut Flows, at: u32, tag: u128, length: u128) {
+        if !self.wheel.is_ready(length) || !self.wheel.insert(flows, at, tag) {
+            self.make_room(flows, at, tag, length);
+        }
+    }
+    /// [`put_in`](Self::put_in) where the wheel does not take the flow as it is.
     #[inline(never)]
-    fn requeue(&mut self, flows: &mut Flows, at: u32, tag: u128, length: u128) {
-        self.take_out(flows, at);
+    fn make_room(&mut self, flows: &mut Flows, at: u32, tag: u128, length: u128) {
         let mut needed = length;
         if self.queued <= FEW && !self.wheel.reaches(tag, at) {
             // Flows with saved tokens are as far behind the present. Of many that queue few have any, and there would be many
@@ -295,10 +302,15 @@ impl Class {
         }
         if !self.wheel.has_room(flows, needed) {
             for (tag, at) in self.wheel.grow(flows, needed) {
-                self.put_in(flows, tag, at);
+                self.insert(flows, at, tag);
             }
         }
-        self.put_in(flows, tag, at);
+        self.insert(flows, at, tag);
+    }
+    fn insert(&mut self, flows: &mut Flows, at: u32, tag: u128) {
+        if !self.wheel.insert(flows, at, tag) {
+            self.share.insert(tag, at, &mut flows.place_share());
+        }
     }
 
     /// Inserts a flow with a granted minimum into the order of minimums, if that ever covers its head. What others of its
@@ -323,16 +335,11 @@ impl Class {
         }
     }
 
-    /// Inserts a flow into the order of shares.
-    fn put_in(&mut self, flows: &mut Flows, tag: u128, at: u32) {
-        if !self.wheel.insert(flows, at, tag) {
-            self.share.insert(tag, at, &mut flows.place_share());
-        }
-    }
-
     /// Removes a flow from the order of shares, if it is in it.
+    #[inline(always)]
     fn take_out(&mut self, flows: &mut Flows, at: u32) {
         match flows[at].share_at {
+            NOWHERE => {}
             position if Wheel::has(position) => self.wheel.remove(flows, at),
             position => self.share.remove(position, &mut flows.place_share()),
         }
@@ -391,7 +398,7 @@ impl Class {
     }
 
     #[inline(always)]
-    fn next(&self, flows: &Flows, base: Instant) -> Option<(u32, By, Instant)> {
+    fn next(&mut self, flows: &mut Flows, base: Instant) -> Option<(u32, By, Instant)> {
         // Without minimums, hosts and flows out of turn, the first flow of the wheel.
         let is_plain = self.params.spare == Spare::Shared && self.hosts.is_none();
         if is_plain && self.guarantee.is_empty() && self.share.is_empty() {
@@ -400,7 +407,7 @@ impl Class {
         self.next_of_all(flows, base)
     }
 
-    fn next_of_all(&self, flows: &Flows, base: Instant) -> Option<(u32, By, Instant)> {
+    fn next_of_all(&mut self, flows: &mut Flows, base: Instant) -> Option<(u32, By, Instant)> {
         let grouped = self.hosts.as_ref().and_then(Hosts::first);
         let firsts = [self.wheel.peek(flows), self.share.peek(), grouped];
         let Some((tag, sharer)) = firsts.into_iter().flatten().min() else {
