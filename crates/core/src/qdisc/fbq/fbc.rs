@@ -374,12 +374,8 @@ impl<P: Packet> Qdisc<P> for Fbc<P> {
                     out.event(Event::Marked { flow: flow.key });
                 }
             }
-            let index = self.nodes.insert(Node {
-                packet: Some(packet),
-                next_arrived: now,
-                next_size: Bytes::ZERO,
-                next: NONE,
-            });
+            let index =
+                self.nodes.insert(Node { packet: Some(packet), next_arrived: now, next_size: Bytes::ZERO, next: NONE });
             if was_empty {
                 // A class that becomes backlogged starts at the current virtual time of borrowing, without arrears.
                 let until = &mut self.borrowed_until[q];

@@ -393,7 +393,7 @@ impl Wheel {
         if self.tied == 0 && self.len > 0 {
             return Some(self.first_in_bucket(flows));
         }
-        self.first_of_ties(flows)
+        self.peek(flows).map(|(_, at)| at)
     }
     /// The first flow of the first bucket, which is put in order; there is one.
     #[inline(always)]
@@ -402,13 +402,6 @@ impl Wheel {
             self.sort(flows);
         }
         self.buckets[self.first_index()].head
-    }
-    #[inline(never)]
-    fn first_of_ties(&mut self, flows: &mut Flows) -> Option<u32> {
-        let near = self.peek_buckets(flows);
-        let (tag, ties) = self.first_ties()?;
-        let tie = (tag, ties.first());
-        Some(near.map_or(tie, |near| near.min(tie)).1)
     }
 
     /// The ties that come first, with their tag.
@@ -422,6 +415,7 @@ impl Wheel {
     }
 
     /// The first flow and its tag.
+    #[inline(never)]
     pub fn peek(&mut self, flows: &mut Flows) -> Option<(u128, u32)> {
         let near = self.peek_buckets(flows);
         let Some((tag, ties)) = self.first_ties() else { return near };
