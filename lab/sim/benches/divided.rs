@@ -2,8 +2,9 @@
 //! processors. Eight routers in a row with ten flows over all of them and ten over each hop; 10,000 pairs of hosts with a flow each over
 //! one bottleneck.
 
+mod bottleneck;
+
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::{Duration, Instant as Clock};
 
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -12,7 +13,9 @@ use tidegate_benches::{Harness, processor_time};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::{Instant, Rate, Span};
 use tidegate_sim::parallel::{Division, run};
-use tidegate_sim::{FlowId, FlowSpec, Line, Network, NodeId, Simulation, Workload, tcp};
+use tidegate_sim::{FlowSpec, Line, Network, NodeId, Simulation, Workload, tcp};
+
+use bottleneck::{fifo, network};
 
 type Build = fn() -> Simulation;
 
@@ -39,26 +42,7 @@ fn parking_lot() -> Simulation {
 }
 
 fn many() -> Simulation {
-    let mut net = Network::new(1);
-    let (near, far) = (net.router("near"), net.router("far"));
-    let (bottleneck, _) = net.duplex(near, far, Line::new(Rate::from_mbit(1_000), Span::from_millis(10)));
-    net.queue(bottleneck, Fifo::new(Limit::packets(4_167)));
-    let (workload, config) = (Arc::new(Workload::BULK), Arc::new(tcp::Config::sack()));
-    let access = Line::new(Rate::from_mbit(100), Span::from_millis(1));
-    let mut first: Option<FlowId> = None;
-    for n in 0..10_000 {
-        let (from, to) = (net.host(format!("s{n}")), net.host(format!("d{n}")));
-        net.duplex(from, near, access);
-        net.duplex(far, to, access);
-        let spec = FlowSpec::tcp(format!("f{n}"), from, to, Arc::clone(&config), Arc::clone(&workload));
-        let spec = spec.jittered(Span::from_secs(1));
-        let id = net.flow(match first {
-            Some(first) => spec.pooled(first),
-            None => spec,
-        });
-        first.get_or_insert(id);
-    }
-    net.build().expect("a network that works")
+    network(10_000, true, fifo).build().expect("a network that works")
 }
 
 /// Seconds of the clock and of all processors, and the events.

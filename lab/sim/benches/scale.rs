@@ -3,25 +3,23 @@
 //! Each row is a process of its own, so that its resident memory is that of the row; times are of the processor. The bottleneck has 100 kbit/s for
 //! each flow and a queue of 50 ms; the simulated time is that of about two million packets, at most 60 s.
 
+mod bottleneck;
+
 use std::process::Command;
-use std::sync::Arc;
 
 use tidegate_benches::peers::Peer;
 use tidegate_benches::{Harness, processor_time};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::dualpi2::{self, DualPi2};
-use tidegate_core::fifo::{Fifo, Limit};
-use tidegate_core::{Bytes, Instant, Qdisc, Rate, Span};
-use tidegate_sim::{FlowId, FlowSpec, Line, Network, SimPacket, Workload, tcp};
+use tidegate_core::{Instant, Span};
+
+use bottleneck::{MakeQueue, fifo, limit, network};
 
 /// Flows, and whether each has hosts of its own.
 const ROWS: [(u64, bool); 5] = [(100, false), (1_000, false), (10_000, false), (100_000, false), (10_000, true)];
 
 /// Simulated seconds of the comparison with ns-2, which takes several times as long.
 const SHORT: u32 = 4;
-
-/// A queue of the bottleneck, for its rate.
-type MakeQueue = fn(Rate) -> Box<dyn Qdisc<SimPacket>>;
 
 /// Queues whose cost to a run is compared: with a queue for each flow, and with two coupled ones.
 const QUEUES: [(&str, MakeQueue); 2] = [
@@ -32,52 +30,6 @@ const QUEUES: [(&str, MakeQueue); 2] = [
         Box::new(DualPi2::new(dualpi2::Params { limit: limit(rate), ..dualpi2::Params::default() }).expect("valid"))
     }),
 ];
-
-/// 50 ms of a line.
-fn limit(rate: Rate) -> Limit {
-    Limit::bytes(Bytes::new(rate.as_bps() / 8 / 20))
-}
-
-fn network(flows: u64, apart: bool, queue: MakeQueue) -> Network {
-    let mut net = Network::new(1);
-    let rate = Rate::from_bps(flows * 100_000);
-    let (near, far) = (net.router("near"), net.router("far"));
-    let (bottleneck, _) = net.duplex(near, far, Line::new(rate, Span::from_millis(10)));
-    net.queue(bottleneck, queue(rate));
-    let (workload, config) = (Arc::new(Workload::BULK), Arc::new(tcp::Config::sack()));
-    let access = if apart {
-        Line::new(Rate::from_mbit(100), Span::from_millis(1))
-    } else {
-        // One bottleneck: faster than it, or a second queue would hold a window of each flow.
-        Line::new(Rate::from_bps(rate.as_bps() * 4), Span::from_millis(1))
-    };
-    let mut first: Option<FlowId> = None;
-    let mut ends = None;
-    for n in 0..flows {
-        let (from, to) = match ends {
-            Some(ends) if !apart => ends,
-            _ => {
-                let (from, to) = (net.host(format!("s{n}")), net.host(format!("d{n}")));
-                net.duplex(from, near, access.limit(Limit::packets(1_000_000)));
-                net.duplex(far, to, access.limit(Limit::packets(1_000_000)));
-                (from, to)
-            }
-        };
-        ends = Some((from, to));
-        let spec = FlowSpec::tcp(format!("f{n}"), from, to, Arc::clone(&config), Arc::clone(&workload));
-        let spec = spec.jittered(Span::from_secs(1));
-        let id = net.flow(match first {
-            Some(first) => spec.pooled(first),
-            None => spec,
-        });
-        first.get_or_insert(id);
-    }
-    net
-}
-
-fn fifo(rate: Rate) -> Box<dyn Qdisc<SimPacket>> {
-    Box::new(Fifo::new(limit(rate)))
-}
 
 /// A field of /proc/self/status in bytes, where the system reports it.
 fn resident() -> u64 {

@@ -31,7 +31,7 @@ pub(crate) const fn mix(key: u64) -> u64 {
 
 /// The most entries in so many slots.
 const fn room(slots: usize) -> usize {
-    if slots <= 1 << 15 { slots / 4 } else { slots / 2 }
+    if slots <= 1 << 14 { slots / 4 } else { slots / 2 }
 }
 
 /// An index of numbers by keys. See the [module](self).

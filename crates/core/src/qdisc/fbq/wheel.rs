@@ -2,15 +2,15 @@
 //!
 //! *Law*: flows leave in the order of (tag, slot). Buckets are intervals of this order: packets have whole numbers of bytes, so that
 //! most flows of weight 1.0 have one of few tags, a byte apart, and there are many with each; those with a tag are divided by their
-//! slots, and the tags between two such by their distance from the former. A bucket that is not the first is a list in any order. A
-//! flow whose bucket is full goes among those with its tag ([`Ties`]), of two tags at a time. A flow that the wheel does not take
+//! slots, and the tags between two such by their distance from the former. A bucket that is not the first is a list in any order;
+//! only one in order may have more than [`CROWD`] flows. A flow that its bucket does not take goes among those with its tag ([`Ties`]), of two tags at a time. A flow that the wheel does not take
 //! (a third tag, or one that is too far ahead or behind) belongs into a heap beside it, and the lesser of both is next; so the order
 //! is that of one heap.
 //! *Source*: calendar queues (Brown, CACM 1988) with a bitmap to find the next bucket, as in Eiffel (Saeed et al.,
 //! NSDI 2019), but with an exact order inside a bucket.
-//! *Cost*: O(1): an insertion writes the record of the flow and its bucket, and reads no other flow unless the bucket is the first.
-//! At most [`CROWD`] flows are put in order, which leave next and are read anyway; the search for the next bucket reads at most
-//! [`LEVELS`] words and sixteen more. A bucket takes eight bytes. There are at least as many buckets as flows in them: the wheel
+//! *Cost*: O(1): an insertion reads the last flow of the bucket and, unless that is the first, no other. At most [`CROWD`] flows are put
+//! in order, which leave next and are read anyway, and an insertion into the first bucket passes at most as many; the search for the next
+//! bucket reads at most [`LEVELS`] words and sixteen more. A bucket takes 16 bytes. There are at least as many buckets as flows in them: the wheel
 //! grows, and moves everything, when there are more flows or longer packets than ever before, or when flows have met so many others
 //! in their buckets that growth would have cost less.
 
@@ -21,10 +21,10 @@ use super::deciders::VIRTUAL_START;
 use super::flow::{Flows, NONE};
 use super::ties::Ties;
 
-/// The most flows in a bucket.
+/// The most flows in a bucket that is not in order.
 const CROWD: u32 = 16;
 /// How many flows a flow may meet in its bucket without that being a reason to grow.
-const USUAL: usize = 2;
+const USUAL: usize = 1;
 /// The bitmap: a bit for each bucket, and above each level a bit for each of its words.
 const LEVELS: usize = 3;
 /// The numbers of buckets, as powers of two.
@@ -53,10 +53,14 @@ const ORIGIN: u128 = VIRTUAL_START - MOVED as u128 * BYTE as u128;
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     head: u32,
+    tail: u32,
+    /// How many flows are in it.
     flows: u32,
+    /// Whether each of them is behind the one before it.
+    in_order: bool,
 }
 
-const EMPTY: Bucket = Bucket { head: NONE, flows: 0 };
+const EMPTY: Bucket = Bucket { head: NONE, tail: NONE, flows: 0, in_order: true };
 
 /// The mark of a position that is a bucket and not a place in the heap.
 const IN_BUCKET: u32 = 1 << 31;
@@ -95,8 +99,6 @@ pub(super) struct Wheel {
     /// not be empty: within the wheel.
     first: u64,
     reach: u64,
-    /// Whether the first bucket is in order.
-    sorted: bool,
     /// Flows of a tag that too many have to be put in order in their bucket, and how many they are. Packets of one size make
     /// two such tags: of the round that is served, and of the next.
     ties: [Ties; 2],
@@ -117,7 +119,6 @@ impl Wheel {
             met: 0,
             first: 0,
             reach: 0,
-            sorted: true,
             ties: Default::default(),
             tied: 0,
         };
@@ -239,48 +240,62 @@ impl Wheel {
         let Some(number) = self.number(tag, at) else { return false };
         let Some((first, reach)) = self.window(number) else { return false };
         let index = number as usize & (self.buckets.len() - 1);
-        let bucket = &mut self.buckets[index];
-        let (before, head) = (bucket.flows, bucket.head);
-        if before == CROWD {
-            return self.tie(flows, at, tag);
-        }
-        bucket.flows = before + 1;
-        self.met = (self.met + before as usize).saturating_sub(USUAL);
-        let flow = &mut flows[at];
-        (flow.tag, flow.share_at, flow.next) = (tag as u64, IN_BUCKET | index as u32, head);
-        if before == 0 {
-            // A bucket before the first is empty.
-            self.sorted |= first != self.first || self.len == 0;
-            bucket.head = at;
+        let (low, Bucket { tail, flows: met, in_order, .. }) = (tag as u64, self.buckets[index]);
+        if met == 0 {
+            self.buckets[index] = Bucket { head: at, tail: at, flows: 1, in_order: true };
             self.mark(index);
-        } else if number == self.first && self.sorted {
-            self.insert_in_order(flows, at, index);
+            let flow = &mut flows[at];
+            (flow.tag, flow.share_at, flow.before, flow.next) = (low, IN_BUCKET | index as u32, NONE, NONE);
         } else {
-            bucket.head = at;
+            let last = &mut flows[tail];
+            let follows = in_order && !is_behind((last.tag, tail), (low, at));
+            if follows || number != self.first && met < CROWD {
+                last.next = at;
+                let bucket = &mut self.buckets[index];
+                (bucket.tail, bucket.flows, bucket.in_order) = (at, met + 1, follows);
+                let flow = &mut flows[at];
+                (flow.tag, flow.share_at, flow.before, flow.next) = (low, IN_BUCKET | index as u32, tail, NONE);
+            } else if number != self.first || !self.insert_in_order(flows, at, low, index) {
+                return self.tie(flows, at, tag);
+            }
+            self.met = (self.met + (CROWD.min(met) as usize)).saturating_sub(USUAL);
         }
         (self.first, self.reach) = (first, reach);
         self.len += 1;
         true
     }
 
-    /// Gives the flow `at` its place in the first bucket, which is in order.
-    fn insert_in_order(&mut self, flows: &mut Flows, at: u32, index: usize) {
-        let tag = flows[at].tag;
-        let (mut before, mut next) = (NONE, self.buckets[index].head);
-        while next != NONE && is_behind((tag, at), (flows[next].tag, next)) {
-            (before, next) = (next, flows[next].next);
+    /// Gives the flow `at` with a tag of these low bits its place in the first bucket, unless that is too far from the end.
+    #[inline(never)]
+    fn insert_in_order(&mut self, flows: &mut Flows, at: u32, tag: u64, index: usize) -> bool {
+        if !self.buckets[index].in_order {
+            self.sort(flows);
         }
-        flows[at].next = next;
-        match before {
-            NONE => self.buckets[index].head = at,
-            before => flows[before].next = at,
+        let bucket = &mut self.buckets[index];
+        let (mut before, mut next) = (bucket.tail, NONE);
+        for _ in 0..CROWD {
+            if before == NONE || !is_behind((flows[before].tag, before), (tag, at)) {
+                match before {
+                    NONE => bucket.head = at,
+                    before => flows[before].next = at,
+                }
+                match next {
+                    NONE => bucket.tail = at,
+                    next => flows[next].before = at,
+                }
+                bucket.flows += 1;
+                let flow = &mut flows[at];
+                (flow.tag, flow.share_at, flow.before, flow.next) = (tag, IN_BUCKET | index as u32, before, next);
+                return true;
+            }
+            (before, next) = (flows[before].before, before);
         }
+        false
     }
 
     /// Puts the flows of the first bucket in order.
     #[inline(never)]
     fn sort(&mut self, flows: &mut Flows) {
-        self.sorted = true;
         let index = self.first_index();
         let mut all = [(0, 0); CROWD as usize];
         let (mut next, mut count) = (self.buckets[index].head, 0);
@@ -291,18 +306,22 @@ impl Wheel {
             // Every tag is ahead of the base by less than the low bits can count.
             let new = (flow.tag.wrapping_sub(self.base as u64), next);
             let mut place = count;
-            while place > 0 && all[place - 1] < new {
+            while place > 0 && all[place - 1] > new {
                 all[place] = all[place - 1];
                 place -= 1;
             }
             all[place] = new;
             (next, count) = (flow.next, count + 1);
         }
-        for &(_, at) in &all[..count] {
-            flows[at].next = next;
-            next = at;
+        let mut before = NONE;
+        for place in 0..count {
+            let at = all[place].1;
+            let next = all[..count].get(place + 1).map_or(NONE, |next| next.1);
+            (flows[at].before, flows[at].next) = (before, next);
+            before = at;
         }
-        self.buckets[index].head = next;
+        let bucket = &mut self.buckets[index];
+        (bucket.head, bucket.tail, bucket.in_order) = (all[0].1, before, true);
     }
 
     /// Puts the flow `at` among those of its tag, where its bucket is full, if there is room for its tag.
@@ -328,7 +347,7 @@ impl Wheel {
     pub fn remove(&mut self, flows: &mut Flows, at: u32) {
         let flow = &mut flows[at];
         let position = core::mem::replace(&mut flow.share_at, u32::MAX);
-        let next = flow.next;
+        let (before, next) = (flow.before, flow.next);
         if position & IN_TIES != 0 {
             self.ties[(position & !(IN_BUCKET | IN_TIES)) as usize].remove(at);
             self.tied -= 1;
@@ -338,17 +357,16 @@ impl Wheel {
         self.len -= 1;
         let bucket = &mut self.buckets[index];
         bucket.flows -= 1;
-        if bucket.head == at {
-            bucket.head = next;
-            if next == NONE {
-                self.empty(index);
-            }
-        } else {
-            let mut before = bucket.head;
-            while flows[before].next != at {
-                before = flows[before].next;
-            }
-            flows[before].next = next;
+        if bucket.flows == 0 {
+            return self.empty(index);
+        }
+        match before {
+            NONE => bucket.head = next,
+            before => flows[before].next = next,
+        }
+        match next {
+            NONE => bucket.tail = before,
+            next => flows[next].before = before,
         }
     }
 
@@ -361,7 +379,6 @@ impl Wheel {
             let passed = (next.wrapping_sub(index) & (self.buckets.len() - 1)) as u64;
             self.first += passed;
             self.reach -= passed;
-            self.sorted = self.buckets[next].flows == 1;
             if self.first << (self.width % 64) >> PARTS > BEHIND {
                 // A multiple of all buckets.
                 self.first -= MOVED << PARTS >> (self.width % 64);
@@ -376,22 +393,15 @@ impl Wheel {
         if self.tied == 0 && self.len > 0 {
             return Some(self.first_in_bucket(flows));
         }
-        self.first_of_ties(flows)
+        self.peek(flows).map(|(_, at)| at)
     }
     /// The first flow of the first bucket, which is put in order; there is one.
     #[inline(always)]
     fn first_in_bucket(&mut self, flows: &mut Flows) -> u32 {
-        if !self.sorted {
+        if !self.buckets[self.first_index()].in_order {
             self.sort(flows);
         }
         self.buckets[self.first_index()].head
-    }
-    #[inline(never)]
-    fn first_of_ties(&mut self, flows: &mut Flows) -> Option<u32> {
-        let near = self.peek_buckets(flows);
-        let (tag, ties) = self.first_ties()?;
-        let tie = (tag, ties.first());
-        Some(near.map_or(tie, |near| near.min(tie)).1)
     }
 
     /// The ties that come first, with their tag.
@@ -405,6 +415,7 @@ impl Wheel {
     }
 
     /// The first flow and its tag.
+    #[inline(never)]
     pub fn peek(&mut self, flows: &mut Flows) -> Option<(u128, u32)> {
         let near = self.peek_buckets(flows);
         let Some((tag, ties)) = self.first_ties() else { return near };
