@@ -25,7 +25,7 @@ use super::message::{self, ASIDE};
 use super::{connect, is_trusted, socket_name};
 
 /// How long all of them together may take to answer.
-const ANSWER: Duration = Duration::from_millis(50);
+const ANSWER: Duration = Duration::from_millis(200);
 
 /// The guardians of others let packets pass for as long as it lives.
 #[derive(Debug)]

@@ -34,10 +34,10 @@ const HOLD: Span = Span::from_millis(40);
 
 /// How often to look whether the shaper has left the turn to the guardian that asked for it.
 const YIELDING: Span = Span::from_micros(500);
-/// How long another data path that removes a chain waits for it.
-const LONGEST_ANSWER: Span = Span::from_millis(30);
-/// How long packets pass at most while another data path removes a chain: it takes some 20 ms, and more on a busy machine.
-const LONGEST_ASIDE: Span = Span::from_millis(300);
+/// How long another data path that adds or removes a chain waits for it: an idle shaper makes a turn every 100 ms.
+const LONGEST_ANSWER: Span = Span::from_millis(120);
+/// How long packets pass at most while another data path does so: it takes some 20 ms, and more on a busy machine.
+const LONGEST_ASIDE: Span = Span::from_millis(500);
 
 /// A pause between packets in which queueing ends.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -123,7 +123,7 @@ struct Guard {
     caller: Option<OwnedFd>,
     /// A successor that waits for the end of the shaper.
     successor: Option<OwnedFd>,
-    /// Another data path that removes a chain. The turn is not given back before it has.
+    /// Another data path that adds or removes a chain. The turn is not given back before it has.
     other: Option<Other>,
     /// Whether the packets that were held at the beginning of this turn have been accepted.
     begun: bool,
@@ -231,7 +231,7 @@ impl Guard {
     }
 
     /// Waits for the next check, for packets while they pass, and for the others. Returns which of control, listener,
-    /// caller, successor and the one that removes a chain are ready.
+    /// caller, successor and the one that adds or removes a chain are ready.
     fn wait(&self) -> [bool; 5] {
         let passing = matches!(self.page.turn(), Turn::Guardian | Turn::Return);
         let queue = (passing && self.page.held() == 0).then_some(&self.queue);
@@ -314,15 +314,18 @@ impl Guard {
     fn step_aside(&mut self, peer: OwnedFd) {
         // Taken from a shaper that runs, a packet whose verdict the kernel is about would leave behind later ones.
         self.page.ask();
-        self.say(format_args!("another data path removes a chain; packets that process {} holds pass", self.shaper));
+        self.say(format_args!(
+            "another data path changes the packet filter; packets that process {} holds pass",
+            self.shaper
+        ));
         self.other = Some(Other { peer, since: timing::now(), answered: false });
     }
 
-    /// Replies to another data path that removes a chain once what was held has passed, and forgets it when it takes too long.
+    /// Replies to another data path that adds or removes a chain once what was held has passed, and forgets it when it takes too long.
     fn answer_other(&mut self) {
         let Some(other) = &mut self.other else { return };
         let waited = timing::now().since(other.since);
-        // An idle shaper makes no turn, and holds nothing.
+        // A shaper that does not run is not waited for.
         if !other.answered && (self.begun || waited >= LONGEST_ANSWER) {
             other.answered = true;
             let _ = message::send(other.peer.as_fd(), &[READY], &[]);
@@ -332,7 +335,7 @@ impl Guard {
         }
     }
 
-    /// The chain is gone, or its data path is too slow.
+    /// The chain is there or gone, or its data path is too slow.
     fn go_on(&mut self) {
         self.other = None;
         self.page.withdraw();

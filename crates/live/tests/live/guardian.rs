@@ -392,8 +392,10 @@ pub fn another_shaper_that_starts_and_ends_loses_and_reorders_nothing() -> Ended
             }
             shaper.tell(END);
         });
-        // One that arrives in the very moment of a change waits for its verdict.
-        assert!(arrivals.lost + arrivals.reordered <= 6, "{} lost, {} reordered", arrivals.lost, arrivals.reordered);
+        // One that arrives in the very moment of a change waits for its verdict; more do if a thread gets no processor.
+        if arrivals.lost + arrivals.reordered > 6 {
+            return Err(format!("{} lost, {} reordered", arrivals.lost, arrivals.reordered));
+        }
         assert_eq!(tables(&pair), 0, "nothing is left behind");
         arrivals.within(SILENT)?;
         if held.iter().all(|held| *held > 5) { Ok(()) } else { Err(format!("so many waited at each end: {held:?}")) }
