@@ -20,6 +20,7 @@
 //! | an engine panics, or a socket fails | the thread abandons itself ([`WatchdogHandle`](crate::shaping::WatchdogHandle)) | pass |
 //! | a thread stalls while the process runs | the watchdog of the process abandons it, in the same way | pass |
 //! | the process dies, is stopped or hangs as a whole | the guardian | pass, or wait for a successor |
+//! | another data path adds or removes a chain, which the kernel empties queues for | the guardian, which asks the shaper for the turn (`aside`) | pass |
 //! | the shaper is replaced: no fault | the list of held packets, which the next data path takes over | stay, and are shaped |
 //!
 //! Fail-open and `bypass` need no process, but cannot release what is queued. A thread that abandons itself or another one can, but
