@@ -530,6 +530,8 @@ void prove_pie_catches_up(void)
 	ASSUME(params.update > 1);
 	pie_state_update_if_due(&state, &params, &stats, now);
 	PROVE(state.probability <= pie_one());
+	/* So often it is called at most before the rest is skipped: the loop in disciplines.h ends. */
+	PROVE(pie_most_updates() > 0 && pie_most_updates() <= 1024);
 	pie_state_skip_missed(&state, &params, now);
 	PROVE(state.probability <= pie_one());
 }

@@ -526,12 +526,17 @@ fn table_names(spec: &Spec) -> Vec<String> {
     spec.interfaces.iter().map(|interface| table_name(&interface.name, spec.direction)).collect()
 }
 
-/// The name of the table for an interface. Letters, digits and `_` stay; other bytes become `.xx`.
-pub(crate) fn table_name(interface: &str, direction: Direction) -> String {
-    let mut name = String::from(match direction {
+/// The prefix of the names of the tables of a direction.
+pub(crate) fn prefix(direction: Direction) -> &'static str {
+    match direction {
         Direction::Egress => PREFIX,
         Direction::Ingress => PREFIX_IN,
-    });
+    }
+}
+
+/// The name of the table for an interface. Letters, digits and `_` stay; other bytes become `.xx`.
+pub(crate) fn table_name(interface: &str, direction: Direction) -> String {
+    let mut name = String::from(prefix(direction));
     for byte in interface.bytes() {
         if byte.is_ascii_alphanumeric() || byte == b'_' {
             name.push(char::from(byte));

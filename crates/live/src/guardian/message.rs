@@ -25,6 +25,9 @@ pub(super) const SUCCESSOR: u8 = b'H';
 pub(super) const TAKE_LEFT: u8 = b'L';
 /// A successor: it takes over, also from a shaper that runs.
 pub(super) const TAKE: u8 = b'T';
+/// Another data path of this network namespace: it adds or removes a chain of the packet filter, so let packets pass until this
+/// connection ends. It is answered with [`READY`] once what waits has been accepted.
+pub(super) const ASIDE: u8 = b'A';
 
 /// The longest message.
 pub(super) const LONGEST: usize = 8_192;

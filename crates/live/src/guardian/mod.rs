@@ -20,6 +20,7 @@
 //! | an engine panics, or a socket fails | the thread abandons itself ([`WatchdogHandle`](crate::shaping::WatchdogHandle)) | pass |
 //! | a thread stalls while the process runs | the watchdog of the process abandons it, in the same way | pass |
 //! | the process dies, is stopped or hangs as a whole | the guardian | pass, or wait for a successor |
+//! | another data path adds or removes a chain, which the kernel empties queues for | the guardian, which asks the shaper for the turn (`aside`) | pass |
 //! | the shaper is replaced: no fault | the list of held packets, which the next data path takes over | stay, and are shaped |
 //!
 //! Fail-open and `bypass` need no process, but cannot release what is queued. A thread that abandons itself or another one can, but
@@ -35,6 +36,7 @@ mod memory {
 
     pub(super) use tidegate_sys::map::{Shared, memory_file};
 }
+mod aside;
 mod message;
 mod page;
 mod process;
@@ -61,6 +63,7 @@ use tidegate_units::Span;
 
 use message::{GO, HELD, Kept, LONGEST, READY, REPLACED, SUCCESSOR, TAKE, TAKE_LEFT, TURN};
 
+pub(crate) use aside::Aside;
 pub use page::{Page, Reason, Turn};
 pub use process::run;
 
@@ -299,6 +302,11 @@ impl Guardian {
         let Shared { queue, rules, page, state } = &self.shared;
         let (page, state) = (Arc::clone(page), Arc::clone(state));
         Ok(Shared { queue: queue.try_clone()?, rules: rules.try_clone()?, page, state })
+    }
+    /// The name of its socket; empty if it has none.
+    pub(crate) fn socket_name(&self) -> String {
+        let path = Path::new(std::ffi::OsStr::from_bytes(self.kept.path().to_bytes()));
+        path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
     /// The file with the state of the shaper for its successor.
     pub(crate) fn state(&self) -> &Arc<fs::File> {

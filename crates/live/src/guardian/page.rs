@@ -1,6 +1,7 @@
 //! [`Page`]: the memory that a shaper and its guardian share.
 //!
-//! *Law*: [`Turn`] is that of the two that receives packets and sends verdicts. The guardian takes the turn; only the
+//! *Law*: [`Turn`] is that of the two that receives packets and sends verdicts. The guardian takes the turn of a shaper that makes
+//! no progress, and asks one that does for it, which leaves it between two of its turns; only the
 //! shaper asks for it back, and the guardian returns it between two batches. So no packet has two readers. Held packets go
 //! to the next data path, or the guardian lets them pass: never both.
 //! *See also*: `tools/interleave`, which compiles this file with atomics that try every order of threads.
@@ -19,6 +20,7 @@ const NUMBERS: usize = 512;
 const SHAPER: u64 = 0;
 const GUARDIAN: u64 = 1;
 const RETURN: u64 = 2;
+const YIELD: u64 = 3;
 
 /// Who receives packets and sends verdicts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +31,8 @@ pub enum Turn {
     Guardian,
     /// The guardian, and the shaper asks for the turn.
     Return,
+    /// The shaper, and the guardian asks for the turn.
+    Yield,
 }
 
 /// Why the guardian took the turn last.
@@ -118,6 +122,7 @@ impl Page {
         match self.field(Field::Turn).load(Ordering::Acquire) {
             SHAPER => Turn::Shaper,
             GUARDIAN => Turn::Guardian,
+            YIELD => Turn::Yield,
             _ => Turn::Return,
         }
     }
@@ -125,9 +130,10 @@ impl Page {
     /// silent, so that its request stands; that of one which has ended or leaves does not.
     pub fn take(&self, reason: Reason) -> bool {
         let turn = self.field(Field::Turn);
+        let take_from = |of| turn.compare_exchange(of, GUARDIAN, Ordering::AcqRel, Ordering::Acquire).is_ok();
         let taken = match reason {
-            Reason::Silent => turn.compare_exchange(SHAPER, GUARDIAN, Ordering::AcqRel, Ordering::Acquire).is_ok(),
-            Reason::Gone | Reason::Asked => turn.swap(GUARDIAN, Ordering::AcqRel) == SHAPER,
+            Reason::Silent => take_from(SHAPER) || take_from(YIELD),
+            Reason::Gone | Reason::Asked => [SHAPER, YIELD].contains(&turn.swap(GUARDIAN, Ordering::AcqRel)),
         };
         if taken || reason != Reason::Silent {
             self.field(Field::Reason).store(reason as u64, Ordering::Relaxed);
@@ -145,6 +151,22 @@ impl Page {
             self.take_held();
         }
         left
+    }
+    /// The guardian asks the shaper for the turn, if that has it.
+    pub fn ask(&self) {
+        let turn = self.field(Field::Turn);
+        let _ = turn.compare_exchange(SHAPER, YIELD, Ordering::AcqRel, Ordering::Acquire);
+    }
+    /// The guardian does not ask for the turn any more.
+    pub fn withdraw(&self) {
+        let turn = self.field(Field::Turn);
+        let _ = turn.compare_exchange(YIELD, SHAPER, Ordering::AcqRel, Ordering::Acquire);
+    }
+    /// The shaper leaves the turn to the guardian, if that asks for it.
+    pub fn yield_turn(&self) {
+        if self.turn() == Turn::Yield {
+            self.take(Reason::Asked);
+        }
     }
     /// The shaper asks for the turn.
     pub fn ask_back(&self) {
@@ -262,6 +284,31 @@ mod tests {
         assert_eq!(other.turn(), Turn::Return, "a shaper that asks is not silent");
         assert!(other.give_back());
         assert_eq!(page.turn(), Turn::Shaper);
+    }
+
+    #[test]
+    fn a_shaper_that_is_asked_for_the_turn_keeps_it_until_it_yields() {
+        let page = Page::create().unwrap();
+        page.yield_turn();
+        assert_eq!(page.turn(), Turn::Shaper, "nobody asked");
+        page.ask();
+        assert_eq!((page.turn(), page.takeovers()), (Turn::Yield, 0));
+        page.withdraw();
+        page.yield_turn();
+        assert_eq!((page.turn(), page.takeovers()), (Turn::Shaper, 0));
+        page.ask();
+        page.yield_turn();
+        assert_eq!((page.turn(), page.takeovers(), page.reason()), (Turn::Guardian, 1, Some(Reason::Asked)));
+        page.ask();
+        page.withdraw();
+        assert_eq!(page.turn(), Turn::Guardian, "it has it");
+        // One that becomes silent meanwhile loses it.
+        let page = Page::create().unwrap();
+        page.ask();
+        assert!(page.take(Reason::Silent) && page.turn() == Turn::Guardian);
+        let page = Page::create().unwrap();
+        page.ask();
+        assert!(page.leave(2), "what it holds is for the next data path all the same");
     }
 
     #[test]

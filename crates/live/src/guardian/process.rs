@@ -14,7 +14,7 @@ use tidegate_sys::process::{ignore_signals, set_real_time, take_stdin};
 use tidegate_sys::time::Readable;
 use tidegate_units::{Instant, Span};
 
-use super::message::{self, GO, HELD, Kept, LONGEST, READY, REPLACED, SUCCESSOR, TAKE};
+use super::message::{self, ASIDE, GO, HELD, Kept, LONGEST, READY, REPLACED, SUCCESSOR, TAKE};
 use super::page::{Ending, Page, Reason, Turn};
 use crate::netlink::send_bytes;
 use crate::nfqueue::release;
@@ -31,6 +31,13 @@ const CHECKS: u32 = 7;
 const PASSING: Span = Span::from_millis(5);
 /// How long packets wait for the next data path before they pass.
 const HOLD: Span = Span::from_millis(40);
+
+/// How often to look whether the shaper has left the turn to the guardian that asked for it.
+const YIELDING: Span = Span::from_micros(500);
+/// How long another data path that adds or removes a chain waits for it: an idle shaper makes a turn every 100 ms.
+const LONGEST_ANSWER: Span = Span::from_millis(120);
+/// How long packets pass at most while another data path does so: it takes some 20 ms, and more on a busy machine.
+const LONGEST_ASIDE: Span = Span::from_millis(500);
 
 /// A pause between packets in which queueing ends.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -73,7 +80,9 @@ pub fn run() -> io::Result<()> {
         setup,
         length,
         control: Some(control),
+        caller: None,
         successor: None,
+        other: None,
         begun: false,
         holding: None,
         beats: 0,
@@ -110,8 +119,12 @@ struct Guard {
     length: usize,
     /// The shaper, until it ends.
     control: Option<OwnedFd>,
+    /// A peer that has connected and has not said yet what it wants.
+    caller: Option<OwnedFd>,
     /// A successor that waits for the end of the shaper.
     successor: Option<OwnedFd>,
+    /// Another data path that adds or removes a chain. The turn is not given back before it has.
+    other: Option<Other>,
     /// Whether the packets that were held at the beginning of this turn have been accepted.
     begun: bool,
     /// Since when packets wait for the next data path.
@@ -128,24 +141,41 @@ struct Guard {
     passed: u64,
 }
 
+/// Another data path that waits for this one to have let pass what it holds.
+struct Other {
+    peer: OwnedFd,
+    since: Instant,
+    answered: bool,
+}
+
 impl Guard {
     fn watch(&mut self) {
         loop {
-            let [control, listener, successor] = self.wait();
+            let [control, listener, caller, successor, other] = self.wait();
             self.page.guardian_beat();
             if control && self.read_control() {
                 return;
             }
+            // Whatever they send now, or that they have ended.
             if successor {
-                self.read_successor();
+                self.successor = None;
+            }
+            if other {
+                self.go_on();
+            }
+            if caller {
+                self.read_caller();
             }
             if listener {
                 self.accept();
             }
             self.check();
             match self.page.turn() {
-                Turn::Shaper => (self.begun, self.holding, self.passed) = (false, None, self.page.passed()),
+                Turn::Shaper | Turn::Yield => {
+                    (self.begun, self.holding, self.passed) = (false, None, self.page.passed());
+                }
                 Turn::Guardian => self.pass_unless_held(),
+                Turn::Return if self.other.is_some() => self.pass(),
                 Turn::Return => {
                     if !self.begun && self.page.held() == 0 {
                         self.pass();
@@ -161,6 +191,7 @@ impl Guard {
                     }
                 }
             }
+            self.answer_other();
             // Without a socket no successor can come, and the rules would keep one from starting.
             let linger = self.listener.as_ref().map_or(0, |_| self.kept.linger_millis);
             let linger = Span::from_millis(linger.into());
@@ -199,17 +230,23 @@ impl Guard {
         }
     }
 
-    /// Waits for the next check, for packets while they pass, and for the others. Returns which of control, listener
-    /// and successor are ready.
-    fn wait(&self) -> [bool; 3] {
-        let passing = self.page.turn() != Turn::Shaper;
+    /// Waits for the next check, for packets while they pass, and for the others. Returns which of control, listener,
+    /// caller, successor and the one that adds or removes a chain are ready.
+    fn wait(&self) -> [bool; 5] {
+        let passing = matches!(self.page.turn(), Turn::Guardian | Turn::Return);
         let queue = (passing && self.page.held() == 0).then_some(&self.queue);
-        let all = [self.control.as_ref(), self.listener.as_ref(), self.successor.as_ref(), queue];
-        let mut readable = Readable::<4>::new(all.map(|descriptor| descriptor.map(AsFd::as_fd)));
-        let wait = if passing { PASSING } else { CHECK };
+        let peers = [&self.control, &self.listener, &self.caller, &self.successor].map(Option::as_ref);
+        let other = self.other.as_ref().map(|other| &other.peer);
+        let all = peers.into_iter().chain([other, queue]);
+        let mut readable = Readable::<6>::new(all.map(|descriptor| descriptor.map(AsFd::as_fd)));
+        let wait = match (passing, &self.other) {
+            (true, _) => PASSING,
+            (false, Some(_)) => YIELDING,
+            (false, None) => CHECK,
+        };
         // None is ready when a signal has arrived.
         let ready = readable.wait(Duration::from_nanos(wait.as_nanos())).unwrap_or(0);
-        [0, 1, 2].map(|at| ready >> at & 1 != 0)
+        [0, 1, 2, 3, 4].map(|at| ready >> at & 1 != 0)
     }
 
     /// Reads a message of the shaper; returns whether the guardian ends.
@@ -248,21 +285,60 @@ impl Guard {
         let Some(listener) = &self.listener else { return };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let Ok(peer) = rustix::net::accept_with(listener, flags) else { return };
-        // One successor at a time; the last one, because an earlier one may have given up.
+        // One at a time; the last one, because an earlier one may have given up.
         if super::is_trusted(peer.as_fd()) {
-            self.successor = Some(peer);
+            self.caller = Some(peer);
         }
     }
 
-    fn read_successor(&mut self) {
-        let Some(successor) = &self.successor else { return };
+    fn read_caller(&mut self) {
+        let Some(caller) = self.caller.take() else { return };
         let mut byte = [0; 1];
-        match message::receive(successor.as_fd(), &mut byte, &mut []) {
-            Ok(1) if self.control.is_none() => self.give(),
-            Ok(1) if byte[0] == TAKE => self.send_control(&[SUCCESSOR]),
+        match message::receive(caller.as_fd(), &mut byte, &mut []) {
+            Ok(1) if byte[0] == ASIDE => self.step_aside(caller),
+            Ok(1) if self.control.is_none() => {
+                self.successor = Some(caller);
+                self.give();
+            }
+            Ok(1) if byte[0] == TAKE => {
+                // The last one, here too.
+                self.successor = Some(caller);
+                self.send_control(&[SUCCESSOR]);
+            }
             // Of a shaper that runs nothing is left.
-            _ => self.successor = None,
+            _ => {}
         }
+    }
+
+    /// Asks the shaper for the turn, to let packets pass until the connection ends.
+    fn step_aside(&mut self, peer: OwnedFd) {
+        // Taken from a shaper that runs, a packet whose verdict the kernel is about would leave behind later ones.
+        self.page.ask();
+        self.say(format_args!(
+            "another data path changes the packet filter; packets that process {} holds pass",
+            self.shaper
+        ));
+        self.other = Some(Other { peer, since: timing::now(), answered: false });
+    }
+
+    /// Replies to another data path that adds or removes a chain once what was held has passed, and forgets it when it takes too long.
+    fn answer_other(&mut self) {
+        let Some(other) = &mut self.other else { return };
+        let waited = timing::now().since(other.since);
+        // A shaper that does not run is not waited for.
+        if !other.answered && (self.begun || waited >= LONGEST_ANSWER) {
+            other.answered = true;
+            let _ = message::send(other.peer.as_fd(), &[READY], &[]);
+        }
+        if waited >= LONGEST_ASIDE {
+            self.go_on();
+        }
+    }
+
+    /// The chain is there or gone, or its data path is too slow.
+    fn go_on(&mut self) {
+        self.other = None;
+        self.page.withdraw();
     }
 
     /// Gives everything that is held to the successor, which is the shaper from then on.
@@ -279,7 +355,8 @@ impl Guard {
     /// Takes the turn when the shaper has made no progress.
     fn check(&mut self) {
         let now = timing::now();
-        if self.control.is_none() || self.page.turn() != Turn::Shaper || now.since(self.checked) < CHECK {
+        let shapes = matches!(self.page.turn(), Turn::Shaper | Turn::Yield);
+        if self.control.is_none() || !shapes || now.since(self.checked) < CHECK {
             return;
         }
         self.checked = now;

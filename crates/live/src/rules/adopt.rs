@@ -3,12 +3,10 @@
 use std::os::fd::OwnedFd;
 
 use super::{
-    Extras, Installed, PREFIX, PREFIX_IN, Rules, RulesError, Spec, attempts, is_missing_feature, plan, table_names,
-    tables, verify,
+    Extras, Installed, Rules, RulesError, Spec, attempts, is_missing_feature, plan, prefix, table_names, tables, verify,
 };
 use crate::netlink::{Error, Socket};
 use crate::nft::{self, Expression, Listed, Ownership, Table};
-use tidegate_config::shaper::Direction;
 
 impl Rules {
     /// Takes over the rules that lead to the queue of `spec`, whose tables the socket `owner` owns. Those of `spec` stay;
@@ -63,10 +61,7 @@ impl Rules {
 
 /// The tables of our names that lead to the first queue of `spec`, or hold a lock for it.
 fn of_queue(socket: &mut Socket, spec: &Spec) -> Result<Vec<(Ownership, Table)>, Error> {
-    let prefix = match spec.direction {
-        Direction::Egress => PREFIX,
-        Direction::Ingress => PREFIX_IN,
-    };
+    let prefix = prefix(spec.direction);
     let leads = |expression: &Expression| match expression {
         Expression::Queue { first, .. } | Expression::QueueTarget { first, .. } => *first == spec.queue,
         _ => false,

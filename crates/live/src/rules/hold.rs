@@ -3,7 +3,10 @@
 //! When a chain with a hook goes, the kernel drops what waits in any queue of the network namespace (`nf_queue_nf_hook_drop`). So
 //! the table stays after a hold, with a chain that does nothing, until shaping ends in order or begins anew.
 
+use std::path::Path;
+
 use super::{Attempt, Extras, Interface, PREFIX, RulesError, Spec, attempts, is_missing_feature, plan, table_name};
+use crate::guardian::Aside;
 use crate::netlink::{Error, Protocol, Socket};
 use crate::nft::{self, Family, Ownership, Table};
 use tidegate_config::shaper::Direction;
@@ -56,10 +59,14 @@ impl HoldRules {
     }
 }
 
-/// Removes the table of holds of an interface, if there is one.
-pub(crate) fn remove_holds(interface: &str) {
-    if let Ok(mut socket) = Socket::open(Protocol::Netfilter) {
-        let _ = nft::delete(&mut socket, Family::Inet, &name_for(interface));
+/// Removes the table of holds of an interface, if there is one. Guardians whose sockets are in `directory` let pass what waits
+/// in other queues first.
+pub(crate) fn remove_holds(interface: &str, directory: Option<&Path>) {
+    let Ok(mut socket) = Socket::open(Protocol::Netfilter) else { return };
+    let table = (Family::Inet, name_for(interface));
+    if nft::tables(&mut socket).is_ok_and(|tables| tables.contains(&table)) {
+        let _aside = Aside::ask(directory, "", &[]);
+        let _ = nft::delete(&mut socket, table.0, &table.1);
     }
 }
 

@@ -372,7 +372,8 @@ impl Shaping {
 
     fn end(&mut self) -> Result<WorkerCounts, StartError> {
         let ended = self.backend.end(&mut self.running);
-        self.running.interfaces.iter().for_each(|interface| remove_holds(interface.name()));
+        let directory = self.options.guardian.as_ref().and_then(|guardian| guardian.directory.as_deref());
+        self.running.interfaces.iter().for_each(|interface| remove_holds(interface.name(), directory));
         ended
     }
 

@@ -64,6 +64,7 @@ fn main() {
         guardian::a_stopped_shaper_loses_nothing_and_shapes_again_when_it_continues,
         guardian::a_killed_shaper_loses_nothing_and_its_rules_go,
         guardian::an_end_that_causes_a_burst_keeps_the_order,
+        guardian::another_shaper_that_starts_and_ends_loses_and_reorders_nothing,
         guardian::a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs,
         guardian::a_guardian_that_ends_or_stops_is_replaced,
         guardian::a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one,

@@ -42,7 +42,7 @@ impl Queue {
         let mut begun = false;
         loop {
             match self.page.turn() {
-                Turn::Shaper => thread::yield_now(),
+                Turn::Shaper | Turn::Yield => thread::yield_now(),
                 Turn::Guardian => {
                     if self.page.held() > 0 {
                         if waits > 0 {
@@ -95,6 +95,33 @@ fn a_shaper_that_has_the_turn_back_is_the_only_reader() {
             while queue.page.turn() != Turn::Shaper {
                 thread::yield_now();
             }
+            assert!(queue.has_passed(), "what the guardian has done is not seen");
+            queue.read();
+        });
+        guardian.join().unwrap();
+        shaper.join().unwrap();
+    });
+}
+
+/// A guardian asks a shaper that runs for the turn, which leaves it between two reads.
+#[test]
+fn a_shaper_that_is_asked_reads_until_it_yields_and_the_guardian_after_it() {
+    loom::model(|| {
+        let queue = Queue::new();
+        let guardian = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                queue.page.ask();
+                queue.guard(0);
+            }
+        });
+        let shaper = thread::spawn(move || {
+            while queue.page.turn() == Turn::Shaper {
+                queue.read();
+                thread::yield_now();
+            }
+            queue.page.yield_turn();
+            queue.take_back();
             assert!(queue.has_passed(), "what the guardian has done is not seen");
             queue.read();
         });

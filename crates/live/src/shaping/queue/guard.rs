@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use tidegate_engine::guard::lock;
 
 use super::division::{Bound, Division};
 use super::{Queue, Served};
-use crate::guardian::{self, Condition, Guardian, Left, Page, Shared};
+use crate::guardian::{self, Aside, Condition, Guardian, Left, Page, Shared};
 use crate::nfqueue::{QueueSettings, QueueSocket, Releaser, Superpackets};
 use crate::rules::{Direction, Rules, Spec, table_name};
 use crate::shaping::Shaping;
@@ -56,6 +56,24 @@ enum From {
     Own(Box<Guardian>),
     /// Another process. Its guardian is at the other end of the descriptor, and listens at this path.
     Other(OwnedFd, PathBuf),
+}
+
+impl From {
+    fn socket_name(&self) -> String {
+        match self {
+            Self::Own(guardian) => guardian.socket_name(),
+            Self::Other(_, socket) => {
+                socket.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+            }
+        }
+    }
+    /// The directory of its socket.
+    fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Own(guardian) => guardian.settings().directory.as_deref(),
+            Self::Other(_, socket) => socket.parent(),
+        }
+    }
 }
 
 impl Inherited {
@@ -127,7 +145,10 @@ impl Inherited {
         }
         let (threads, divided_by) = (self.threads.len() as u16, self.division.by);
         let spec = Spec { queue: self.threads[0].queues[0], threads, divided_by, ..spec.clone() };
+        let own: Vec<String> = self.threads.iter().map(|thread| thread.from.socket_name()).collect();
+        let aside = Aside::ask(self.threads[0].from.directory(), "", &own);
         self.rules(&spec)?.remove()?;
+        drop(aside);
         for LeftThread { from, .. } in self.threads {
             match from {
                 From::Other(peer, socket) => {
@@ -208,7 +229,7 @@ impl Queue {
         Guardian::prepare(settings, shared, self.served[at].queues, self.division.key(), &name)
     }
 
-    fn guardians(&self) -> impl Iterator<Item = &Guardian> {
+    pub(super) fn guardians(&self) -> impl Iterator<Item = &Guardian> {
         self.served.iter().filter_map(|served| served.guardian.as_ref())
     }
 

@@ -29,7 +29,7 @@ use super::command::{Command, WorkerCounts};
 use super::error::{StartError, permission};
 use super::owners::resolve;
 use super::running::Running;
-use crate::guardian::Guardian;
+use crate::guardian::{Aside, Guardian};
 use crate::netlink;
 use crate::nfqueue::QueueReport;
 use crate::probe::{Inspection, Version, inspect};
@@ -97,6 +97,15 @@ impl Queue {
         Ok(std::mem::replace(&mut self.spec, spec))
     }
 
+    /// Removes the rules. Other data paths of the network namespace let pass what waits first.
+    fn remove_rules(&mut self) -> Result<(), netlink::Error> {
+        let Some(rules) = self.rules.take() else { return Ok(()) };
+        let own: Vec<String> = self.guardians().map(Guardian::socket_name).collect();
+        let directory = self.guardians().next().and_then(|guardian| guardian.settings().directory.as_deref());
+        let _aside = Aside::ask(directory, "", &own);
+        rules.remove()
+    }
+
     fn end_guardians(&mut self) {
         for guardian in self.served.iter_mut().filter_map(|served| served.guardian.take()) {
             guardian.end();
@@ -111,7 +120,7 @@ impl Queue {
         for thread in &running.threads {
             closed = closed.and(thread.state.close());
         }
-        let removed = self.rules.take().map_or(Ok(()), Rules::remove);
+        let removed = self.remove_rules();
         closed.and(removed)?;
         self.end_guardians();
         ended
@@ -191,12 +200,10 @@ impl Backend for Queue {
                 closed = Err(StartError::from(error));
             }
         }
-        let removed = self.rules.take().map(Rules::remove);
+        let removed = self.remove_rules();
         let ended = running.stop();
         self.end_guardians();
-        if let Some(Err(error)) = removed {
-            return Err(error.into());
-        }
+        removed?;
         closed.and(ended)
     }
 

@@ -13,7 +13,7 @@ use super::probe::Retry;
 use super::worker::{PathParts, Worker};
 use super::{Queue, Served};
 use crate::bypass::Bypass;
-use crate::guardian::Page;
+use crate::guardian::{self, Aside, Page};
 use crate::nfqueue::QueueSettings;
 use crate::rules::{self, Direction, Rules, Spec};
 use crate::shaping::backend::{self, Backend};
@@ -97,7 +97,7 @@ pub(in crate::shaping) fn start(
     let readiness = ready.ok_or_else(|| StartError::DataPath("it has no thread".into()))?;
     let (config, locks, departures) = (config.clone(), Vec::new(), Departures::default());
     let mut running = Running { interfaces, direction, threads, class_names, config, setup, locks, departures };
-    if let Err(error) = queue.install(adopted) {
+    if let Err(error) = queue.install(adopted, options.guardian.as_ref()) {
         let _ = queue.end(&mut running);
         return Err(error);
     }
@@ -183,10 +183,15 @@ impl Queue {
     }
 
     /// Leads packets to the queues, by rules that an earlier data path has left or by new ones.
-    fn install(&mut self, adopted: Option<Rules>) -> Result<(), StartError> {
+    fn install(&mut self, adopted: Option<Rules>, guardian: Option<&guardian::Settings>) -> Result<(), StartError> {
         self.rules = Some(match adopted {
             Some(rules) => rules,
-            None => Rules::install(&self.spec).map_err(permission)?,
+            None => {
+                // The chains of the other direction are at another hook.
+                let directory = guardian.and_then(|guardian| guardian.directory.as_deref());
+                let _aside = Aside::ask(directory, rules::prefix(self.spec.direction), &[]);
+                Rules::install(&self.spec).map_err(permission)?
+            }
         });
         Ok(())
     }

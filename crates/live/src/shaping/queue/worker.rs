@@ -254,17 +254,22 @@ impl<K: Kernel> QueuePath<K> {
         }
     }
 
-    /// The guardian has the turn, so the packets that the engine holds have left. Asks for the turn, waits for it, and takes over
-    /// the packets of an earlier data path.
+    /// The guardian has the turn, or gets it now, so the packets that the engine holds leave. Asks for the turn, waits for it, and
+    /// takes over the packets of an earlier data path.
     fn take_back(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<(), Error> {
+        self.parts.state.page.yield_turn();
         driver.release_all(&mut self.sink);
         self.sink.verdicts.discard();
         let page = &self.parts.state.page;
-        let asked = self.kernel.time();
+        let (mut answered, mut beats) = (self.kernel.time(), page.guardian_beats());
         page.ask_back();
         while page.turn() != Turn::Shaper && !self.parts.state.is_abandoned() {
             page.beat();
-            if self.kernel.time().since(asked) > ANSWER {
+            // A guardian that runs may have a reason to keep the turn, and would read packets together with this one.
+            if page.guardian_beats() != beats {
+                (answered, beats) = (self.kernel.time(), page.guardian_beats());
+            }
+            if self.kernel.time().since(answered) > ANSWER {
                 // It has ended or has stopped itself, and may have left packets in the queue.
                 page.take_held();
                 self.parts.state.accept_all()?;
@@ -275,7 +280,7 @@ impl<K: Kernel> QueuePath<K> {
         }
         let left = match page.turn() {
             Turn::Shaper => page.take_held(),
-            Turn::Guardian | Turn::Return => 0,
+            Turn::Guardian | Turn::Return | Turn::Yield => 0,
         };
         if left > 0 {
             return self.adopt(now, left, driver);
@@ -478,7 +483,7 @@ impl PathParts {
     }
 }
 
-/// How long to wait for a guardian to return the turn.
+/// How long to wait for a guardian that makes no turn to return that of the data path.
 const ANSWER: Span = Span::from_millis(100);
 /// A pause between packets in which queueing may end.
 const PAUSE: Span = Span::from_micros(200);

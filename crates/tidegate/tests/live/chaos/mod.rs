@@ -49,9 +49,10 @@ pub fn random_faults_lose_and_reorder_nothing() -> Ended {
             }
             thread::sleep(pause);
             history.push((began.elapsed(), step));
-            let is_video_safe = actor.is_video_safe();
+            let was_video_safe = actor.is_video_safe();
             let toll = actor.act(step);
-            books.check(&actor.stage, step, &toll, is_video_safe && actor.is_video_safe());
+            let is_video_safe = was_video_safe && actor.is_video_safe();
+            books.check(&actor.stage, step, &toll, is_video_safe);
         }
         println!("chaos: {} steps; {}", history.len(), books.summary());
         // Which kinds were among them, by the first word of each.

@@ -31,7 +31,7 @@ const LINKWATCH: Duration = Duration::from_millis(1_500);
 /// Counts of flows are read once a second, as far as the machine is not busy.
 const READ: Duration = Duration::from_millis(1_500);
 
-/// Packets that are discarded with their route are counted by two comparisons with the interface, one every two seconds, and
+/// Packets that were let pass and discarded are counted by two comparisons with the interface, one every two seconds, and
 /// reported by the next; as much again for a busy machine.
 const NOTICED: Duration = Duration::from_secs(8);
 
@@ -83,7 +83,11 @@ impl Actor {
     }
 
     /// Whether the video flow must lose nothing: it has a minimum or no rivals, and what queued before has left.
-    pub fn is_video_safe(&self) -> bool {
+    pub fn is_video_safe(&mut self) -> bool {
+        // Until now, however long the last step has taken.
+        if self.is_contested() {
+            self.contested_until = Instant::now() + DRAINS;
+        }
         Instant::now() >= self.contested_until
     }
 
@@ -169,17 +173,14 @@ impl Actor {
         }
         self.stage.until_in_force();
         self.check_promise();
-        if self.is_contested() {
-            self.contested_until = Instant::now() + DRAINS;
-        }
         toll
     }
 
     /// The counts of the video flow by the process, before it ends; counts of flows are read once a second. A flow that loses
     /// nothing has nothing to count.
-    fn last_counts(&self) -> Last {
+    fn last_counts(&mut self) -> Last {
         let since = self.stage.flows.now();
-        if self.is_video_safe() && !self.is_contested() {
+        if self.is_video_safe() {
             return Last { since, dropped: 0 };
         }
         thread::sleep(READ);
@@ -234,7 +235,8 @@ impl Actor {
     }
 
     /// Has no link for this time. What waited then is counted by the kernel; what is sent until the link carries packets again
-    /// has nowhere to go.
+    /// has nowhere to go. Of that the shaper lets pass what is sent as soon as there is an interface, and counts it as it does
+    /// packets whose route has gone.
     fn without_link(&mut self, toll: &mut Toll, time: Duration, down: fn(&mut Self), up: fn(&mut Self)) {
         let before = self.stage.flows.now();
         down(self);
@@ -243,6 +245,7 @@ impl Actor {
         thread::sleep(LINKWATCH);
         toll.waited = Some(before.on_the_way());
         toll.unlinked = Some(before.sent_until(&self.stage.flows.now()));
+        thread::sleep(NOTICED);
         self.stage.until_counted();
     }
 

@@ -216,6 +216,12 @@ fn a_guardian_that_takes_the_turn_at_any_moment_reorders_and_loses_nothing() {
 }
 
 #[test]
+fn a_guardian_that_asks_for_the_turn_at_any_moment_reorders_and_loses_nothing() {
+    let all = judge_all(Faults { ask: true, ..Faults::default() });
+    assert!(all.segmented > 1_000 && all.takeovers > SEEDS, "{all:?}");
+}
+
+#[test]
 fn an_end_at_any_moment_reorders_and_loses_nothing() {
     let all = judge_all(Faults { end: true, ..Faults::default() });
     assert!(all.segmented > 500 && all.passed_by > 10_000, "{all:?}");

@@ -39,6 +39,8 @@ pub struct Faults {
     pub empty: bool,
     /// The guardian takes the turn.
     pub take: bool,
+    /// The guardian asks for the turn.
+    pub ask: bool,
     /// Shaping ends in order while packets arrive.
     pub end: bool,
 }
@@ -71,6 +73,7 @@ type Held = Vec<usize>;
 enum Event {
     Empty,
     Take,
+    Ask,
 }
 
 pub struct Model<'a> {
@@ -87,6 +90,8 @@ pub struct Model<'a> {
     ended: Option<Receiver<()>>,
     command_waits: bool,
     page: Arc<Page>,
+    /// Whether the guardian has asked for the turn, and has accepted nothing since.
+    asked: bool,
     /// For each queue the packets that wait, by their arrival; the last id; whether packets pass it by.
     held: [VecDeque<(u32, Held)>; 2],
     last: [u32; 2],
@@ -129,12 +134,13 @@ impl<'a> Model<'a> {
         }
         let (first, last) = (live.packets[0].at, live.packets[live.packets.len() - 1].at);
         let whole = last.since(first).as_nanos();
-        let mut moments: Vec<(Instant, Event)> = [(faults.empty, Event::Empty), (faults.take, Event::Take)]
-            .into_iter()
-            .filter(|(wanted, _)| *wanted)
-            .flat_map(|(_, event)| (0..random.below(4)).map(|_| (random.below(whole), event)).collect::<Vec<_>>())
-            .map(|(nanos, event)| (first + Span::from_nanos(nanos), event))
-            .collect();
+        let mut moments: Vec<(Instant, Event)> =
+            [(faults.empty, Event::Empty), (faults.take, Event::Take), (faults.ask, Event::Ask)]
+                .into_iter()
+                .filter(|(wanted, _)| *wanted)
+                .flat_map(|(_, event)| (0..random.below(4)).map(|_| (random.below(whole), event)).collect::<Vec<_>>())
+                .map(|(nanos, event)| (first + Span::from_nanos(nanos), event))
+                .collect();
         moments.sort_by_key(|(at, _)| *at);
         let ends = faults.end.then(|| first + Span::from_nanos(random.below(whole)));
         Self {
@@ -148,6 +154,7 @@ impl<'a> Model<'a> {
             ended: None,
             command_waits: false,
             page,
+            asked: false,
             held: Default::default(),
             last: [0; 2],
             closed: [false; 2],
@@ -243,6 +250,10 @@ impl<'a> Model<'a> {
                             self.emptied += 1;
                             self.end(&numbers, End::Emptied);
                         }
+                    }
+                    Some((_, Event::Ask)) => {
+                        self.page.ask();
+                        self.asked = true;
                     }
                     _ => self.take_turn(),
                 }
@@ -382,6 +393,11 @@ impl Kernel for Model<'_> {
     }
     /// Who sleeps waits for the guardian.
     fn pause(&mut self, time: Span) {
+        if std::mem::take(&mut self.asked) {
+            // The data path has left the turn.
+            self.kernel(&release::accept_all(QUEUES, self.page.received()), false);
+            self.guard();
+        }
         self.pass(self.now + time);
         if self.random.below(4) == 0 {
             self.page.give_back();
