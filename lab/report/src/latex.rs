@@ -232,7 +232,7 @@ mod tests {
         // The groups are lines, because a column of them would cost a further table.
         let text = |look: &str| all.latex(&Look::parse(look).expect("a look")).matches("\\begin{tabular}").count();
         assert!(latex.contains("\\multicolumn{4}{@{}l@{}}{flow call} \\\\\nfifo & "), "{latex}");
-        assert_eq!((text("column"), text("text"), text("column,width=130"), text("page")), (2, 2, 6, 2));
+        assert_eq!((text("column"), text("text"), text("column,width=130"), text("page")), (2, 2, 5, 2));
         // No number is lost or doubled.
         assert_eq!(latex.matches("$5.000").count(), 4, "{latex}");
     }
