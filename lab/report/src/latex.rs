@@ -19,6 +19,13 @@ struct Sheet {
     size: f64,
 }
 
+impl Sheet {
+    /// Selects its type.
+    fn type_of(self) -> String {
+        format!("\\fontsize{{{}}}{{{:.1}}}\\selectfont", self.size, self.size * 1.2)
+    }
+}
+
 /// A table whose groups have their names in a column before that of the rows, or in lines above their rows, which is narrower.
 struct Layout {
     rows: Rows,
@@ -36,14 +43,17 @@ impl Comparison {
         let open = all.iter().any(Rows::has_open);
         let tables: Vec<String> =
             all.into_iter().flat_map(|rows| Layout::fitted(rows, sheet)).map(|layout| layout.text(sheet)).collect();
+        let size = sheet.map_or(String::new(), |sheet| sheet.type_of());
         let note = match open {
-            true => "\n\\par\\smallskip\n\\noindent n.r. ($k/n$): not reached in $k$ of $n$ runs\n",
-            false => "",
+            true => {
+                format!("\n\\par\\smallskip\n{{{size}\\noindent n.r. ($k/n$): not reached in $k$ of $n$ runs\\par}}\n")
+            }
+            false => String::new(),
         };
         format!(
             "% \\usepackage{{booktabs}}; the numbers after \\pm are half the width of 95 % intervals of the mean; \
              a number without one is of a single run, or equal in all, as percentiles may be, which are known to 1/64\n{}{note}",
-            tables.join("\n\\medskip\n\n")
+            tables.join("\n\\medskip\n\n\\noindent\n")
         )
     }
 }
@@ -100,10 +110,9 @@ impl Layout {
         let (columns, n) = ("r".repeat(heads.len()), heads.len());
         let mut out = match sheet {
             None => format!("\\begin{{tabular}}{{{names}{columns}}}\n"),
-            Some(Sheet { size, .. }) => format!(
-                "{{\\fontsize{{{size}}}{{{:.1}}}\\selectfont\\setlength{{\\tabcolsep}}{{{SIDE}pt}}%\n\
-                 \\begin{{tabular}}{{@{{}}{names}{columns}@{{}}}}\n",
-                size * 1.2
+            Some(sheet) => format!(
+                "{{{}\\setlength{{\\tabcolsep}}{{{SIDE}pt}}%\n\\begin{{tabular}}{{@{{}}{names}{columns}@{{}}}}\n",
+                sheet.type_of()
             ),
         };
         out += "\\toprule\n";
@@ -205,7 +214,7 @@ mod tests {
         comparison.latex(&Look::column())
     }
 
-    /// Six measures of two subjects: three tables in a column of a paper, one beside the other in both columns.
+    /// Six measures of two subjects: as wide as a column of a paper only with the names of the subjects in lines of their own.
     #[test]
     fn tables_are_divided_until_they_fit_into_the_look() {
         let mut all = comparison();
@@ -222,8 +231,8 @@ mod tests {
         assert!(latex.contains("{\\fontsize{8}{9.6}\\selectfont\\setlength{\\tabcolsep}{3pt}%"), "{latex}");
         // The groups are lines, because a column of them would cost a further table.
         let text = |look: &str| all.latex(&Look::parse(look).expect("a look")).matches("\\begin{tabular}").count();
-        assert!(latex.contains("\\multicolumn{3}{@{}l@{}}{flow call} \\\\\nfifo & "), "{latex}");
-        assert_eq!((text("column"), text("text"), text("column,width=120"), text("page")), (3, 2, 6, 2));
+        assert!(latex.contains("\\multicolumn{4}{@{}l@{}}{flow call} \\\\\nfifo & "), "{latex}");
+        assert_eq!((text("column"), text("text"), text("column,width=130"), text("page")), (2, 2, 5, 2));
         // No number is lost or doubled.
         assert_eq!(latex.matches("$5.000").count(), 4, "{latex}");
     }
@@ -235,7 +244,7 @@ mod tests {
         all.groups[0].rows[2].cells[1] = Some(Estimate::not_reached(5, 5));
         let latex = column(&all);
         assert!(latex.contains("& n.r. (1/5) \\\\") && latex.contains("& n.r. \\\\"), "{latex}");
-        assert!(latex.ends_with("n.r. ($k/n$): not reached in $k$ of $n$ runs\n"), "{latex}");
+        assert!(latex.ends_with("n.r. ($k/n$): not reached in $k$ of $n$ runs\\par}\n"), "{latex}");
         let markdown = all.markdown();
         assert!(
             markdown.contains("| n.r. (1/5) |") && markdown.ends_with("not reached in k of n runs\n"),

@@ -286,7 +286,6 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::comparison::Better;
     use crate::comparison::tests::comparison;
     use crate::look::Look;
 

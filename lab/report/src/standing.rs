@@ -52,7 +52,6 @@ impl Group {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::comparison::Comparison;
     use crate::simulation::{Quantity, compared_whole};
 

@@ -139,12 +139,15 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
     );
     let said = text(&tidegate(&folder, "compare|o/results.json|--look|measure=goodput"));
     assert!(said.contains("goodput") && !said.contains("delay p99"), "{said}");
-    // The scenario may name them before the runs. All values are printed then, and the answer is about these.
+    // The scenario may name them before the runs. The answer and the values are of these then, and --all prints the others, too.
     let primary =
         SCENARIO.replace("runs = 2", "runs = 3\nprimary = [\"delay p99 of flow bulk_1\", \"goodput of flow bulk_1\"]");
     fs::write(folder.0.join("p.toml"), &primary).expect("written");
+    let all = text(&tidegate(&folder, "simulate|p.toml|--no-cache|--all"));
+    assert!(all.contains("queueing p99.9") && all.contains("all 2 differences") && !all.contains("further"), "{all}");
     let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache"));
-    assert!(said.contains("queueing p99") && said.contains("all 2 differences"), "{said}");
+    assert!(!said.contains("queueing") && said.contains("all 2 differences"), "{said}");
+    assert!(said.contains(" further values: --all prints all, --out DIR and --table FILE keep them."), "{said}");
     assert!(said.contains("delay p99 of flow bulk_1: ") && !said.contains("Of each subject this is"), "{said}");
     let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache|--look|measure=goodput"));
     assert!(!said.contains("delay p99") && !said.contains("all 2 differences"), "{said}");
