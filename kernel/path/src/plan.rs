@@ -80,10 +80,6 @@ impl Plan {
         if classes.is_none() && !config.rules.is_empty() {
             lack("rules without classes that have a queue for each flow".into());
         }
-        let remarks = options.as_ref().is_some_and(Options::remarks) || classes.as_ref().is_some_and(Classes::remark_inside);
-        if remarks && config.interface.direction == Direction::Ingress {
-            lack("code points that a meter decides on, for what arrives".into());
-        }
         refused(&lacks)?;
         let mut options = options.unwrap_or_default();
         if options.rate != 0 && options.burst < burst {
@@ -116,11 +112,6 @@ impl Plan {
     /// Whether packets are changed: they get code points, marks of congestion or rates.
     pub fn marks(&self) -> bool {
         self.advises || self.options.marks != 0 || self.dscp.iter().any(Option::is_some)
-    }
-
-    /// Whether packets get code points that are decided on in the queue, and written behind it.
-    pub fn remarks(&self) -> bool {
-        self.options.remarks() || self.classes.as_ref().is_some_and(Classes::remark_inside)
     }
 
     /// Fits the plan to a program that tells up to `queues` flows apart.
