@@ -40,6 +40,9 @@ mod tests {
         assert_eq!((mul_div(3, 5, 2), mul_div(1 << 40, 1 << 40, 1 << 17)), (7, 1 << 63));
         assert_eq!((mul_div(1 << 40, 1 << 40, 1 << 16), mul_div(0, 1, 0)), (u64::MAX, u64::MAX));
         assert_eq!((sum_div(3, 5, 2, 7, 4), sum_div(1 << 40, 1 << 40, 1 << 40, 1 << 40, 1 << 18)), (7, 1 << 63));
-        assert_eq!((sum_div(u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX), sum_div(0, 0, 0, 0, 0)), (u64::MAX, u64::MAX));
+        assert_eq!(
+            (sum_div(u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX), sum_div(0, 0, 0, 0, 0)),
+            (u64::MAX, u64::MAX)
+        );
     }
 }

@@ -3,21 +3,21 @@
 use tidegate_config::discipline::meter::Metered;
 use tidegate_config::discipline::outside::Outside;
 use tidegate_config::discipline::{Discipline, InKernel, Site};
+use tidegate_core::dualpi2::{self, Nqb, Scheduler};
 use tidegate_core::elephants::{FlowBy, Measure};
 use tidegate_core::fifo::Limit;
 use tidegate_core::marker::{Action, Actions, Point};
 use tidegate_core::meter::{AnyMeter, Mode};
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, EarlyDrop, Profile, Signal, Sizing, Spacing, Thresholds};
-use tidegate_core::dualpi2::{self, Nqb, Scheduler};
 use tidegate_core::rio::{Coupling, Rio};
 use tidegate_core::two_bucket::TwoBucketRule;
 use tidegate_core::wred::Wred;
 use tidegate_core::{Bytes, Colour, Instant, Span, codel, meredt, pie, red};
 
 use super::options::{
-    ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED, SFQ, SLOTS,
-    RIO, SPACE, WRED,
+    ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED,
+    RIO, SFQ, SLOTS, SPACE, WRED,
 };
 
 /// The most packets that are queued: the arriving packet needs a slot too, before another is dropped for it.
@@ -68,7 +68,10 @@ fn metered(
     }
     // Such a mark is decided on before it is known whether the packet passes.
     if point == Point::Exit && options.marks == 1 && [CODEL, FQ_CODEL, DUALPI2].contains(&options.kind) {
-        lack(format!("`at = \"exit\"` behind the marks of kind = \"{}\" in {place} (signal = \"drop\" is possible)", inside.kind()));
+        lack(format!(
+            "`at = \"exit\"` behind the marks of kind = \"{}\" in {place} (signal = \"drop\" is possible)",
+            inside.kind()
+        ));
     }
     let conditioner = metered.build(&Site { seed: at.seed, name: at.stream.to_owned(), now: Instant::ZERO });
     let (meter, mode, [(rate, burst), (second, more)], window) = match conditioner.meter() {
@@ -83,7 +86,9 @@ fn metered(
     let Actions { green, yellow, red } = *conditioner.actions();
     // The colour is known in the queue only, where nothing can be written to a packet.
     if [green, yellow, red].iter().any(|action| matches!(action, Action::Mark(_))) {
-        lack(format!("code points by the colour of a meter in {place} (the actions \"pass\" and \"drop\" are possible)"));
+        lack(format!(
+            "code points by the colour of a meter in {place} (the actions \"pass\" and \"drop\" are possible)"
+        ));
     }
     Some(Options {
         meter,
@@ -310,7 +315,8 @@ fn coupled(params: &dualpi2::Params) -> Options {
         Scheduler::TimeShifted { shift } => (0, shift),
         Scheduler::Weighted { parts } => (parts.into(), Span::ZERO),
     };
-    let protection = params.protection.unwrap_or(dualpi2::protection::Params { critical: Span::ZERO, ..Default::default() });
+    let protection =
+        params.protection.unwrap_or(dualpi2::protection::Params { critical: Span::ZERO, ..Default::default() });
     let options = Options {
         kind: DUALPI2,
         target: params.target.as_nanos(),

@@ -10,8 +10,8 @@ use tidegate_core::step::Step;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
 use tidegate_kernel::options::fbq_class_options::INSIDE;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, DUALPI2, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, RIO,
-    SFQ, SPACE, WRED,
+    ARED, CODEL, DRR, DUALPI2, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE,
+    RED, RIO, SFQ, SPACE, WRED,
 };
 use tidegate_kernel::options::{fbq_class_options, fbq_options, fbq_profile, fbq_promise};
 
@@ -46,8 +46,7 @@ pub struct Classes {
 }
 
 /// The kinds of disciplines in classes.
-const KINDS: [u64; 13] =
-    [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, DUALPI2, WRED, RIO];
+const KINDS: [u64; 13] = [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, DUALPI2, WRED, RIO];
 
 /// The discipline of a class at random, for packets of which one lasts about `typical` nanoseconds at the total rate. `room` are the
 /// queues that are left; only one has records.

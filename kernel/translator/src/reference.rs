@@ -20,9 +20,9 @@ use tidegate_core::pie::{self, Pie};
 use tidegate_core::probability::Probability;
 use tidegate_core::qdisc::{DropReason, Event, Outlet};
 use tidegate_core::random::Stream;
+use tidegate_core::red::{self, AboveMax, EarlyDrop, Profile, Red, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::rfc4115::{self, Rfc4115};
 use tidegate_core::rio::{self, Coupling, Rio};
-use tidegate_core::red::{self, AboveMax, EarlyDrop, Profile, Red, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::sfq::{self, Sfq};
 use tidegate_core::srtcm::{self, SrTcm};
 use tidegate_core::step::Step;
@@ -33,7 +33,9 @@ use tidegate_core::wred::{self, Selector, Wred};
 use tidegate_core::{
     Bytes, ClassId, Colour, Deadline, Dscp, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
 };
-use tidegate_kernel::options::{ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, RIO, SFQ, TBF, WRED};
+use tidegate_kernel::options::{
+    ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, RIO, SFQ, TBF, WRED,
+};
 
 use super::classes::{Classes, set_rate};
 use super::promises::{Promises, note_ended};
@@ -169,8 +171,11 @@ impl Specification<'_> {
     }
     fn dualpi2(&self) -> dualpi2::Params {
         let span = Span::from_nanos;
-        let protection =
-            protection::Params { critical: span(self.critical), score: span(self.score), ageing: Bytes::new(self.ageing) };
+        let protection = protection::Params {
+            critical: span(self.critical),
+            score: span(self.score),
+            ageing: Bytes::new(self.ageing),
+        };
         dualpi2::Params {
             target: span(self.target),
             update: span(self.interval),
@@ -238,8 +243,13 @@ impl Specification<'_> {
             2 => AnyMeter::TrTcm(TrTcm::new(trtcm::Params { cir, cbs, pir: second, pbs: burst, mode }, start)?),
             3 => AnyMeter::Rfc4115(Rfc4115::new(rfc4115::Params { cir, cbs, eir: second, ebs: burst, mode }, start)?),
             _ => {
-                let params = tswtcm::Params { ctr: cir, ptr: second, window: Span::from_nanos(self.meter_window), mode };
-                AnyMeter::TswTcm(TswTcm::drawing_from(params, start, Stream::from_parts(high, low, step_high, step_low))?)
+                let params =
+                    tswtcm::Params { ctr: cir, ptr: second, window: Span::from_nanos(self.meter_window), mode };
+                AnyMeter::TswTcm(TswTcm::drawing_from(
+                    params,
+                    start,
+                    Stream::from_parts(high, low, step_high, step_low),
+                )?)
             }
         }))
     }
@@ -399,7 +409,16 @@ impl Reference {
                 let ecn = if is_stepped { Ecn::Ect1 } else { Ecn::from_bits(service) };
                 let dscp = Dscp::new(service >> 2).unwrap_or_default();
                 let promise = pair >> 32;
-                let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, dscp, colour: dscp.colour(), class, profile };
+                let packet = Numbered {
+                    id: self.next,
+                    size: Bytes::new(first),
+                    flow,
+                    ecn,
+                    dscp,
+                    colour: dscp.colour(),
+                    class,
+                    profile,
+                };
                 self.next += 1;
                 if let Queue::Fbq(queue, _) = &self.queue {
                     // A discipline in a class may drop another packet for this one as well.

@@ -128,7 +128,8 @@ impl Types {
                 if !last.arguments.is_none() {
                     return Err(outside(Problem::TypeArguments, ""));
                 }
-                let within = path.path.segments.iter().rev().nth(1).map(|module| (module.ident.to_string(), name.clone()));
+                let within =
+                    path.path.segments.iter().rev().nth(1).map(|module| (module.ident.to_string(), name.clone()));
                 let within = within.filter(|named| sources.types.contains_key(named));
                 let named = within.or_else(|| sources.resolve(file, &name));
                 let named = named.ok_or_else(|| outside(Problem::UnknownType, ""))?;

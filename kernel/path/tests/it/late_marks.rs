@@ -321,7 +321,8 @@ fn run_coupled(queue: &str, mbit: u64, milliseconds: u64, flows: u64) -> Coupled
     let scenario = Scenario::load(&source, None, &mut diagnostics);
     let outcome = scenario.unwrap_or_else(|| panic!("{}\n{text}", diagnostics.render(&source))).run(1, |_| ());
     let values = |subject: &str, measure: &str| -> Vec<f64> {
-        let found = outcome.values.iter().filter(|value| value.subject.starts_with(subject) && value.measure == measure);
+        let found =
+            outcome.values.iter().filter(|value| value.subject.starts_with(subject) && value.measure == measure);
         found.map(|value| value.value).collect()
     };
     let value = |subject: &str, measure: &str| {
@@ -332,7 +333,8 @@ fn run_coupled(queue: &str, mbit: u64, milliseconds: u64, flows: u64) -> Coupled
     let packets = value("link r", "throughput") * 40.0 / 8.0 / 1_500.0;
     Coupled {
         used: value("link r", "utilisation"),
-        ratio: values("flow prague", "goodput").iter().sum::<f64>() / values("flow cubic", "goodput").iter().sum::<f64>(),
+        ratio: values("flow prague", "goodput").iter().sum::<f64>()
+            / values("flow cubic", "goodput").iter().sum::<f64>(),
         prague: waited(value("flow prague", "delay mean")),
         p99: waited(value("flow prague", "delay p99")),
         cubic: waited(value("flow cubic", "delay mean")),
@@ -345,11 +347,8 @@ fn run_coupled(queue: &str, mbit: u64, milliseconds: u64, flows: u64) -> Coupled
 #[test]
 fn coupled_queues_keep_their_promise_with_late_marks() {
     register();
-    let lines: &[(u64, u64)] = if is_nightly() {
-        &[(20, 5), (20, 20), (20, 100), (100, 5), (100, 20), (100, 100)]
-    } else {
-        &[(20, 20)]
-    };
+    let lines: &[(u64, u64)] =
+        if is_nightly() { &[(20, 5), (20, 20), (20, 100), (100, 5), (100, 20), (100, 100)] } else { &[(20, 20)] };
     println!(
         "| line | round trip | flows | used | Prague to CUBIC | Prague's mean wait | p99 | CUBIC's mean wait | marked | drops |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     );
@@ -357,9 +356,8 @@ fn coupled_queues_keep_their_promise_with_late_marks() {
         for flows in [1, 5] {
             let at_once = run_coupled("{ kind = \"dualpi2\" }", mbit, milliseconds, flows);
             let late = run_coupled("{ kind = \"late-marks\", of = \"dualpi2\" }", mbit, milliseconds, flows);
-            let pair = |of: fn(&Coupled) -> f64, digits: usize| {
-                format!("{:.digits$} → {:.digits$}", of(&at_once), of(&late))
-            };
+            let pair =
+                |of: fn(&Coupled) -> f64, digits: usize| format!("{:.digits$} → {:.digits$}", of(&at_once), of(&late));
             println!(
                 "| {mbit} Mbit/s | {milliseconds} ms | {flows} + {flows} | {} | {} | {} ms | {} ms | {} ms | {} | {} |",
                 pair(|r| r.used, 3),

@@ -19,7 +19,7 @@ const PAGE: &str = include_str!("../../../../book/src/paths.md");
 const WRITE: &str = "TIDEGATE_WRITE_PAGES";
 
 /// Disciplines with the keys that they need.
-const DISCIPLINES: [(&str, &str); 25] = [
+const DISCIPLINES: [(&str, &str); 26] = [
     ("ared", "link = \"20mbit\"\n"),
     ("cake", "rate = \"20mbit\"\n"),
     ("cbq", "link = \"20mbit\"\nclass = [{ name = \"all\", rate = \"20mbit\" }]\n"),
@@ -36,6 +36,10 @@ const DISCIPLINES: [(&str, &str); 25] = [
     (
         "marker",
         "conditioner = { class = 1, meter = { kind = \"srtcm\", cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" } }\n",
+    ),
+    (
+        "marker, without code points",
+        "conditioner = { red = \"drop\", meter = { kind = \"srtcm\", cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" } }\n",
     ),
     ("mered", "link = \"20mbit\"\nmemory = { pair-rule = \"off\" }\n"),
     ("mered, with the rule of pairs", "link = \"20mbit\"\n"),
