@@ -362,23 +362,6 @@ static __always_inline void count_sent(struct twin_counters *counters, u64 size,
 		counters->waits[index]++;
 }
 
-/*
- * Notes in a packet that leaves, whose slot this was, whether it is to get another code point. Not a part of its caller, for the stack.
- */
-static __noinline int note_service(struct sk_buff *skb, u32 number)
-{
-	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
-	struct twin_packet *packet = twin_packet_of(&state.held, number);
-	struct twin_counters *counters = counters_of(packet->class);
-	bool is_other = packet->service & TWIN_REMARKED;
-
-	cb->data[0] = is_other ? NOTED : 0;
-	cb->data[1] = packet->service >> 2 & 0x3f;
-	if (counters)
-		counters->remarked_packets += is_other;
-	return 0;
-}
-
 /* Counts a packet that arrives for the rule that has matched it. */
 static __always_inline void count_matched(u64 size)
 {
@@ -737,7 +720,6 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 		stage(sch, fbq.departed - 1, over);
 	RECORD(twin_record(DEQUEUE, now);)
 	if (skb) {
-		note_service(skb, number);
 		bpf_qdisc_bstats_update(sch, skb);
 		return skb;
 	}

@@ -38,8 +38,6 @@ enum { BPF_F_MMAPABLE = 1 << 10 };
 struct qdisc_skb_cb {
 	u32 pkt_len;
 	u16 pkt_segs;
-	/* A queueing discipline may write here, and only here. */
-	unsigned char data[20];
 };
 
 typedef struct {

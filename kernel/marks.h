@@ -174,22 +174,6 @@ static __noinline u32 mark_packet(struct __sk_buff *context, struct sk_buff *skb
 	return (service & 0xfc) | (gives ? service & 3 : 0);
 }
 
-/* Gives a packet that comes from the queue the code point that was decided on there. */
-static __noinline int remark_packet(struct __sk_buff *context, struct sk_buff *skb)
-{
-	bool is_v6 = skb->protocol == bpf_htons(ETH_P_IPV6);
-	u32 at = header_at(skb), dscp = noted_dscp(skb) - 1, first, service;
-	u8 bytes[2];
-
-	if ((!is_v6 && skb->protocol != bpf_htons(ETH_P_IP)) || bpf_skb_load_bytes(context, at, bytes, 2))
-		return 0;
-	first = (u32)bytes[0] << 8 | bytes[1];
-	service = is_v6 ? first >> 4 & 0xff : first & 0xff;
-	if (first >> 12 == (is_v6 ? 6 : 4) && service >> 2 != dscp)
-		set_service(context, at, is_v6, first, dscp << 2 | (service & 3));
-	return 0;
-}
-
 /* Classifies a packet and marks it. */
 static __always_inline void see(struct __sk_buff *context, struct sk_buff *skb)
 {
@@ -219,8 +203,7 @@ static __always_inline void see(struct __sk_buff *context, struct sk_buff *skb)
 
 /*
  * Of several interfaces with one total the filter of this program has an action, which leads each packet to the device where they are
- * queued; so it has where a meter decides on code points in the queue. From there it comes by here again, and gets that code point. The kernel
- * knows that and does not lead it there a second time.
+ * queued. From there it comes by here again. The kernel knows that and does not lead it there a second time.
  */
 SEC("tc")
 int twin_leaving(struct __sk_buff *context)
@@ -232,8 +215,6 @@ int twin_leaving(struct __sk_buff *context)
 	marks = bpf_map_lookup_elem(&twin_marks, &key);
 	if (marks && (marks->device == 0 || marks->device != (u32)skb->skb_iif))
 		see(context, skb);
-	else if (marks && noted_dscp(skb))
-		remark_packet(context, skb);
 	return TC_ACT_UNSPEC;
 }
 

@@ -8,9 +8,8 @@
 
 enum { TWIN_NO_METER, TWIN_SRTCM, TWIN_TRTCM, TWIN_RFC4115, TWIN_TSWTCM, TWIN_METERS };
 
-/* In the service of a packet, above its code point and bits of congestion: its colour, and whether its code point is another now. */
+/* The colour of a packet in its service, above its code point and bits of congestion. */
 #define TWIN_COLOUR 8
-#define TWIN_REMARKED (1u << 10)
 
 /* The colour of a code point: its drop precedence where it is of assured forwarding, else green. */
 TWIN_INLINE u32 twin_colour_of(u32 service)
@@ -68,16 +67,12 @@ TWIN_GLOBAL u32 twin_meter(const struct twin_options *options TWIN_GIVEN, struct
 TWIN_INLINE u32 twin_condition(const struct twin_options *options, struct twin_discipline *discipline, u64 now, u64 size, u32 service)
 {
 	u32 colour = twin_meter(options, discipline, now, size, service >> TWIN_COLOUR & 3);
-	u32 other;
 	u64 action = options->actions[colour == PACKET_COLOUR_GREEN ? 0 : colour == PACKET_COLOUR_YELLOW ? 1 : 2];
 
 	if (action == 1)
 		return TWIN_NONE;
 	service = twin_with_colour(service, colour);
-	if (action == 0)
-		return service;
-	other = (service & ~0xfcu) | ((u32)(action - 2) & 0x3f) << 2;
-	return other == service ? service : other | TWIN_REMARKED;
+	return action == 0 ? service : (service & ~0xfcu) | ((u32)(action - 2) & 0x3f) << 2;
 }
 
 #endif

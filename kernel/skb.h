@@ -179,17 +179,6 @@ static __always_inline u32 header_at(const struct sk_buff *skb)
 	return (u16)(skb->network_header - skb->mac_header);
 }
 
-/* The sign of a code point that is noted in a packet; it stands before that. */
-#define NOTED 0x9dU
-
-/* The code point that a packet is to get which has come from the queue, plus 1; 0 for none. */
-static __always_inline u32 noted_dscp(const struct sk_buff *skb)
-{
-	const struct qdisc_skb_cb *cb = (const struct qdisc_skb_cb *)skb->cb;
-
-	return cb->data[0] == NOTED ? cb->data[1] + 1 : 0;
-}
-
 /* The code point and the bits of congestion of a packet. */
 static __always_inline u32 service_of(const struct sk_buff *skb)
 {

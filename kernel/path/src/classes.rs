@@ -28,8 +28,6 @@ pub(super) struct Classes {
     numbers: Vec<u64>,
     /// Whether a discipline in a class marks packets.
     marks: bool,
-    /// Whether the meter of one gives packets other code points.
-    remarks: bool,
 }
 
 impl Classes {
@@ -156,18 +154,12 @@ impl Classes {
         let options = insides.iter().take(CLASSES).map(|inside| inside.unwrap_or_default());
         numbers.extend(options.flat_map(|options| options.numbers()));
         numbers.resize(INSIDES + CLASSES * Options::NUMBERS, 0);
-        let any = |is_it: fn(&Options) -> bool| insides.iter().flatten().any(is_it);
-        Self { numbers, marks: any(|options| options.marks != 0), remarks: any(Options::remarks) }
+        Self { numbers, marks: insides.iter().flatten().any(|options| options.marks != 0) }
     }
 
     /// Whether a discipline in a class marks packets.
     pub fn mark_inside(&self) -> bool {
         self.marks
-    }
-
-    /// Whether the meter of a discipline in a class gives packets other code points.
-    pub fn remark_inside(&self) -> bool {
-        self.remarks
     }
 
     /// Fits the classes to a program that tells up to `queues` flows apart; fewer than are asked for are reported to `note`.

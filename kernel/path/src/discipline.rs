@@ -6,7 +6,7 @@ use tidegate_config::discipline::{Discipline, InKernel, Site};
 use tidegate_core::dualpi2::{self, Nqb, Scheduler};
 use tidegate_core::elephants::{FlowBy, Measure};
 use tidegate_core::fifo::Limit;
-use tidegate_core::marker::{Action, Point};
+use tidegate_core::marker::{Action, Actions, Point};
 use tidegate_core::meter::{AnyMeter, Mode};
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, EarlyDrop, Profile, Signal, Sizing, Spacing, Thresholds};
@@ -83,7 +83,13 @@ fn metered(
             (4, params.mode, [(params.ctr, Bytes::ZERO), (params.ptr, Bytes::ZERO)], params.window)
         }
     };
-    let actions = conditioner.actions();
+    let Actions { green, yellow, red } = *conditioner.actions();
+    // The colour is known in the queue only, where nothing can be written to a packet.
+    if [green, yellow, red].iter().any(|action| matches!(action, Action::Mark(_))) {
+        lack(format!(
+            "code points by the colour of a meter in {place} (the actions \"pass\" and \"drop\" are possible)"
+        ));
+    }
     Some(Options {
         meter,
         meter_exit: u64::from(point == Point::Exit),
@@ -92,7 +98,7 @@ fn metered(
         meter_bursts: [burst.as_u64(), more.as_u64()],
         meter_window: window.as_nanos(),
         meter_random: Stream::named(at.seed, &format!("{}.meter", at.stream)).parts(),
-        actions: [actions.green, actions.yellow, actions.red].map(|action| match action {
+        actions: [green, yellow, red].map(|action| match action {
             Action::Pass => 0,
             Action::Drop => 1,
             Action::Mark(dscp) => 2 + u64::from(dscp.value()),
@@ -222,11 +228,6 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
 }
 
 impl Options {
-    /// Whether a meter gives packets other code points.
-    pub(super) fn remarks(&self) -> bool {
-        self.meter != 0 && self.actions.iter().any(|action| *action > 1)
-    }
-
     /// The queues that a discipline needs of [`SPACE`].
     pub(super) fn queues_needed(&self) -> u64 {
         match self.kind {

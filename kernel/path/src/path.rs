@@ -110,8 +110,7 @@ struct Attachment {
     direction: OnLink,
     /// Whether packets get code points or marks.
     marks: bool,
-    /// Whether they get code points that are decided on in the queue: the program that writes them sees packets again behind a device.
-    remarks: bool,
+
     /// The owners, devices and times on which the rules in force depend, the seed of random streams, and the secret of flow keys.
     setup: Setup,
 }
@@ -119,7 +118,7 @@ struct Attachment {
 impl Attachment {
     /// Whether packets are led to a device of ours.
     fn has_device(&self) -> bool {
-        self.direction == OnLink::Arriving || self.lines.len() > 1 || self.remarks
+        self.direction == OnLink::Arriving || self.lines.len() > 1
     }
     /// The indices of the interfaces that are there.
     fn indices(&self) -> impl Iterator<Item = u32> {
@@ -290,11 +289,6 @@ impl KernelPath {
         let setup = Setup { names: names.clone(), ..to.setup.clone() };
         let prepared = prepared(to.index, &setup, config, self.discipline.queues)?;
         self.discipline.has_room(Some(&prepared.image), None).map_err(too_large)?;
-        if prepared.plan.remarks() && !to.has_device() {
-            let what =
-                "code points that a meter decides on, which a device writes that is made at the start only".into();
-            return Err(StartError::NotInKernel { what });
-        }
         Ok(prepared)
     }
 
@@ -481,10 +475,9 @@ impl OffloadBackend for KernelPath {
             Direction::Egress => OnLink::Leaving,
             Direction::Ingress => OnLink::Arriving,
         };
-        let remarks = Plan::new(config, None, setup.seed)?.remarks();
         let line = |(name, index): &(String, Option<u32>)| Line { name: name.clone(), index: *index };
         let lines = interfaces.iter().map(line).collect();
-        let mut to = Attachment { lines, index: 0, direction, marks: false, remarks, setup: setup.clone() };
+        let mut to = Attachment { lines, index: 0, direction, marks: false, setup: setup.clone() };
         let put = self.put(&mut to, config);
         self.attached = Some(to);
         put

@@ -101,11 +101,6 @@ impl Plan {
         if classes.is_none() && !config.rules.is_empty() {
             lack("rules without classes that have a queue for each flow".into());
         }
-        let remarks =
-            options.as_ref().is_some_and(Options::remarks) || classes.as_ref().is_some_and(Classes::remark_inside);
-        if remarks && config.interface.direction == Direction::Ingress {
-            lack("code points that a meter decides on, for what arrives".into());
-        }
         refused(&lacks)?;
         let mut options = options.unwrap_or_default();
         if options.rate != 0 && options.burst < burst {
@@ -141,11 +136,6 @@ impl Plan {
     /// Whether packets are changed: they get code points, marks of congestion or rates.
     pub fn marks(&self) -> bool {
         self.advises || self.options.marks != 0 || self.dscp.iter().any(Option::is_some)
-    }
-
-    /// Whether packets get code points that are decided on in the queue, and written behind it.
-    pub fn remarks(&self) -> bool {
-        self.options.remarks() || self.classes.as_ref().is_some_and(Classes::remark_inside)
     }
 
     /// Fits the plan to a program that tells up to `queues` flows apart.
@@ -319,7 +309,7 @@ pub(super) fn own_program(config: &Config) -> Option<&'static [u8]> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::options::{ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, PIE, RED, SFQ};
+    use crate::options::{ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, PIE, RED, RIO, SFQ, WRED};
     use tidegate_config::discipline::InKernel;
     use tidegate_config::discipline::Kind;
     use tidegate_config::shaper::DataPath;
@@ -515,6 +505,38 @@ pub(super) mod tests {
         let insides = numbers.len() - 64 * Options::NUMBERS;
         let options = Options::of_numbers(std::array::from_fn(|at| numbers[insides + at]));
         assert_eq!((options.kind, options.random), (PIE, Stream::named(7, "root.a").parts()));
+    }
+
+    /// Colours have curves and random streams of their own, and a meter is around the discipline that it stands before or behind.
+    #[test]
+    fn colours_and_meters_are_those_of_the_file() {
+        let curves = "green = { min-th = \"100kB\", max-th = \"300kB\" }\nyellow = { min-th = \"80kB\", max-th = \"200kB\" }\n\
+                      red = { min-th = \"50kB\", max-th = \"100kB\", max-p = 1 }\n";
+        let found = plan(&format!("[discipline]\nkind = \"wred\"\n{curves}")).unwrap().options;
+        assert_eq!((found.kind, found.in_bytes, found.min, found.max, found.marks), (WRED, 1, 100_000, 300_000, 1));
+        assert_eq!((found.yellow_min, found.yellow_max), (80_000, 200_000));
+        assert_eq!((found.red_min, found.red_max, found.red_max_p), (50_000, 100_000, 1 << 32));
+        let stream = |name: &str| Stream::named(7, name).parts();
+        assert_eq!((found.random, &found.more_random[4..]), (stream("root.0"), &stream("root.2")[..]));
+        let found = plan(&format!("[discipline]\nkind = \"rio\"\n{curves}coupling = \"uncoupled\"\n")).unwrap().options;
+        assert_eq!((found.kind, found.coupled, found.random), (RIO, 0, stream("root.Green")));
+        let meter = "kind = \"marker\"\nconditioner = { red = \"drop\", meter = { kind = \"tswtcm\", ctr = \"1mbit\", ptr = \"2mbit\" } }\n";
+        let found = plan(&format!(
+            "[discipline]\n{meter}at = \"exit\"\ninside = {{ kind = \"red\", min-th = \"9kB\", max-th = \"30kB\" }}\n"
+        ));
+        let found = found.unwrap().options;
+        assert_eq!((found.kind, found.meter, found.meter_exit, found.actions), (RED, 4, 1, [0, 0, 1]));
+        assert_eq!((found.meter_rates, found.meter_window), ([1_000_000, 2_000_000], 100_000_000));
+        assert_eq!((found.random, found.meter_random), (stream("root.inside"), stream("root.meter")));
+        for (inside, named) in [
+            ("{ kind = \"codel\" }", "`at = \"exit\"` behind the marks of kind = \"codel\""),
+            ("{ kind = \"wfq\", link = \"1mbit\" }", "kind = \"wfq\" in `marker` in [discipline]"),
+        ] {
+            let error = plan(&format!("[discipline]\n{meter}at = \"exit\"\ninside = {inside}\n")).unwrap_err();
+            assert!(error.contains(named), "{error}");
+        }
+        let error = plan(&format!("[discipline]\n{}", meter.replace("\"drop\"", "\"af13\""))).unwrap_err();
+        assert!(error.contains("code points by the colour of a meter in [discipline]"), "{error}");
     }
 
     /// Each is refused, and the error names it.

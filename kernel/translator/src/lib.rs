@@ -22,6 +22,8 @@ mod expression;
 #[cfg(feature = "translate")]
 mod headers;
 #[cfg(feature = "equal")]
+mod more;
+#[cfg(feature = "equal")]
 pub mod mutants;
 #[cfg(any(feature = "translate", feature = "equal"))]
 pub mod own;

@@ -7,16 +7,10 @@ use tidegate_kernel::options::{
 
 use super::classes::Classes;
 use super::equal::spread;
+use super::more::service;
 use super::promises::Draw;
 use super::reference::{DEQUEUE, ENQUEUE, Operation, SET_RATE, Structure};
 use super::trees::{Rates, Tree};
-
-/// A code point, of those that disciplines tell apart more often than others, and bits of congestion.
-fn service(random: &mut Stream) -> u64 {
-    const POINTS: [u64; 8] = [0, 0, 45, 10, 12, 14, 36, 38];
-    let dscp = if random.below(8) == 0 { random.below(64) } else { POINTS[random.below(8) as usize] };
-    dscp << 2 | random.below(4)
-}
 
 /// Steps of time in an interval of CoDel, in a script whose times are multiples of a step: so that a delay is its target.
 pub const GRID: u64 = 16;

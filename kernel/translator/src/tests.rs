@@ -169,7 +169,7 @@ fn a_decider_of_a_users_own_is_translated() {
         (
             "Verdict::Drop(DropReason::QueueLimit)",
             "Verdict::Drop(self.any())",
-            "src/decider.rs:20: `self.random.below(2)`: a function that is not translated (crates/core/src/random.rs:",
+            "src/decider.rs:20: `self.random.unit()`: a function that is not translated (crates/core/src/random.rs:",
         ),
     ] {
         assert!(DECIDER.contains(from), "{from}");
@@ -199,7 +199,7 @@ impl Decider {
         Verdict::Admit
     }
     fn any(&mut self) -> DropReason {
-        if self.random.below(2) == 0 { DropReason::Early } else { DropReason::Forced }
+        if self.random.unit() < 0.5 { DropReason::Early } else { DropReason::Forced }
     }
     pub fn depart(&mut self, _now: Instant, _queue: Backlog, _size: Bytes, _wait: Span, _capable: bool) -> Verdict {
         Verdict::Admit

@@ -42,6 +42,10 @@ const DISCIPLINES: [(&str, &str); 26] = [
         "marker",
         "conditioner = { class = 1, meter = { kind = \"srtcm\", cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" } }\n",
     ),
+    (
+        "marker, without code points",
+        "conditioner = { red = \"drop\", meter = { kind = \"srtcm\", cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" } }\n",
+    ),
     ("mered", "link = \"20mbit\"\nmemory = { pair-rule = \"off\" }\n"),
     ("mered, with the rule of pairs", "link = \"20mbit\"\n"),
     ("meredt", "link = \"20mbit\"\n"),

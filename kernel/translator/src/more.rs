@@ -1,0 +1,77 @@
+//! Random options of the disciplines that have some of their own: DualPI2, WRED, RIO, and meters.
+
+use tidegate_core::random::Stream;
+use tidegate_kernel::options::{CODEL, DUALPI2, FQ_CODEL, Options};
+
+use super::equal::spread;
+
+/// A meter before a discipline or behind it, about as fast as packets come.
+pub fn metered(random: &mut Stream, options: Options) -> Options {
+    let packet = (options.interval / 20).max(1);
+    let rate = (12_000_000_000_000 / packet).max(1);
+    let mut near = |most: u64| spread(random, (rate / 16).max(1), rate.saturating_mul(16).min(1 << 39)).min(most);
+    let slow = near(1 << 39);
+    let fast = slow + near(1 << 39);
+    let does = |random: &mut Stream| if random.below(3) == 0 { random.below(2) } else { 2 + random.below(64) };
+    let actions = std::array::from_fn(|_| does(random));
+    // A mark that is decided on when a packet leaves is not given where that is dropped behind it.
+    let marks_late = options.kind == DUALPI2 || options.marks == 1 && matches!(options.kind, CODEL | FQ_CODEL);
+    Options {
+        meter: 1 + random.below(4),
+        meter_exit: if marks_late { 0 } else { random.below(2) },
+        meter_aware: random.below(2),
+        meter_rates: [slow, fast],
+        meter_bursts: [spread(random, 1, 200_000), spread(random, 1, 400_000)],
+        meter_window: packet.saturating_mul(spread(random, 1, 1_000)).min(60_000_000_000),
+        meter_random: Stream::named(random.next_u64(), "meter").parts(),
+        actions,
+        ..options
+    }
+}
+
+/// What WRED and RIO have beside RED.
+pub fn coloured(random: &mut Stream, options: Options) -> Options {
+    let one = 1 << 32;
+    let mut curve = || {
+        let unit = if options.in_bytes == 1 { spread(random, 60, 40_000) } else { 1 };
+        let min = random.below(20) * unit;
+        (min, min + spread(random, 1, 40 * unit), spread(random, 1, one))
+    };
+    let ((yellow_min, yellow_max, yellow_max_p), (red_min, red_max, red_max_p)) = (curve(), curve());
+    let mut more_random = [0; 8];
+    for parts in more_random.chunks_exact_mut(4) {
+        parts.copy_from_slice(&Stream::named(random.next_u64(), "packets").parts());
+    }
+    let coupled = random.below(2);
+    Options { yellow_min, yellow_max, yellow_max_p, red_min, red_max, red_max_p, more_random, coupled, ..options }
+}
+
+/// What DualPI2 has beside the interval and the target, or in another range.
+pub fn coupled(random: &mut Stream, options: Options) -> Options {
+    let interval = options.interval;
+    // Delays of L are of the order of the target, and a step may be a ramp.
+    let step_full = spread(random, 1, options.target.max(1).saturating_mul(2));
+    let critical = random.below(2) * spread(random, 1, step_full.min(1_000_000_000));
+    Options {
+        target: options.target.max(1),
+        alpha: if random.below(2) == 0 { 160 } else { random.below(100_001) },
+        beta: if random.below(2) == 0 { 3_200 } else { random.below(100_001) },
+        coupling: if random.below(2) == 0 { 2 } else { 1 + random.below(16) },
+        step_from: if random.below(3) == 0 { step_full } else { random.below(step_full + 1) },
+        step_full,
+        parts: if random.below(3) == 0 { 0 } else { spread(random, 2, 1_000) },
+        shift: spread(random, 0, interval * 4),
+        nqb: random.below(2),
+        critical,
+        score: spread(random, 0, critical.saturating_mul(100).min(5_000_000_000)),
+        ageing: spread(random, 1, 1_000_000_000),
+        ..options
+    }
+}
+
+/// A code point, of those that disciplines tell apart more often than others, and bits of congestion.
+pub fn service(random: &mut Stream) -> u64 {
+    const POINTS: [u64; 8] = [0, 0, 45, 10, 12, 14, 36, 38];
+    let dscp = if random.below(8) == 0 { random.below(64) } else { POINTS[random.below(8) as usize] };
+    dscp << 2 | random.below(4)
+}
