@@ -540,7 +540,10 @@ pub(super) mod tests {
                     .replace("parent = \"agency\", ", ""),
                 "`reservations` of cbq",
             ),
-            (TREE.replace("100mbit", "50mbit").replace("20mbit", "10mbit"), "of which one takes more than 10ms at 50mbit"),
+            (
+                TREE.replace("100mbit", "50mbit").replace("20mbit", "10mbit"),
+                "of which one takes more than 10ms at 50mbit",
+            ),
             (
                 format!(
                     "[discipline]\nkind = \"cbq\"\nlink = \"100mbit\"\nclass = [{}]\n",
