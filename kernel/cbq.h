@@ -106,7 +106,7 @@ TWIN_INLINE void twin_cbq_reset_if_none_may_send(struct twin_cbq *cbq)
 		cbq->top_level = cbq_highest();
 }
 
-/* What a leaf may send in a round. */
+/* Computes the allotment of a leaf in a round. */
 TWIN_GLOBAL u32 twin_cbq_find_allotment(struct twin_cbq *cbq TWIN_GIVEN, u32 number)
 {
 	struct twin_cbq_leaf *leaf = twin_cbq_leaf_of(cbq, number);
@@ -164,7 +164,7 @@ TWIN_GLOBAL u32 twin_cbq_regulate_if_stuck(struct twin_cbq *cbq TWIN_GIVEN, u32 
 	return 0;
 }
 
-/* A packet is about to arrive, and finds as many that wait, of all classes. */
+/* A packet is about to arrive, while `waiting` packets of all classes wait. */
 TWIN_INLINE void twin_cbq_arrives(struct twin_cbq *cbq, u64 now, u64 waiting)
 {
 	twin_cbq_advance(cbq, now);
@@ -173,7 +173,7 @@ TWIN_INLINE void twin_cbq_arrives(struct twin_cbq *cbq, u64 now, u64 waiting)
 		cbq_link_use_idle_until(&cbq->link, cbq->now);
 }
 
-/* It has arrived for a leaf, whose queue had and has as many packets. */
+/* The packet has arrived for a leaf, whose queue had `before` packets and has `after`. */
 TWIN_GLOBAL u32 twin_cbq_arrived(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 before, u64 after)
 {
 	if (cbq->params.sharing.kind == CBQ_SHARING_TOP_LEVEL)
@@ -186,7 +186,7 @@ TWIN_GLOBAL u32 twin_cbq_arrived(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 
 	return 0;
 }
 
-/* Of leaves the one whose turn is next. */
+/* The leaf of a set whose turn is next, of those with the best priority. It looks at each leaf of them once. */
 TWIN_GLOBAL u32 twin_cbq_first_of(struct twin_cbq *cbq TWIN_GIVEN, u64 set)
 {
 	u32 first = TWIN_NONE, position = 0;
@@ -255,7 +255,7 @@ TWIN_GLOBAL u32 twin_cbq_charge(struct twin_cbq *cbq TWIN_GIVEN, u32 node, u64 s
 	return 0;
 }
 
-/* The turn of a leaf that sends a packet. */
+/* Subtracts a packet from the turn of the leaf that sends it. */
 TWIN_GLOBAL u32 twin_cbq_take_turn(struct twin_cbq *cbq TWIN_GIVEN, u32 number, u64 size)
 {
 	struct twin_cbq_leaf *leaf = twin_cbq_leaf_of(cbq, number);
@@ -273,7 +273,7 @@ TWIN_GLOBAL u64 twin_cbq_tick(struct twin_cbq *cbq TWIN_GIVEN, u64 size)
 	return cbq_link_use_tick(&cbq->link, &cbq->params, cbq->now, size);
 }
 
-/* A leaf has sent a packet of this size, and has as many left. */
+/* A leaf has sent a packet of this size, and has `left` packets more. */
 TWIN_GLOBAL u32 twin_cbq_serve(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 size, u64 left)
 {
 	u32 lender = twin_cbq_lender(cbq, leaf), node = leaf;

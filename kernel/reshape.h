@@ -23,7 +23,7 @@ TWIN_INLINE void twin_cbq_join(struct twin_cbq *cbq, u32 leaf)
 {
 	struct twin_cbq_ring *ring = twin_cbq_ring_of(cbq, leaf);
 
-	/* Found for a state of a priority, which may have been another one. */
+	/* The allotment was computed for a version of a ring, which may have been another ring. */
 	twin_cbq_leaf_of(cbq, leaf)->allotted_at = 0;
 	ring->members |= twin_cbq_bit(leaf);
 	ring->version++;
@@ -47,7 +47,7 @@ TWIN_GLOBAL u32 twin_cbq_find_lenders(const struct twin_cbq_options *options TWI
 	return 0;
 }
 
-/* Finds that of all leaves, and which classes lend. */
+/* Finds from which classes each leaf may borrow, and which classes may lend now. */
 TWIN_GLOBAL u32 twin_cbq_find_all_lenders(const struct twin_cbq_options *options TWIN_GIVEN, struct twin_cbq *cbq TWIN_GIVEN)
 {
 	cbq->borrowers = cbq->below = 0;
@@ -138,7 +138,7 @@ TWIN_GLOBAL u32 twin_cbq_at(struct twin_cbq *cbq TWIN_GIVEN, u32 position)
 	return TWIN_NONE;
 }
 
-/* Puts a leaf of a class that has changed among the others again, whose queue has as many packets. */
+/* Puts a leaf among the others again, whose class has changed, or one above it. Its queue has `packets` packets. */
 TWIN_GLOBAL u32 twin_cbq_rejoin(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 packets, u64 is_it)
 {
 	struct twin_cbq_leaf *of = twin_cbq_leaf_of(cbq, leaf);

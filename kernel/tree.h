@@ -26,7 +26,7 @@ struct twin_cbq_class_options {
 	u64 level;
 	/* 1 where it may use the rate of its parent. */
 	u64 borrows;
-	/* Of a leaf: its priority, and its place in the round. */
+	/* The priority of a leaf, and its place in the round; of no meaning for other classes. */
 	u64 priority;
 	u64 position;
 	/* Its limits: `Limits::numbers` of crates/core/src/qdisc/cbq/limits.rs. */
@@ -79,7 +79,7 @@ struct twin_cbq_node {
 
 struct twin_cbq_leaf {
 	cbq_turn turn;
-	/* What it may send in a round, and the state of its priority for which that was found. */
+	/* Its allotment in a round, and the version of its ring for which that was computed; 0 for none. */
 	s64 allotment;
 	u64 allotted_at;
 	u32 priority, position;
@@ -87,7 +87,7 @@ struct twin_cbq_leaf {
 
 struct twin_cbq_ring {
 	u64 round;
-	/* How many leaves it has, the sum of their rates, and how often these have changed, from 1. */
+	/* The number of its leaves, the sum of their rates, and the number of changes of these, from 1. */
 	u64 leaves, rates, version;
 	/* Its leaves. */
 	u64 members;
@@ -104,7 +104,7 @@ struct twin_cbq {
 	u64 ready, asleep, borrowers;
 	/* For each level the leaves that could use the rate of a class there, itself or above, since it is not over its limit. */
 	u64 lends[TWIN_CBQ_LEVELS];
-	/* Inner classes that are not over their limits; the leaves that may borrow from each. */
+	/* Inner classes that are not over their limits, and for each inner class the leaves that may borrow from it. */
 	u64 below;
 	u64 under[TWIN_CBQ_INNER];
 	/* The level of top-level sharing, and that of the root. */
@@ -192,7 +192,7 @@ TWIN_INLINE cbq_limits twin_cbq_limits(const struct twin_cbq_options *options, u
 	};
 }
 
-/* What the deciders are told of the tree. */
+/* Fills in the parameters of the tree that deciders read. */
 TWIN_INLINE void twin_cbq_take_params(const struct twin_cbq_options *options, cbq_params *params)
 {
 	params->link = options->link;

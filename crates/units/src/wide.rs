@@ -39,7 +39,7 @@ pub const fn halves_div_ceil(high: u64, low: u64, by: u64) -> u64 {
     // Below 2^64 before the rounding.
     let all = (high as u128) << 64 | low as u128;
     let quotient = (all / by as u128) as u64;
-    quotient.saturating_add((all % by as u128 != 0) as u64)
+    quotient.saturating_add(!all.is_multiple_of(by as u128) as u64)
 }
 
 #[cfg(test)]

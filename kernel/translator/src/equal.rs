@@ -13,7 +13,7 @@ use tidegate_kernel::options::{
 };
 
 use super::classes::{Classes, NUMBERS};
-use super::more::{coloured, coupled, metered, service};
+use super::more::{coloured, coupled, metered};
 use super::packets;
 use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE, Structure};
 use super::script::{GRID, Script, grid};

@@ -130,7 +130,7 @@ impl<'a> Script<'a> {
                 self.pending = Some(promise);
                 terms
             }
-            (0, _) if let Some((tree, rates)) = self.tree.as_mut().filter(|_| self.now % 3 == 0) => {
+            (0, _) if let Some((tree, rates)) = self.tree.as_mut().filter(|_| self.now.is_multiple_of(3)) => {
                 let [class, rate, priority, borrows] = tree.change(self.random, rates);
                 [SET_RATE, self.now, rate, class, priority, borrows]
             }

@@ -302,6 +302,18 @@ mod tests {
         assert_eq!(missed, 1);
     }
 
+    /// The tree of an idle engine says nothing about the classes that an offload has.
+    #[test]
+    fn the_tree_of_an_offload_is_not_shown() {
+        let text = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\nclass = [{ name = \"all\", rate = \"8mbit\" }]\n";
+        let config = shaper::load(&Source::new("tree.toml", text), &mut Diagnostics::new()).expect("valid");
+        let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
+        let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
+        assert_eq!(engine.shared_classes(Instant::ZERO).len(), 2);
+        engine.set_flows(Instant::ZERO, &[], &[], true, &mut Noted::default());
+        assert_eq!(engine.shared_classes(Instant::ZERO).len(), 0);
+    }
+
     #[test]
     fn offloaded_flows_are_promised_and_watched() {
         let mut engine = engine();
