@@ -10,7 +10,7 @@ use super::{GENERATED, packets};
 /// The files of classification, which packets are compared for.
 const CLASSIFICATION: [&str; 2] = ["kernel/classify.h", "kernel/plain.h"];
 /// The files that operations are compared for.
-const DECISIONS: [&str; 20] = [
+const DECISIONS: [&str; 23] = [
     GENERATED,
     "kernel/disciplines.h",
     "kernel/departures.h",
