@@ -452,19 +452,18 @@ mod tests {
 
     #[test]
     fn bands_are_left_out_with_their_note() {
-        let axis = || crate::model::Axis::new("time", "s");
-        let mut curve = crate::model::Curve::new("one", [(0.0, 1.0), (1.0, 2.0)]);
+        let axis = || Axis::new("time", "s");
+        let mut curve = Curve::new("one", [(0.0, 1.0), (1.0, 2.0)]);
         curve.band = vec![(0.0, 0.5, 1.5), (1.0, 1.5, 2.5)];
         curve.band_is = "quartiles of the runs".into();
-        let curves = vec![curve.clone(), crate::model::Curve { name: "two".into(), ..curve }];
+        let curves = vec![curve.clone(), Curve { name: "two".into(), ..curve }];
         let note = Some("Lines: medians of 9 runs.".to_owned());
         let plot = Plot { title: String::new(), x: axis(), y: axis(), style: Style::Lines, note, curves };
         let drawn = |look: &str| {
             let drawing = plot.with_look(&Look::parse(look).expect("a look")).expect("a plot");
-            let areas =
-                drawing.shapes.iter().filter(|shape| matches!(shape, crate::drawing::Shape::Area { .. })).count();
-            let text = |shape: &crate::drawing::Shape| match shape {
-                crate::drawing::Shape::Text { text, .. } => Some(text.clone()),
+            let areas = drawing.shapes.iter().filter(|shape| matches!(shape, Shape::Area { .. })).count();
+            let text = |shape: &Shape| match shape {
+                Shape::Text { text, .. } => Some(text.clone()),
                 _ => None,
             };
             (areas, drawing.shapes.iter().filter_map(text).collect::<Vec<_>>().join(" "))
