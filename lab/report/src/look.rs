@@ -469,32 +469,6 @@ mod tests {
     }
 
     #[test]
-    fn bands_are_left_out_with_their_note() {
-        let axis = || crate::model::Axis::new("time", "s");
-        let mut curve = crate::model::Curve::new("one", [(0.0, 1.0), (1.0, 2.0)]);
-        curve.band = vec![(0.0, 0.5, 1.5), (1.0, 1.5, 2.5)];
-        curve.band_is = "quartiles of the runs".into();
-        let curves = vec![curve.clone(), crate::model::Curve { name: "two".into(), ..curve }];
-        let note = Some("Lines: medians of 9 runs.".to_owned());
-        let plot = Plot { title: String::new(), x: axis(), y: axis(), style: Style::Lines, note, curves };
-        let drawn = |look: &str| {
-            let drawing = plot.with_look(&Look::parse(look).expect("a look")).expect("a plot");
-            let areas =
-                drawing.shapes.iter().filter(|shape| matches!(shape, crate::drawing::Shape::Area { .. })).count();
-            let text = |shape: &crate::drawing::Shape| match shape {
-                crate::drawing::Shape::Text { text, .. } => Some(text.clone()),
-                _ => None,
-            };
-            (areas, drawing.shapes.iter().filter_map(text).collect::<Vec<_>>().join(" "))
-        };
-        let (with, without) = (drawn("column"), drawn("column,no-bands"));
-        // Both curves have the same kind of band, which is said once.
-        assert!(with.1.contains("Lines: medians of 9 runs. Bands: quartiles of the runs."), "{with:?}");
-        assert!(without.1.contains("Lines: medians of 9 runs.") && !without.1.contains("Bands"), "{without:?}");
-        assert_eq!((with.0, without.0), (2, 0));
-    }
-
-    #[test]
     fn looks_are_read_and_wrong_ones_named() {
         let look = Look::parse("column,height=5cm,type=7,title=Delay at 1 Mbit/s,row=pie,row=red,form=ccdf,grey");
         let look = look.expect("a look");
