@@ -3173,6 +3173,32 @@ TWIN_INLINE u16 queues_class(u64 bytes)
 	return ((u16)((u32)(((u32)(((u32)(octave - 2u)) * 8u)) + ((u32)((u64)(((u64)(bytes >> (((u32)(octave - 3u)) & 63u))) & 7ull))))));
 }
 
+/* MOST_DRAWS of crates/core/src/random.rs */
+TWIN_INLINE u32 random_most_draws(void)
+{
+	return 256u;
+}
+
+/* Stream::below of crates/core/src/random.rs */
+TWIN_INLINE u64 random_stream_below(random_stream *self, u64 bound)
+{
+	if (bound == 0ull) {
+		return 0ull;
+	}
+	u32 t_2 = 0u;
+	u32 t_3 = random_most_draws();
+	TWIN_FOR(u32, i, t_2, t_3) {
+		u64 t_4 = random_stream_next_u64(self);
+		u64 draw = t_4;
+		u64 low = wrapping_mul_u64(draw, bound);
+		if ((low >= bound) || (low >= ((u64)(wrapping_sub_u64(0ull, bound) % bound)))) {
+			return mul_high_u64(draw, bound);
+		}
+	}
+	u64 t_6 = random_stream_next_u64(self);
+	return mul_high_u64(t_6, bound);
+}
+
 /* Stream::from_parts of crates/core/src/random.rs */
 TWIN_INLINE random_stream random_stream_from_parts(u64 high, u64 low, u64 step_high, u64 step_low)
 {
@@ -3575,32 +3601,6 @@ TWIN_INLINE u32 tswtcm_fraction(void)
 TWIN_INLINE u64 tswtcm_most(void)
 {
 	return ((u64)(1ull << 40u));
-}
-
-/* MOST_DRAWS of crates/core/src/random.rs */
-TWIN_INLINE u32 random_most_draws(void)
-{
-	return 256u;
-}
-
-/* Stream::below of crates/core/src/random.rs */
-TWIN_INLINE u64 random_stream_below(random_stream *self, u64 bound)
-{
-	if (bound == 0ull) {
-		return 0ull;
-	}
-	u32 t_2 = 0u;
-	u32 t_3 = random_most_draws();
-	TWIN_FOR(u32, i, t_2, t_3) {
-		u64 t_4 = random_stream_next_u64(self);
-		u64 draw = t_4;
-		u64 low = wrapping_mul_u64(draw, bound);
-		if ((low >= bound) || (low >= ((u64)(wrapping_sub_u64(0ull, bound) % bound)))) {
-			return mul_high_u64(draw, bound);
-		}
-	}
-	u64 t_6 = random_stream_next_u64(self);
-	return mul_high_u64(t_6, bound);
 }
 
 /* TswTcm::colour of crates/core/src/meter/tswtcm.rs */
