@@ -2358,12 +2358,6 @@ TWIN_INLINE estimator_estimator estimator_estimator_new(cbq_limits limits, units
 	return made;
 }
 
-/* Span::saturating_sub of crates/units/src/quantity.rs */
-TWIN_INLINE units_span units_span_saturating_sub(units_span self, units_span other)
-{
-	return saturating_sub_u64(self, other);
-}
-
 /* Estimator::regulate of crates/core/src/qdisc/cbq/estimator.rs */
 TWIN_INLINE bool estimator_estimator_regulate(estimator_estimator *self)
 {

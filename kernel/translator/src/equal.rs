@@ -8,8 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    ARED, CBQ, CODEL, DRR, DUALPI2, FBQ, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RECORDS, RED, RIO, SFQ,
-    SLOTS, SPACE, TBF, WRED,
+    CBQ, DRR, DUALPI2, FBQ, FIFO, FQ_CODEL, FQ_PIE, OWN, Options, PIE, RECORDS, RIO, SFQ, SLOTS, SPACE, TBF, WRED,
 };
 
 use super::classes::{Classes, NUMBERS};
