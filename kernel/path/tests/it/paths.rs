@@ -19,7 +19,7 @@ const PAGE: &str = include_str!("../../../../book/src/paths.md");
 const WRITE: &str = "TIDEGATE_WRITE_PAGES";
 
 /// Disciplines with the keys that they need.
-const DISCIPLINES: [(&str, &str); 26] = [
+const DISCIPLINES: [(&str, &str); 27] = [
     ("ared", "link = \"20mbit\"\n"),
     ("cake", "rate = \"20mbit\"\n"),
     ("cbq", "link = \"20mbit\"\nclass = [{ name = \"all\", rate = \"20mbit\" }]\n"),
