@@ -154,13 +154,13 @@ fn a_broken_file_is_exit_code_2_and_errors_on_stderr() {
 #[test]
 fn what_the_kernel_cannot_do_is_named() {
     for (data_path, expected) in [
-        ("kernel", "`tidegate run` refuses it: the data path in the kernel cannot do this yet: kind = \"dualpi2\""),
+        ("kernel", "`tidegate run` refuses it: the data path in the kernel cannot do this yet: kind = \"wf2q\""),
         (
             "auto",
             "note: packets are queued in user space, where all of this works: the data path in the kernel cannot do this yet",
         ),
     ] {
-        let file = format!("version = 1\n[interface]\ndata-path = \"{data_path}\"\n[discipline]\nkind = \"dualpi2\"\n");
+        let file = format!("version = 1\n[interface]\ndata-path = \"{data_path}\"\n[discipline]\nkind = \"wf2q\"\nlink = \"20mbit\"\n");
         let output = tidegate(&["check", "-"], &file);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
