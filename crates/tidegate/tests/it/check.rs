@@ -160,7 +160,9 @@ fn what_the_kernel_cannot_do_is_named() {
             "note: packets are queued in user space, where all of this works: the data path in the kernel cannot do this yet",
         ),
     ] {
-        let file = format!("version = 1\n[interface]\ndata-path = \"{data_path}\"\n[discipline]\nkind = \"wf2q\"\nlink = \"20mbit\"\n");
+        let file = format!(
+            "version = 1\n[interface]\ndata-path = \"{data_path}\"\n[discipline]\nkind = \"wf2q\"\nlink = \"20mbit\"\n"
+        );
         let output = tidegate(&["check", "-"], &file);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
