@@ -1,13 +1,12 @@
 //! The spread of each variant's runs in a comparison, as boxes, violins or points. Each measure has its own scale.
 
 use crate::bars::blocks;
-use crate::comparison::{Comparison, Group, Measure, Row};
+use crate::comparison::{Comparison, Estimate, Group, Measure, Row};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::fitted;
 use crate::frame::Frame;
 use crate::look::{Form, Look};
 use crate::model::Axis;
-use crate::number::quantiles;
 use crate::palette::{Pen, Pens};
 use crate::ruler::Ruler;
 use tidegate_display::{NOT_REACHED, human};
@@ -68,6 +67,14 @@ impl Comparison {
         }
         if look.on_paper {
             let mut what = caption(form, of, summed) + if look.log { " Logarithmic axes." } else { "" };
+            let cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
+            let drawn = || cells.clone().filter(|cell| cell.is_reached() && !cell.lasted.is_empty());
+            if drawn().next().is_some() {
+                what += " What had not finished counts as longer than it had lasted (Kaplan and Meier).";
+            }
+            if drawn().any(|cell| cell.five().is_some_and(|five| five[3].is_infinite())) {
+                what += " Open boxes: the upper quartile, or the median too, is not reached.";
+            }
             if !beyond.is_empty() {
                 what += &format!(" Arrows: beyond the axis, {}.", beyond.join("; "));
             }
@@ -116,16 +123,16 @@ impl Group {
         let runs = |(n, row): (usize, &'_ Row)| {
             let cell = row.cells.get(at)?.as_ref().filter(|cell| cell.is_reached())?;
             let values = if cell.values.is_empty() { vec![cell.mean] } else { cell.values.clone() };
-            Some((n, pens.pen(&row.name), values))
+            Some((n, pens.pen(&row.name), Estimate { values, ..cell.clone() }))
         };
-        let rows: Vec<(usize, Pen, Vec<f64>)> = self.rows.iter().enumerate().filter_map(runs).collect();
+        let rows: Vec<(usize, Pen, Estimate)> = self.rows.iter().enumerate().filter_map(runs).collect();
         for (n, row) in self.rows.iter().enumerate() {
             if row.cells.get(at).is_some_and(|cell| cell.as_ref().is_some_and(|cell| !cell.is_reached())) {
                 let y = frame.top + ROW * u * (n as f64 + 0.5) + 4.0 * u;
                 drawing.text((frame.left + 4.0 * u, y), Anchor::Start, size, Ink::Text, NOT_REACHED);
             }
         }
-        let Some([low, high]) = ends(rows.iter().map(|(.., values)| values.as_slice()), log) else {
+        let Some([low, high]) = ends(rows.iter().map(|(.., cell)| cell), log) else {
             return name.clone();
         };
         let is_beyond = |value: f64| value < low || value > high;
@@ -140,16 +147,19 @@ impl Group {
         };
         let unit = ruler.label(unit);
         frame.grid(drawing, (&ruler, &Ruler::none()), size, (Some(14.0 * u), false));
-        for (n, pen, mut values) in rows {
+        for (n, pen, cell) in rows {
+            let values = &cell.values;
             let centre = frame.top + ROW * u * (n as f64 + 0.5);
             // The points are below a box or a violin, so that they do not cover its median.
             let is_apart = form != Form::Strip && values.len() >= ENOUGH;
             let (middle, points_at) =
                 if is_apart { (centre - APART * u, centre + 2.5 * APART * u) } else { (centre, centre) };
-            let place = |value: f64| frame.x(&ruler, value.clamp(low, high));
+            let place =
+                |value: f64| if value.is_infinite() { frame.right } else { frame.x(&ruler, value.clamp(low, high)) };
             let open = values.iter().filter(|value| value.is_infinite()).count();
             if open > 0 {
-                beyond.push(format!("{name}, {}: {open} of {} {NOT_REACHED}", self.rows[n].name, values.len()));
+                let what = if cell.lasted.is_empty() { NOT_REACHED } else { "not finished" };
+                beyond.push(format!("{name}, {}: {open} of {} {what}", self.rows[n].name, values.len()));
                 arrow(drawing, (place(high), points_at), 3.0 * u, (pen, u));
             }
             for value in values.iter().copied().filter(|value| value.is_finite() && is_beyond(*value)) {
@@ -160,27 +170,25 @@ impl Group {
             let lift = |n: usize| if form == Form::Strip { ((n * 2) % 5) as f64 * 2.0 - 4.0 } else { 0.0 };
             let inside = values.iter().enumerate().filter(|(_, value)| !is_beyond(**value));
             let points = inside.map(|(n, value)| (place(*value), points_at + lift(n) * u)).collect();
-            let five = quantiles(&mut values).filter(|_| values.len() >= ENOUGH);
+            let five = cell.five().filter(|_| values.len() >= ENOUGH);
+            let is_strip = form == Form::Strip;
             match (five, form) {
+                (Some(five), Form::Strip) if five[2].is_infinite() => {}
                 (Some(five), Form::Strip) => {
                     let median = place(five[2]);
                     drawing.line((median, middle - 7.0 * u), (median, middle + 7.0 * u), 2.2 * u, Ink::Text);
                 }
                 (Some(five), Form::Violin) if log => {
                     // The density is that of the logarithms, as it is seen along the axis.
-                    let ended = values.iter().filter(|value| value.is_finite());
-                    let logs: Vec<f64> = ended.map(|value| value.log10()).collect();
+                    let logs: Vec<(f64, f64)> = cell.shares().iter().map(|step| (step.0.log10(), step.1)).collect();
                     let at = |value: f64| place(10_f64.powf(value));
-                    draw_violin(drawing, &logs, (at, five[2].log10()), middle, (pen, u));
+                    draw_violin(drawing, &logs, (at, five.map(f64::log10)), middle, (pen, u));
                 }
-                (Some(five), Form::Violin) => {
-                    let ended: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
-                    draw_violin(drawing, &ended, (place, five[2]), middle, (pen, u));
-                }
-                (Some(five), _) => draw_box(drawing, five.map(place), middle, (pen, u)),
+                (Some(five), Form::Violin) => draw_violin(drawing, &cell.shares(), (place, five), middle, (pen, u)),
+                (Some(five), _) => draw_box(drawing, (place, five), middle, (pen, u)),
                 (None, _) => {}
             }
-            drawing.marks(points, 1.8 * u, Pen { dash: if form == Form::Strip { pen.dash } else { 0 }, ..pen });
+            drawing.marks(points, 1.8 * u, Pen { dash: if is_strip { pen.dash } else { 0 }, ..pen });
         }
         if unit.is_empty() { name.clone() } else { format!("{name}, {unit}") }
     }
@@ -188,19 +196,19 @@ impl Group {
 
 /// The ends of the axis of several rows: the least and the greatest value. If those far from the quartiles of their row would press
 /// the others together, they are left out.
-fn ends<'a>(rows: impl Iterator<Item = &'a [f64]> + Clone, log: bool) -> Option<[f64; 2]> {
+fn ends<'a>(rows: impl Iterator<Item = &'a Estimate> + Clone, log: bool) -> Option<[f64; 2]> {
     let span = |values: &mut dyn Iterator<Item = f64>| {
         let none = [f64::INFINITY, f64::NEG_INFINITY];
         let [low, high] = values.fold(none, |[low, high], value| [low.min(value), high.max(value)]);
         (low <= high).then_some([low, high])
     };
-    let whole = span(&mut rows.clone().flatten().copied().filter(|value| value.is_finite()))?;
-    let near = |values: &'a [f64]| {
-        let [.., lower, _, upper, _] = quantiles(&mut values.to_vec()).unwrap_or_default();
+    let whole = span(&mut rows.clone().flat_map(|cell| &cell.values).copied().filter(|value| value.is_finite()))?;
+    let near = |cell: &'a Estimate| {
+        let [_, lower, _, upper, _] = cell.five().unwrap_or_default();
         let fence = FENCE * (upper - lower);
-        let is_few = values.len() < ENOUGH;
+        let is_few = cell.values.len() < ENOUGH;
         let is_near = move |value: &f64| is_few || (lower - fence..=upper + fence).contains(value);
-        values.iter().copied().filter(move |value| value.is_finite() && is_near(value))
+        cell.values.iter().copied().filter(move |value| value.is_finite() && is_near(value))
     };
     let inner = span(&mut rows.flat_map(near))?;
     let is_pressed = inner[1] > inner[0] && whole[1] - whole[0] > FAR * (inner[1] - inner[0]);
@@ -213,51 +221,64 @@ fn arrow(drawing: &mut Drawing, (x, y): (f64, f64), length: f64, (pen, u): (Pen,
     drawing.shapes.push(Shape::Lines { lines: vec![head], width: 1.2 * u, ink: Ink::Curve(pen.colour), dash: &[] });
 }
 
-/// Draws a box, vertically centred at `middle`, from the positions of the least value, the lower quartile, the median,
-/// the upper quartile and the greatest value.
-fn draw_box(drawing: &mut Drawing, [least, lower, median, upper, most]: [f64; 5], middle: f64, (pen, u): (Pen, f64)) {
+/// Draws a box, vertically centred at `middle`, of the least value, the lower quartile, the median, the upper quartile and the
+/// greatest value. What is infinite has no line, and the box is open towards it.
+fn draw_box(drawing: &mut Drawing, (place, five): (impl Fn(f64) -> f64, [f64; 5]), middle: f64, (pen, u): (Pen, f64)) {
     let (ink, half, end) = (Ink::Curve(pen.colour), HALF * u, 3.0 * u);
+    let [least, lower, median, upper, most] = five.map(place);
     let corners = [(lower, -half), (upper, -half), (upper, half), (lower, half)].map(|(x, by)| (x, middle + by));
     drawing.shapes.push(Shape::Area { outline: corners.to_vec(), ink });
-    let outline = corners.into_iter().chain([corners[0]]).collect();
     let end = |x: f64| vec![(x, middle - end), (x, middle + end)];
-    let whiskers =
-        [vec![(least, middle), (lower, middle)], vec![(upper, middle), (most, middle)], end(least), end(most)];
-    let lines = [outline].into_iter().chain(whiskers).collect();
+    let mut lines = vec![vec![(least, middle), (lower, middle)], end(least)];
+    if five[3].is_finite() {
+        lines.push(corners.into_iter().chain([corners[0]]).collect());
+        lines.push(vec![(upper, middle), (most, middle)]);
+    } else {
+        lines.push(vec![corners[1], corners[0], corners[3], corners[2]]);
+    }
+    if five[4].is_finite() {
+        lines.push(end(most));
+    }
     drawing.shapes.push(Shape::Lines { lines, width: u, ink, dash: &[] });
-    drawing.line((median, middle - half), (median, middle + half), 2.2 * u, Ink::Text);
+    if five[2].is_finite() {
+        drawing.line((median, middle - half), (median, middle + half), 2.2 * u, Ink::Text);
+    }
 }
 
-/// The density of sorted values at equal steps from the least to the greatest: a Gaussian kernel with the width of Silverman
-/// (1986, equation 3.31). Its greatest value is 1. Equal values have none.
-fn density(sorted: &[f64]) -> Vec<(f64, f64)> {
-    let (Some(first), Some(last)) = (sorted.first(), sorted.last()) else { return Vec::new() };
-    let count = sorted.len() as f64;
-    let mean = sorted.iter().sum::<f64>() / count;
-    let deviation = (sorted.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0)).sqrt();
-    let quartiles = quantiles(&mut sorted.to_vec()).map_or(0.0, |five| (five[3] - five[1]) / 1.34);
+/// The density of rising values, each with the share up to it, at equal steps from the least to the greatest: a Gaussian kernel with
+/// the width of Silverman (1986, equation 3.31). Its greatest value is 1. Equal values have none.
+fn density(shares: &[(f64, f64)], [_, lower, _, upper, _]: [f64; 5]) -> Vec<(f64, f64)> {
+    let (Some((first, _)), Some((last, all))) = (shares.first(), shares.last()) else { return Vec::new() };
+    let before = std::iter::once(0.0).chain(shares.iter().map(|step| step.1));
+    let weighted: Vec<(f64, f64)> = shares.iter().zip(before).map(|(step, before)| (step.0, step.1 - before)).collect();
+    let count = weighted.len() as f64;
+    let mean = weighted.iter().map(|(value, weight)| value * weight).sum::<f64>() / all;
+    let squares = weighted.iter().map(|(value, weight)| (value - mean).powi(2) * weight).sum::<f64>() / all;
+    let deviation = (squares * count / (count - 1.0).max(1.0)).sqrt();
+    let quartiles = (upper - lower) / 1.34;
     let spread = if quartiles > 0.0 { deviation.min(quartiles) } else { deviation };
     let width = 0.9 * spread * count.powf(-0.2);
     if width <= 0.0 {
         return Vec::new();
     }
     let at = |n: usize| first + (last - first) * n as f64 / STEPS as f64;
-    let sum = |x: f64| sorted.iter().map(|value| (-0.5 * ((x - value) / width).powi(2)).exp()).sum::<f64>();
+    let part = |x: f64, (value, weight): &(f64, f64)| (-0.5 * ((x - value) / width).powi(2)).exp() * weight;
+    let sum = |x: f64| weighted.iter().map(|of| part(x, of)).sum::<f64>();
     let all: Vec<(f64, f64)> = (0..=STEPS).map(|n| (at(n), sum(at(n)))).collect();
     let most = all.iter().map(|point| point.1).fold(f64::MIN_POSITIVE, f64::max);
     all.into_iter().map(|(x, share)| (x, share / most)).collect()
 }
 
-/// Draws the density of sorted values to both sides of `middle`, and their median.
+/// Draws the density of rising values with the shares up to them to both sides of `middle`, and their median if it is finite.
 fn draw_violin(
     drawing: &mut Drawing,
-    sorted: &[f64],
-    (place, median): (impl Fn(f64) -> f64, f64),
+    shares: &[(f64, f64)],
+    (place, five): (impl Fn(f64) -> f64, [f64; 5]),
     middle: f64,
     (pen, u): (Pen, f64),
 ) {
     let half = 6.0 * u;
-    let upper = density(sorted).into_iter().map(|(x, share)| (place(x), middle - share * half));
+    let upper = density(shares, five).into_iter().map(|(x, share)| (place(x), middle - share * half));
     let mut outline: Vec<(f64, f64)> = upper.collect();
     let lower: Vec<(f64, f64)> = outline.iter().rev().map(|(x, y)| (*x, 2.0 * middle - y)).collect();
     outline.extend(lower);
@@ -267,8 +288,10 @@ fn draw_violin(
         outline.push(first);
         drawing.shapes.push(Shape::Lines { lines: vec![outline], width: u, ink, dash: &[] });
     }
-    let median = place(median);
-    drawing.line((median, middle - HALF * u), (median, middle + HALF * u), 2.2 * u, Ink::Text);
+    if five[2].is_finite() {
+        let median = place(five[2]);
+        drawing.line((median, middle - HALF * u), (median, middle + HALF * u), 2.2 * u, Ink::Text);
+    }
 }
 
 #[cfg(test)]
@@ -362,7 +385,8 @@ mod tests {
         assert!(!text(&drawn("column,log,form=box")).contains("Arrows"));
         // Values that are merely spread have no arrows.
         let spread: Vec<f64> = (0..10).map(|n| f64::from(n * n)).collect();
-        assert_eq!(ends([near.as_slice(), &spread].into_iter(), false), Some([0.0, 81.0]));
+        let of = |values: Vec<f64>| Estimate { values, ..Estimate::default() };
+        assert_eq!(ends([of(near), of(spread)].iter(), false), Some([0.0, 81.0]));
     }
 
     /// Of twenty values two were not reached: the quartiles are those of all twenty, and an arrow stands for the two.
@@ -452,11 +476,15 @@ mod tests {
     #[test]
     fn a_density_is_highest_where_most_values_are_and_equal_values_have_none() {
         let values = [1.0, 2.0, 2.0, 2.1, 2.1, 2.2, 5.0];
-        let density = density(&values);
+        let density_of = |values: &[f64]| {
+            let of = Estimate { values: values.to_vec(), ..Estimate::default() };
+            density(&of.shares(), of.five().expect("values"))
+        };
+        let density = density_of(&values);
         let top = density.iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("points");
         assert!((1.8..2.4).contains(&top.0) && top.1 == 1.0, "{top:?}");
         assert_eq!((density[0].0, density[STEPS].0), (1.0, 5.0), "nothing outside of the values");
-        assert!(super::density(&[3.0; 6]).is_empty());
+        assert!(density_of(&[3.0; 6]).is_empty());
     }
 
     /// The caption names a box only where there is one.

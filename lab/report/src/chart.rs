@@ -20,6 +20,7 @@ use self::bins::Bins;
 use self::counts::{Counts, Unreached};
 use self::heat::Heat;
 use self::open::Open;
+pub(crate) use self::open::distribution;
 use self::units::{named_unit, number, number_in, of_results, scaled_axis};
 use crate::columns::{Column, Table};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
@@ -370,17 +371,23 @@ impl Chart {
     fn spread(&self, table: &Table, form: Form, look: &Look) -> Result<Drawing, String> {
         let rows = self.chosen(table, &self.x)?;
         let measure = Measure::new(self.label(0, &self.x), self.unit(table, &rows, &self.x), Better::Neither);
+        let seen = Open::new(table, &self.x)?;
         let row = |(name, rows): (String, Rows)| {
             let values: Vec<f64> = rows.iter().map(|(_, value)| *value).collect();
-            let ended = || values.iter().filter(|value| value.is_finite());
-            let open = values.len() - ended().count();
-            // Where less than a quarter was not reached the quartiles are known, and what was not is beyond the axis.
-            let estimate = match open * 4 < values.len() {
+            let open: Rows = rows.into_iter().filter(|(_, value)| value.is_infinite()).collect();
+            // Nobody knows how long the parts of a ratio had lasted.
+            let lasted = match seen.lasts() && self.over.is_empty() {
+                true => open.iter().map(|(row, _)| seen.seen(*row) * self.times.unwrap_or(1.0)).collect(),
+                false => Vec::new(),
+            };
+            let all = Estimate { values, lasted, ..Estimate::default() };
+            // Where the lower quartile is known there is a box, and what was not reached is beyond the axis.
+            let estimate = match all.five().is_some_and(|five| five[1].is_finite()) {
                 true => {
-                    let mean = ended().sum::<f64>() / ended().count().max(1) as f64;
-                    Estimate { mean, half: None, values, ..Estimate::default() }
+                    let ended = || all.values.iter().filter(|value| value.is_finite());
+                    Estimate { mean: ended().sum::<f64>() / ended().count().max(1) as f64, ..all }
                 }
-                false => Estimate::not_reached(open, values.len()),
+                false => Estimate::not_reached(open.len(), all.values.len()),
             };
             Row { name, cells: vec![Some(estimate)] }
         };
@@ -390,9 +397,9 @@ impl Chart {
         let comparison = look.comparison(&Comparison { title: self.title(), groups: vec![group] })?;
         comparison.check_axis(look)?;
         let pens = Pens::named(comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.name.as_str()));
-        comparison.spread(&pens, form, "values", look).ok_or_else(|| {
-            "no row of the figure has two values of which less than a quarter was not reached".to_owned()
-        })
+        comparison
+            .spread(&pens, form, "values", look)
+            .ok_or_else(|| "no row of the figure has two values and a lower quartile that was reached".to_owned())
     }
 
     /// The texts of a column, by their numbers if all have one, and otherwise in the order of their first appearance.

@@ -1,7 +1,9 @@
 //! A comparison of several variants by their measures, in words, as a figure and as a table.
 
+use crate::chart::distribution;
 use crate::columns::{self, Column};
 use crate::judgement::Family;
+use crate::number::quantiles;
 use crate::verdict::Verdict;
 use tidegate_display::Table;
 use tidegate_display::{human_known, unit_of, unit_of_all};
@@ -75,6 +77,11 @@ pub struct Estimate {
     pub missing: usize,
     /// The number of runs that did not reach it, and that of all, if the mean is infinite.
     pub open: Option<(usize, usize)>,
+    /// How long each of the infinite `values` had lasted when it was last seen, if they are durations that had not ended; infinity for
+    /// one that can never end.
+    pub lasted: Vec<f64>,
+    /// Whether the runs have measured the same in everything, so that they are one. Nothing is tested by them.
+    pub is_repeated: bool,
 }
 
 impl From<f64> for Estimate {
@@ -98,9 +105,29 @@ impl Estimate {
     pub(crate) fn not_reached(open: usize, runs: usize) -> Self {
         Self { mean: f64::INFINITY, open: Some((open, runs)), ..Self::default() }
     }
+    /// The least value, the quartiles and the greatest. A duration that had not ended counts as longer than it had lasted (Kaplan and
+    /// Meier); where nobody knows how much longer, it is infinite.
+    pub(crate) fn five(&self) -> Option<[f64; 5]> {
+        if self.lasted.is_empty() {
+            return quantiles(&mut self.values.clone());
+        }
+        let shares = self.shares();
+        let at = |share: f64| shares.iter().find(|step| step.1 >= share - 1e-9).map_or(f64::INFINITY, |step| step.0);
+        shares.first().map(|first| [first.0, at(0.25), at(0.5), at(0.75), at(1.0)])
+    }
+    /// The finite values, rising, each with the share of all that is at most as large.
+    pub(crate) fn shares(&self) -> Vec<(f64, f64)> {
+        let (ended, open): (Vec<f64>, Vec<f64>) = self.values.iter().partition(|value| value.is_finite());
+        distribution(ended, if self.lasted.is_empty() { open } else { self.lasted.clone() })
+    }
     /// Whether it has a mean: all runs that have a value have reached it.
     pub(crate) fn is_reached(&self) -> bool {
         self.mean.is_finite()
+    }
+    /// Marks it as that of runs which differ in nothing, and thus have no interval.
+    #[must_use]
+    pub(crate) fn repeated(self) -> Self {
+        Self { half: None, is_repeated: true, ..self }
     }
     /// Adds the seeds of the runs, unless their number is not that of the runs.
     #[must_use]
@@ -170,9 +197,14 @@ pub struct Stated {
 /// Whether a name is meant by `text`: if it contains this text or, as `delay up p99` does those of `delay p99`, all of its
 /// words. Case does not matter.
 pub(crate) fn means(name: &str, text: &str) -> bool {
+    name.to_lowercase().contains(&text.to_lowercase()) || has_words(name, text)
+}
+
+/// Whether a name has all words of `text`, which a colon or a comma may end. Case does not matter.
+pub(crate) fn has_words(name: &str, text: &str) -> bool {
     let (name, text) = (name.to_lowercase(), text.to_lowercase());
-    let has = |word: &str| name.split_whitespace().any(|of_name| of_name == word);
-    name.contains(&text) || (!text.trim().is_empty() && text.split_whitespace().all(has))
+    let words = |text| str::split_whitespace(text).map(|word| word.trim_end_matches([':', ',']));
+    words(&text).next().is_some() && words(&text).all(|word| words(&name).any(|of_name| of_name == word))
 }
 
 impl Group {
@@ -311,6 +343,11 @@ impl Group {
 }
 
 impl Comparison {
+    /// The number of runs that differ in nothing, if there are such.
+    pub fn repeated(&self) -> Option<usize> {
+        let cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
+        cells.filter(|cell| cell.is_repeated).map(|cell| cell.values.len()).max()
+    }
     /// The answer in sentences: one for each measure of each group, if the measure has an answer.
     pub fn sentences(&self) -> Vec<String> {
         self.answers_by(|group, _| (0..group.measures.len()).collect()).into_iter().flatten().collect()

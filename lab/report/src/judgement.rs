@@ -56,8 +56,11 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Tests two estimates; `None` if they have too few runs.
+    /// Tests two estimates; `None` if they have too few runs, or runs that differ in nothing, which are one.
     fn test(places: [usize; 2], a: &Estimate, b: &Estimate) -> Option<Self> {
+        if a.is_repeated && b.is_repeated {
+            return None;
+        }
         let of_b: HashMap<u64, f64> = b.seeds.iter().copied().zip(b.values.iter().copied()).collect();
         let pairs = a.seeds.iter().zip(&a.values).filter_map(|(seed, value)| Some((*value, *of_b.get(seed)?)));
         let pairs: Vec<(f64, f64)> = pairs.collect();
@@ -238,8 +241,22 @@ impl Comparison {
         }
     }
 
-    /// States how the answers were decided; `None` if nothing was tested.
+    /// States how the answers were decided, or that runs which differ in nothing decide nothing; `None` if there is a single run.
     pub fn method(&self) -> Option<String> {
+        let repeated = self.repeated().map(|runs| {
+            let point = if self.has_points() { "At points without an interval " } else { "" };
+            let text = format!(
+                "{point}the seeds change nothing: all {runs} runs have measured the same, and are one run. It is not tested, and has no \
+                 interval; runs differ by what a scenario draws, such as jitter, starts, sizes and losses."
+            );
+            if point.is_empty() { text.replacen("the", "The", 1) } else { text }
+        });
+        let parts: Vec<String> = self.tested().into_iter().chain(repeated).collect();
+        (!parts.is_empty()).then(|| parts.join(" "))
+    }
+
+    /// States how the tested differences were decided; `None` if there are none.
+    fn tested(&self) -> Option<String> {
         let family = self.family();
         // The numbers of runs, and how many differences were tested, by pairs and otherwise.
         let (mut runs, mut tested, mut unplanned) = ([Vec::new(), Vec::new()], 0, false);
@@ -388,6 +405,38 @@ pub(crate) mod tests {
         assert_eq!([1, 9, 19, 100, 101, 548, 1122, 999_999].map(rounded), [1, 9, 19, 100, 110, 550, 1200, 1_000_000]);
         assert_eq!(would_decide(1, 4, ""), "about 1 more run would decide, a guess from 4");
         assert_eq!(would_decide(548, 10, " about pie"), "about 550 more runs would decide about pie");
+    }
+
+    /// Runs that differ in nothing are one: without this a difference of any size would have p = 0.
+    #[test]
+    fn runs_that_seeds_do_not_change_are_one() {
+        use crate::simulation::{Quantity, compared, differences};
+        let of = |variant: &str, measure: &str, values: [f64; 3]| Quantity {
+            mean: values.iter().sum::<f64>() / 3.0,
+            half_width_95: Some(0.0),
+            values: values.map(Some).into(),
+            seeds: vec![1, 2, 3],
+            ..Quantity::of_one_run(variant, "flow call", measure, "ns", 0.0)
+        };
+        let all = |last: f64| {
+            let of_variant =
+                |variant, delay: f64| [of(variant, "delay p99", [delay; 3]), of(variant, "jitter", [1.0, 1.0, last])];
+            [of_variant("fifo", 9e6), of_variant("codel", 8e6)].concat()
+        };
+        let same = compared("t", &all(1.0));
+        assert!(same.contrasts().is_empty() && same.differences().rows.is_empty());
+        assert!(differences(&all(1.0), &same).is_empty());
+        assert!(same.stated().iter().all(|stated| stated.less == "codel"), "{:?}", same.stated());
+        assert_eq!(same.groups[0].rows[0].cells[0].as_ref().and_then(|cell| cell.half), None);
+        let method = same.method().expect("why nothing is tested");
+        assert!(method.starts_with("The seeds change nothing: all 3 runs have measured the same"), "{method}");
+        assert!(!method.contains("Decided"), "{method}");
+        let said = same.sentences();
+        assert_eq!(said, ["delay p99 of flow call: codel has the least, 8 ms; fifo has 9 ms, 1.1 times as much"]);
+        // A measure that is not shown tells the runs apart, so that they are three.
+        let apart = compared("t", &all(2.0));
+        assert_eq!((apart.contrasts().len(), apart.repeated()), (1, None));
+        assert!(apart.method().is_some_and(|method| method.starts_with("Decided at 5 %")));
     }
 
     /// A measure that some runs lack does not make the others unpaired.

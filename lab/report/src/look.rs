@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use crate::chart::units::number_in;
-use crate::comparison::{Comparison, Group, means};
+use crate::comparison::{Comparison, Group, has_words, means};
 use crate::drawing::Finish;
 use crate::font::width;
 use crate::model::{Panels, Plot, Scale, Style};
@@ -256,7 +256,8 @@ impl Look {
         }
     }
 
-    /// The items that `wanted` selects by their names, in its order: those with that name, or else those that it [`means`].
+    /// The items that `wanted` selects by their names, in its order: those with that name, or else those with all of its words, such as
+    /// the curves of a variant, or else those that it [`means`].
     pub(crate) fn chosen<T: Clone>(
         items: &[T],
         wanted: &[String],
@@ -272,6 +273,9 @@ impl Look {
                 (0..items.len()).filter(|n| is(name(&items[*n]))).collect()
             };
             let mut found = named(&|name| name.to_lowercase() == wanted.to_lowercase());
+            if found.is_empty() {
+                found = named(&|name| has_words(name, wanted));
+            }
             if found.is_empty() {
                 found = named(&|name| means(name, wanted));
             }
@@ -441,151 +445,4 @@ fn length(key: &str, text: &str, least: f64, most: f64) -> Result<f64, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_as_wide_as_they_may_be_and_keep_percentages_whole() {
-        let lines = Look::lines("those within 2 % of it", 10.0, width("those within 2", 10.0) + 1.0);
-        assert_eq!(lines, ["those within", "2 % of it"]);
-        assert_eq!(Look::lines("one two", 10.0, width("one two", 10.0)), ["one two"]);
-    }
-    use crate::comparison::{Better, Measure, Row};
-
-    #[test]
-    fn a_distribution_on_paper_is_linear_unless_its_tail_is_asked_for() {
-        let scales = |look: &str| {
-            let axis = || crate::model::Axis::new("delay", "s");
-            let y = crate::model::Axis::tail("share");
-            let curves = vec![crate::model::Curve::new("one", [(0.1, 0.5), (0.2, 1.0)])];
-            let plot = Plot { title: String::new(), x: axis(), y, style: Style::Cdf, note: None, curves };
-            let plot = Look::parse(look).and_then(|look| look.plot(plot)).expect("a plot");
-            (plot.x.scale, plot.y.scale)
-        };
-        assert_eq!(scales("column"), (Scale::Linear, Scale::Linear));
-        assert_eq!(scales("text,log"), (Scale::Log, Scale::Tail));
-        assert_eq!(scales("text,log,form=ecdf"), (Scale::Log, Scale::Linear));
-        assert_eq!(scales("page"), (Scale::Linear, Scale::Tail));
-    }
-
-    #[test]
-    fn looks_are_read_and_wrong_ones_named() {
-        let look = Look::parse("column,height=5cm,type=7,title=Delay at 1 Mbit/s,row=pie,row=red,form=ccdf,grey");
-        let look = look.expect("a look");
-        assert_eq!((look.width, look.size, look.grey, look.on_paper), (252.0, 7.0, true, true));
-        assert!((look.height.unwrap_or(0.0) - 142.26).abs() < 0.01);
-        assert_eq!(look.heading("other"), Some("Delay at 1 Mbit/s"));
-        assert_eq!((look.rows, look.form), (vec!["pie".to_owned(), "red".to_owned()], Some(Form::Ccdf)));
-        let inches = Look::parse("width=4in").expect("a look").width;
-        assert!((inches - 289.08).abs() < 1e-9, "{inches}");
-        assert_eq!(Look::parse("text,title=").map(|look| look.heading), Ok(Heading::Nothing));
-        let both = Look::parse_all(&["row=pie,grey", "column,row=red"]).expect("a look");
-        assert_eq!((both.width, both.grey, both.rows), (252.0, true, vec!["pie".to_owned(), "red".to_owned()]));
-        for (text, why) in [
-            ("poster", "no look"),
-            ("column,text", "neither `grey`, `log`, `overlay`, `no-bands` nor KEY=VALUE"),
-            ("width=wide", "a length is expected"),
-            ("width=9999", "from 80 to 4000 points"),
-            ("width=NaN", "from 80"),
-            ("type=3", "from 4 to 40"),
-            ("form=pie", "there are bars, box, violin, strip, ecdf, ccdf"),
-            ("colour=red", "no key of a look"),
-            ("width=80,type=20", "too narrow"),
-        ] {
-            let said = Look::parse(text).expect_err(text);
-            assert!(said.contains(why), "{text}: {said}");
-        }
-    }
-
-    #[test]
-    fn rows_and_measures_are_chosen_by_name_in_the_order_given() {
-        let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), None, Some(3.0.into())] };
-        let measures = ["goodput", "delay p50", "delay p99"].map(|name| Measure::new(name, "", Better::Less)).into();
-        let rows = ["red", "ared", "codel"].map(row).into();
-        let all = Comparison {
-            title: "t".into(),
-            groups: vec![Group { name: "call".into(), measures, rows, ..Group::default() }],
-        };
-        let look = |text: &str| Look::parse(text).expect("a look").comparison(&all);
-        let some = look("row=codel,row=red,measure=p99").expect("a part");
-        let names: Vec<&str> = some.groups[0].rows.iter().map(|row| row.name.as_str()).collect();
-        // `red` is the name of a row, so that `ared`, which contains it, is not meant.
-        assert_eq!(names, ["codel", "red"]);
-        assert_eq!(some.groups[0].measures.len(), 1);
-        assert_eq!(some.groups[0].rows[0].cells, [Some(3.0.into())]);
-        assert!(look("row=sfq").is_err_and(|why| why.contains("there are red, ared, codel")));
-    }
-
-    #[test]
-    fn measures_that_are_not_shown_by_themselves_are_found_by_their_names() {
-        let value = |variant: &str, measure: &str, value: f64| {
-            crate::simulation::Quantity::of_one_run(variant, "flow web", measure, "bps", value)
-        };
-        let measures = [("page load p50", 2.0), ("goodput", 3.0), ("delay up p99", 4.0), ("delay down p99", 5.0)];
-        let of = |variant| measures.iter().map(move |(measure, number)| value(variant, measure, *number));
-        let all: Vec<_> = of("fifo").chain(of("codel")).collect();
-        let all = crate::simulation::compared("t", &all);
-        let shown = |look: &str| -> Result<Vec<(String, f64)>, String> {
-            let found = Look::parse(look).expect("a look").comparison(&all)?;
-            let group = &found.groups[0];
-            let cells = group.rows[1].cells.iter().map(|cell| cell.as_ref().map_or(f64::NAN, |cell| cell.mean));
-            Ok(group.measures.iter().map(|measure| measure.name.clone()).zip(cells).collect())
-        };
-        assert_eq!(shown("measure=goodput"), Ok(vec![("goodput".into(), 3.0)]));
-        // All words of `delay p99` are in both names.
-        let both = vec![("delay up p99".to_owned(), 4.0), ("delay down p99".to_owned(), 5.0)];
-        assert_eq!(shown("measure=delay p99"), Ok(both));
-        assert!(shown("measure=jitter").is_err_and(|why| why.contains("page load p50") && why.contains("goodput")));
-    }
-
-    /// Two measures, each of another subject: two quantities, and not four.
-    #[test]
-    fn single_quantities_are_chosen_by_their_measure_and_subject() {
-        let group = |name: &str| {
-            let measures = ["goodput", "delay up p99"].map(|name| Measure::new(name, "", Better::Less)).into();
-            let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), Some(2.0.into())] };
-            let others = vec![(Measure::new("jitter", "", Better::Less), vec![Some(3.0.into()), None])];
-            Group { name: name.into(), measures, rows: ["fifo", "codel"].map(row).into(), others }
-        };
-        let all = Comparison { title: String::new(), groups: ["flow bulk", "flow call"].map(group).into() };
-        let look = |texts: &[&str]| Look::parse_all(texts).expect("a look").comparison(&all);
-        let names = |found: Comparison| -> Vec<String> {
-            let of_group = |group: Group| {
-                let of = |measure: &Measure| format!("{} of {}", measure.name, group.name);
-                group.measures.iter().map(of).collect::<Vec<_>>()
-            };
-            found.groups.into_iter().flat_map(of_group).collect()
-        };
-        let two = ["compare=delay up p99 of flow call", "compare=goodput of flow bulk"];
-        assert_eq!(look(&two).map(names), Ok(vec!["delay up p99 of flow call".into(), "goodput of flow bulk".into()]));
-        let more = ["compare=delay up p99 of flow call,compare=jitter of call,row=fifo"];
-        let found = look(&more).expect("a part");
-        assert_eq!((found.groups[0].rows.len(), found.groups[0].rows[0].cells[1].clone()), (1, Some(3.0.into())));
-        assert_eq!(names(found), ["delay up p99 of flow call", "jitter of flow call"]);
-        assert!(Look::parse("compare=goodput").is_err_and(|why| why.contains("MEASURE of SUBJECT")));
-        assert!(look(&["compare=MOS of flow call"]).is_err_and(|why| why.contains("goodput, delay up p99")));
-        assert!(look(&["compare=goodput of flow web"]).is_err_and(|why| why.contains("flow bulk, flow call")));
-        assert!(look(&["compare=goodput of flow call,measure=loss"]).is_err_and(|why| why.contains("do not go")));
-    }
-
-    #[test]
-    fn each_subject_keeps_those_of_the_measures_that_it_has() {
-        let group = |name: &str, measures: [&str; 2]| {
-            let measures = measures.map(|name| Measure::new(name, "", Better::Less)).into();
-            let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), Some(2.0.into())] };
-            Group { name: name.into(), measures, rows: ["fifo", "codel"].map(row).into(), ..Group::default() }
-        };
-        let groups = vec![group("flow bulk", ["goodput", "loss"]), group("flow call", ["MOS up", "loss"])];
-        let all = Comparison { title: String::new(), groups };
-        let look = |text: &str| Look::parse(text).expect("a look").comparison(&all);
-        let names = |found: Comparison| -> Vec<(String, usize)> {
-            found.groups.into_iter().map(|group| (group.name, group.measures.len())).collect()
-        };
-        let both = look("measure=goodput,measure=MOS up").expect("a part");
-        assert_eq!(names(both), [("flow bulk".into(), 1), ("flow call".into(), 1)]);
-        assert_eq!(names(look("measure=goodput").expect("a part")), [("flow bulk".into(), 1)]);
-        assert_eq!(names(look("subject=call").expect("a part")), [("flow call".into(), 2)]);
-        assert!(look("measure=goodput,measure=jitter").is_err_and(|why| why.contains("goodput, loss, MOS up")));
-        assert!(look("subject=video").is_err_and(|why| why.contains("there are flow bulk, flow call")));
-    }
-}
+mod tests;

@@ -184,6 +184,7 @@ impl Plot {
 }
 
 impl Plot {
+    /// Says of distributions which curves end below one, because the longest durations had not ended.
     /// Says in the note what its curves leave out.
     pub(crate) fn note_left(&mut self) {
         let left = self.curves.iter().filter(|curve| !curve.left.is_empty());
@@ -206,7 +207,6 @@ impl Plot {
         self.note.clone().into_iter().chain(bands).reduce(|note, more| format!("{note} {more}"))
     }
 
-    /// Says of distributions which curves end below one, because the longest durations had not ended.
     pub(crate) fn open_end(&self) -> Option<String> {
         let is_open = |curve: &&Curve| curve.points.last().is_some_and(|point| point.1 < 1.0 - 1e-9);
         let open: Vec<&str> = self.curves.iter().filter(is_open).map(|curve| curve.name.as_str()).collect();

@@ -449,29 +449,4 @@ mod tests {
         let plot = Plot { title: name.repeat(3), x: axis(), y: axis(), style: Style::Lines, note: None, curves };
         assert_eq!(plot.drawing(&[Pen::default(); 2], &Look::page()).misplaced(), Vec::<String>::new());
     }
-
-    #[test]
-    fn bands_are_left_out_with_their_note() {
-        let axis = || Axis::new("time", "s");
-        let mut curve = Curve::new("one", [(0.0, 1.0), (1.0, 2.0)]);
-        curve.band = vec![(0.0, 0.5, 1.5), (1.0, 1.5, 2.5)];
-        curve.band_is = "quartiles of the runs".into();
-        let curves = vec![curve.clone(), Curve { name: "two".into(), ..curve }];
-        let note = Some("Lines: medians of 9 runs.".to_owned());
-        let plot = Plot { title: String::new(), x: axis(), y: axis(), style: Style::Lines, note, curves };
-        let drawn = |look: &str| {
-            let drawing = plot.with_look(&Look::parse(look).expect("a look")).expect("a plot");
-            let areas = drawing.shapes.iter().filter(|shape| matches!(shape, Shape::Area { .. })).count();
-            let text = |shape: &Shape| match shape {
-                Shape::Text { text, .. } => Some(text.clone()),
-                _ => None,
-            };
-            (areas, drawing.shapes.iter().filter_map(text).collect::<Vec<_>>().join(" "))
-        };
-        let (with, without) = (drawn("column"), drawn("column,no-bands"));
-        // Both curves have the same kind of band, which is said once.
-        assert!(with.1.contains("Lines: medians of 9 runs. Bands: quartiles of the runs."), "{with:?}");
-        assert!(without.1.contains("Lines: medians of 9 runs.") && !without.1.contains("Bands"), "{without:?}");
-        assert_eq!((with.0, without.0), (2, 0));
-    }
 }

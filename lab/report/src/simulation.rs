@@ -127,6 +127,14 @@ impl Simulation<'_> {
                 quantity.mean = summary.mean;
                 quantity.half_width_95 = summary.half_width.filter(|half| half.is_finite());
             }
+            // Equal values have no width, whatever the rounding of their mean.
+            if let [first, rest @ ..] = values.as_slice()
+                && !rest.is_empty()
+                && first.is_finite()
+                && rest.iter().all(|value| value == first)
+            {
+                (quantity.mean, quantity.half_width_95) = (*first, Some(0.0));
+            }
         }
         let mut places = BTreeMap::new();
         for (place, quantity) in quantities.iter().enumerate() {
@@ -256,6 +264,22 @@ mod tests {
             .map(|quantity| format!("{} {}", quantity.subject, quantity.measure))
             .collect();
         assert_eq!(order, ["link a->b throughput", "link a->b marked", "link b->a throughput"]);
+    }
+
+    /// The mean of three equal values may differ from them in its last digit, which is no interval.
+    #[test]
+    fn equal_values_have_no_width() {
+        let values = [Value {
+            variant: String::new(),
+            subject: "flow bulk".into(),
+            measure: "loss".into(),
+            unit: "%",
+            value: 62.0 / 2079.0 * 100.0,
+        }];
+        let run = |seed| Run { seed, events: 0, digest: String::new(), values: &values, curves: &[] };
+        let simulation = Simulation { runs: (1..=7).map(run).collect(), ..Simulation::default() };
+        let found = &simulation.quantities()[0];
+        assert_eq!((found.mean, found.half_width_95), (values[0].value, Some(0.0)));
     }
 
     /// A variant that completes less says so.

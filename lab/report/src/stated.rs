@@ -4,6 +4,7 @@
 use crate::bars::subject_of;
 use crate::comparison::{Better, Comparison, Group};
 use crate::look::{Look, part};
+use crate::simulation::{Quantity, compared_whole};
 
 impl Look {
     /// Whether the look chooses subjects, rows, measures or quantities. The answer is about these alone then.
@@ -11,17 +12,20 @@ impl Look {
         [&self.subjects, &self.rows, &self.measures, &self.quantities].iter().any(|chosen| !chosen.is_empty())
     }
 
-    /// The part of a comparison that is stated: what the look chooses or, if it chooses nothing, the quantities of `primary`, each as
-    /// `MEASURE of SUBJECT`; all of it without either. Also returns whether the look has chosen it.
+    /// The part of a comparison that is stated: what the look chooses or, if it chooses no more than rows, the quantities of `primary`,
+    /// each as `MEASURE of SUBJECT`; all of it without either. Also returns whether the look has chosen it.
     ///
     /// # Errors
     /// If the look or `primary` names what does not exist, with what does.
     pub fn stated(&self, comparison: &Comparison, primary: &[String]) -> Result<(Comparison, bool), String> {
-        if self.chooses_parts() && !comparison.groups.is_empty() {
+        let is_compared = comparison.groups.iter().any(|group| !group.name.is_empty());
+        // Rows are variants, and leave open by what they are compared.
+        let has_rows_alone = !Self { rows: Vec::new(), ..self.clone() }.chooses_parts();
+        let is_planned = is_compared && has_rows_alone && !primary.is_empty();
+        if self.chooses_parts() && !comparison.groups.is_empty() && !is_planned {
             return self.comparison(comparison).map(|part| (part, true));
         }
-        let is_compared = comparison.groups.iter().any(|group| !group.name.is_empty());
-        if is_compared && !primary.is_empty() {
+        if is_planned {
             let look = Self { quantities: primary.to_vec(), ..Self::page() };
             let part = look.comparison(comparison).map_err(|why| format!("primary: {why}"))?;
             let neither =
@@ -32,7 +36,8 @@ impl Look {
                     measure.name
                 ));
             }
-            return Ok((part, false));
+            let look = Self { rows: self.rows.clone(), ..Self::page() };
+            return Ok((look.comparison(&part)?, !look.rows.is_empty()));
         }
         Ok((comparison.clone(), false))
     }
@@ -84,6 +89,21 @@ impl Comparison {
     }
 }
 
+/// Checks a quantity that a scenario names before its first run, with the subjects and the measures that it can have, by the same rules
+/// as after the runs.
+///
+/// # Errors
+/// If it means none of them, or several, or nobody is the best by it.
+pub fn check_planned(quantity: &str, measurable: &[(String, Vec<String>)]) -> Result<(), String> {
+    let names = measurable.iter().flat_map(|(subject, all)| all.iter().map(move |measure| (subject, measure)));
+    let of = |variant| names.clone().map(move |(of, measure)| Quantity::of_one_run(variant, of, measure, "", 1.0));
+    let all: Vec<Quantity> = ["a", "b"].into_iter().flat_map(of).collect();
+    Look::page().stated(&compared_whole(&all), &[quantity.to_owned()]).map(|_| ())
+}
+
+/// The most names that an error lists.
+const MOST_NAMED: usize = 24;
+
 /// The name that a quantity means: the one that is equal, or else the only one that has all of its words. Case does not matter. A
 /// quantity is named before the first run, so that nothing else is guessed.
 ///
@@ -110,7 +130,9 @@ fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str, St
             let near = names.iter().copied().find(|name| name.to_lowercase().contains(&lower));
             let likest = || names.iter().copied().rev().max_by_key(|name| common(name)).filter(|name| common(name) > 0);
             let near = near.or_else(likest).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-            Err(format!("no {what} is meant by `{text}`{near}; there are {}", names.join(", ")))
+            let more = if names.len() > MOST_NAMED { ", ..." } else { "" };
+            let some = names[..names.len().min(MOST_NAMED)].join(", ");
+            Err(format!("no {what} is meant by `{text}`{near}; there are {some}{more}"))
         }
         several => Err(format!("`{text}` is more than one {what}: {}; name one", several.join(", "))),
     }
@@ -163,6 +185,11 @@ mod tests {
         assert_eq!(said(Look::page(), &both, primary), Ok((vec![primary.into()], false)));
         let look = Look::parse("measure=goodput,subject=flow bulk").expect("a look");
         assert_eq!(said(look, &both, primary), Ok((vec!["goodput of flow bulk".into()], true)));
+        // Rows choose variants, and the quantities stay those of the scenario.
+        let look = Look::parse("row=codel").expect("a look");
+        assert_eq!(said(look.clone(), &both, primary), Ok((vec![primary.into()], true)));
+        let (part, _) = look.stated(&all(&both), &[primary.to_owned()]).expect("a part");
+        assert_eq!(part.groups[0].rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["codel"]);
         // At the points of a sweep it is stated at each, and that of no other subject whose name contains it.
         let points = ["flow call at rate=2mbit", "flow call at rate=5mbit", "flow callers at rate=2mbit"];
         let at_each = points[..2].iter().map(|point| format!("delay p99 of {point}")).collect();

@@ -60,6 +60,8 @@ pub struct LineChange {
 pub struct Conditions {
     /// A rate over time, which replaces that of the line.
     pub rate: Option<RateProcess>,
+    /// The mean of this rate, with which the ideal times of transfers are computed; `None` for the rate of the line.
+    pub mean_rate: Option<Rate>,
     /// Delay in addition to that of the line.
     pub jitter: Option<Jitter>,
     /// The numbers of the packets that are lost, rising, counted from 1 over all transmitted packets.

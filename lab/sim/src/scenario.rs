@@ -33,6 +33,7 @@ mod control;
 mod experience;
 pub mod file;
 mod lasting;
+mod measurable;
 mod model;
 mod names;
 mod outcome;

@@ -13,7 +13,7 @@ use crate::output::width;
 /// The most rows of the tables of a sweep that are printed without being asked for.
 const ROWS: usize = 60;
 
-/// A comparison to be stated, and how much of it is printed.
+/// What is answered, and how much of it.
 pub(super) struct Answer<'a> {
     /// The differences that are stated together.
     pub comparison: &'a Comparison,
@@ -70,7 +70,8 @@ impl Answer<'_> {
         for sentence in sentences.iter().chain(&self.comparison.method()) {
             writeln!(out, "{}", wrapped(sentence, width()))?;
         }
-        if all.len() > sentences.len() && self.runs.is_none_or(|runs| runs > 1) {
+        if all.len() > sentences.len() && self.runs.is_none_or(|runs| runs > 1) && self.comparison.repeated().is_none()
+        {
             let rest = "Of each subject this is the first measure that tells variants apart; --all has all measures, and --look \
                         measure=NAME chooses one, with the correction for fewer.";
             writeln!(out, "{}", wrapped(rest, width()))?;

@@ -170,6 +170,53 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
     }
 }
 
+/// Without anything that is drawn all runs are the same: their number proves nothing, and p would be 0.
+#[test]
+fn runs_that_the_seeds_do_not_change_are_no_replication() {
+    let folder = folder("repeated");
+    fs::write(folder.0.join("s.toml"), SCENARIO.replace(" jitter = \"1s\",", "").replace("runs = 2", "runs = 3"))
+        .expect("written");
+    let said = text(&tidegate(&folder, "simulate|s.toml|--no-cache"));
+    assert!(said.contains("The seeds change nothing: all 3 runs have measured the same"), "{said}");
+    assert!(!said.contains("Decided at") && !said.contains("p = "), "{said}");
+    assert!(!said.contains('\u{b1}'), "{said}");
+    let json = text(&tidegate(&folder, "simulate|s.toml|--no-cache|--json"));
+    assert!(!json.contains("\"differences\""), "{json}");
+    let claim = "delay p50 of flow bulk_1: codel < fifo";
+    let packed = tidegate(&folder, &format!("artifact|d|--scenario|s.toml|--claim|{claim}"));
+    assert!(packed.status.success(), "{}", text(&packed));
+    let readme = fs::read_to_string(folder.0.join("d/README.md")).expect("a README");
+    assert!(readme.contains("the seeds change nothing: all 3 runs have measured the same"), "{readme}");
+    assert!(!readme.contains("< 0.0001"), "{readme}");
+}
+
+/// A quantity that no run can have is refused before the first one, by the same rules as after it.
+#[test]
+fn a_primary_quantity_that_means_nothing_is_refused_before_any_run() {
+    let folder = folder("planned");
+    let call = "flow = [{ name = \"call\", from = \"a\", to = \"b\", workload = { kind = \"call\" } },";
+    for (quantity, why) in [
+        ("goodput of flow bulks", "no subject is meant by `flow bulks`"),
+        ("completion p55 of flow bulk_1", "no measure of flow bulk_1 is meant by `completion p55`"),
+        ("delay p99 of flow call", "`delay p99` is more than one measure of flow call"),
+    ] {
+        let primary = format!("runs = 2\nprimary = [\"{quantity}\"]");
+        fs::write(folder.0.join("s.toml"), SCENARIO.replace("runs = 2", &primary).replace("flow = [", call))
+            .expect("written");
+        let check = tidegate(&folder, "check|s.toml");
+        assert!(check.status.code() == Some(2) && text(&check).contains(why), "{quantity}: {}", text(&check));
+        let json = text(&tidegate(&folder, "check|s.toml|--json"));
+        assert!(json.contains("\"valid\": false") && json.contains("primary: "), "{json}");
+        let sweep = tidegate(&folder, "sweep|s.toml|--vary|link.1.delay=1ms,2ms|--out|o");
+        assert!(sweep.status.code() == Some(2) && text(&sweep).contains(why), "{quantity}: {}", text(&sweep));
+        assert!(!folder.0.join("o").exists(), "nothing was run");
+    }
+    let whole =
+        SCENARIO.replace("runs = 2", "runs = 2\nprimary = [\"delay up p99 of flow call\"]").replace("flow = [", call);
+    fs::write(folder.0.join("s.toml"), whole).expect("written");
+    assert!(tidegate(&folder, "check|s.toml").status.success());
+}
+
 /// A stored result, a sweep and an artifact state what a scenario names before its first run, too, corrected for it alone.
 #[test]
 fn primary_quantities_are_stated_wherever_results_are_compared() {

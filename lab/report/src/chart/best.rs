@@ -52,7 +52,12 @@ impl Chart {
             cells[y][x] = measure.map(|measure| group.standing(measure, &family));
         }
         if cells.iter().flatten().flatten().any(|best| *best == Best::Untested) {
-            return Err("single runs decide nothing: sweep with --runs 5 or more".into());
+            return Err(match comparison.repeated() {
+                Some(runs) => format!(
+                    "the seeds change nothing: all {runs} runs have measured the same, so that they are one, which decides nothing"
+                ),
+                None => "single runs decide nothing: sweep with --runs 5 or more".into(),
+            });
         }
         let mut all = comparison.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
         let is_open = all.any(|cell| !cell.is_reached());

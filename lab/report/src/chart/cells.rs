@@ -20,6 +20,20 @@ pub(super) struct Grid {
     pub(super) lines: usize,
 }
 
+/// The labels of columns as they have room.
+struct Labelled {
+    texts: Vec<String>,
+    /// The number of rows in which labels stand in turns.
+    rows: usize,
+    /// Each so many columns have one.
+    every: usize,
+    /// What the note says of them; empty if they need none.
+    note: String,
+}
+
+/// The most rows of labels below columns.
+const ROWS: usize = 3;
+
 /// A cell: its ground and the lines of its text, which are left out where they have no room.
 pub(super) struct Cell {
     pub(super) ground: Ink,
@@ -47,6 +61,32 @@ impl Grid {
         self.along(look).1 - 2.0 * look.unit()
     }
 
+    /// Chooses the labels of the columns: their names, in turns in several rows where they have no room beside each other, or numbers
+    /// that the note explains. No name is left out without a word.
+    fn labels(&self, look: &Look) -> Labelled {
+        let (size, (left, width)) = (look.size, self.along(look));
+        let fit = |texts: &[String], rows: usize, every: usize| {
+            let mut free = vec![0.0; rows];
+            texts.iter().enumerate().step_by(every).all(|(column, name)| {
+                let (at, half) = (left + width * (column as f64 + 0.5), room(name, size) / 2.0);
+                let free = &mut free[column / every % rows];
+                let fits = at - half >= *free && at + half <= look.width;
+                *free = at + half + 4.0 * look.unit();
+                fits
+            })
+        };
+        let names = Labels::new(&self.xs).texts;
+        if let Some(rows) = (1..=ROWS).find(|rows| fit(&names, *rows, 1)) {
+            return Labelled { texts: names, rows, every: 1, note: String::new() };
+        }
+        let texts: Vec<String> = (1..=names.len()).map(|n| n.to_string()).collect();
+        let every = (1..names.len()).find(|every| fit(&texts, ROWS, *every)).unwrap_or(names.len());
+        let rows = (1..=ROWS).find(|rows| fit(&texts, *rows, every)).unwrap_or(ROWS);
+        let said: Vec<String> = texts.iter().zip(&names).map(|(n, name)| format!("{n} {name}")).collect();
+        let some = if every > 1 { format!("; one in {every} columns is labelled") } else { String::new() };
+        Labelled { texts, rows, every, note: format!("Columns: {}{some}. ", said.join(", ")) }
+    }
+
     /// Draws the grid; `cell` makes the cell of a column and a row, and `legend` draws what stands below the cells from a place on.
     pub(super) fn drawing(
         &self,
@@ -67,8 +107,10 @@ impl Grid {
         drawing.text((6.0 * u, top), Anchor::Start, size, Ink::Text, ys.titled(chart.label(1, &chart.y)));
         top += 10.0 * u;
         let (left, width) = self.along(look);
-        let lines = Look::lines(&self.note, small, look.width - 24.0 * u);
-        let below = 2.6 * size + 24.0 * u + self.legend * small + lines.len() as f64 * small * 1.3 + 10.0 * u;
+        let labels = self.labels(look);
+        let lines = Look::lines(&format!("{}{}", labels.note, self.note), small, look.width - 24.0 * u);
+        let turns = (labels.rows - 1) as f64 * size * 1.15;
+        let below = 2.6 * size + turns + 24.0 * u + self.legend * small + lines.len() as f64 * small * 1.3 + 10.0 * u;
         let usual = (width * 0.62).clamp(size * 1.9, 60.0 * u).max(small * 1.15 * (self.lines as f64 + 0.5));
         let high = look.height.map_or(usual, |height| ((height - top - below) / self.ys.len() as f64).max(size * 0.8));
         for (row, name) in ys.texts.iter().rev().enumerate() {
@@ -80,7 +122,7 @@ impl Grid {
                 cell.draw(&mut drawing, (left + width * column as f64, y), (width, high), look);
             }
         }
-        let y = self.columns(&mut drawing, chart, look, (left, top + high * self.ys.len() as f64));
+        let y = self.columns(&mut drawing, (chart, look), &labels, (left, top + high * self.ys.len() as f64));
         legend(&mut drawing, (left, y + 12.0 * u));
         let y = y + 12.0 * u + self.legend * small;
         drawing.note(&lines, (12.0 * u, y), small);
@@ -89,21 +131,22 @@ impl Grid {
     }
 
     /// Writes the labels of the columns and the title of their axis below the cells. Returns the place of the title.
-    fn columns(&self, drawing: &mut Drawing, chart: &Chart, look: &Look, (left, bottom): (f64, f64)) -> f64 {
-        let (u, size, width) = (look.unit(), look.size, self.along(look).1);
-        let xs = Labels::new(&self.xs);
+    fn columns(
+        &self,
+        drawing: &mut Drawing,
+        (chart, look): (&Chart, &Look),
+        labels: &Labelled,
+        (left, bottom): (f64, f64),
+    ) -> f64 {
+        let (size, width) = (look.size, self.along(look).1);
         let mut y = bottom + size * 1.2;
-        let mut free = 0.0;
-        for (column, name) in xs.texts.iter().enumerate() {
-            let at = left + width * (column as f64 + 0.5);
-            let half = room(name, size) / 2.0;
-            if at - half >= free && at + half <= look.width {
-                drawing.text((at, y), Anchor::Middle, size, Ink::Text, name.as_str());
-                free = at + half + 4.0 * u;
-            }
+        for (column, name) in labels.texts.iter().enumerate().step_by(labels.every) {
+            let turn = (column / labels.every % labels.rows) as f64;
+            let at = (left + width * (column as f64 + 0.5), y + turn * size * 1.15);
+            drawing.text(at, Anchor::Middle, size, Ink::Text, name.as_str());
         }
-        y += size * 1.4;
-        let title = xs.titled(chart.label(0, &chart.x));
+        y += size * 1.4 + (labels.rows - 1) as f64 * size * 1.15;
+        let title = Labels::new(&self.xs).titled(chart.label(0, &chart.x));
         drawing.text((left + (look.width - left) / 2.0, y), Anchor::Middle, size, Ink::Text, title);
         y
     }

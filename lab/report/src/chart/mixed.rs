@@ -18,11 +18,9 @@ impl Chart {
                 .into());
         }
         self.check_twice(table, rows)?;
-        // Points of a measure are what they are, whatever they belong to. Otherwise the axes of a sweep count too: an interval over them
-        // would be one of nothing.
-        let tells_apart = |(name, column): &(&str, &Column)| match self.kind {
-            ChartKind::Scatter => *name == "measure",
-            _ => IDENTITY.contains(name) || (matches!(column, Column::Text(_)) && !LABELS.contains(name)),
+        // The axes of a sweep count too: an interval over them would be one of nothing, and a cloud of points several.
+        let tells_apart = |(name, column): &(&str, &Column)| {
+            IDENTITY.contains(name) || (matches!(column, Column::Text(_)) && !LABELS.contains(name))
         };
         let mut found: Vec<(&str, &Column)> =
             table.columns().filter(tells_apart).filter(|(name, _)| !self.uses(name)).collect();

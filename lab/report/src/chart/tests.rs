@@ -71,6 +71,34 @@ fn cells_are_means_or_ratios_in_the_order_of_their_numbers() {
     assert_eq!(of_path("flow.bulk.tcp.congestion"), "tcp congestion of flow bulk");
 }
 
+/// In a column of a paper eight long names have no room below their cells, and none of them is left out.
+#[test]
+fn each_column_of_a_heat_map_has_a_label_or_a_note() {
+    let drawn = |names: &[String]| {
+        let text = |of: &dyn Fn(usize) -> String| Column::Text((0..names.len()).map(|n| Some(of(n))).collect());
+        let table = Table::default()
+            .with("queue", text(&|n| names[n].clone()))
+            .with("rate", text(&|_| "5mbit".into()))
+            .with("value", Column::Number((0..names.len()).map(|n| Some(n as f64 + 1.0)).collect()));
+        let heat = Chart { x: "queue".into(), y: "rate".into(), ..chart(ChartKind::Heat) };
+        let drawing = heat.drawing(&table, &Look::column()).expect("a figure");
+        assert_eq!(drawing.misplaced(), Vec::<String>::new());
+        texts(&drawing).into_iter().map(str::to_owned).collect::<Vec<String>>()
+    };
+    // Beside each other in turns.
+    let few: Vec<String> = (1..=8).map(|n| format!("codel-{n}")).collect();
+    let said = drawn(&few);
+    assert!(few.iter().all(|name| said.contains(name)), "{said:?}");
+    let long: Vec<String> = (1..=8).map(|n| format!("fair-queueing-with-codel-{n}")).collect();
+    let said = drawn(&long);
+    assert!((1..=8).all(|n| said.contains(&n.to_string())), "{said:?}");
+    let note = said.join(" ");
+    assert!(note.contains("Columns: 1 fair-queueing-with-codel-1, 2 fair"), "{note}");
+    // Where no number has room either, the note says so.
+    let many: Vec<String> = (1..=150).map(|n| format!("q{n}x")).collect();
+    assert!(drawn(&many).join(" ").contains("columns is labelled"));
+}
+
 #[test]
 fn lines_are_means_and_distributions_reach_one() {
     let mut lines = chart(ChartKind::Lines);
@@ -111,10 +139,11 @@ fn lines_are_means_and_distributions_reach_one() {
     let chosen = Chart { only: vec![("rtt".into(), "5ms".into())], ..named.clone() };
     assert_eq!(chosen.plot(&together).map(|plot| plot.curves.len()), Ok(2));
     // Several points of a sweep are refused, whatever the kind, until one is chosen or each is drawn.
-    for kind in [ChartKind::Lines, ChartKind::Box, ChartKind::Violin, ChartKind::Strip, ChartKind::Ecdf] {
-        let x = if kind == ChartKind::Lines { "rate" } else { "value" };
+    let along = [ChartKind::Lines, ChartKind::Scatter];
+    for kind in [ChartKind::Box, ChartKind::Violin, ChartKind::Strip, ChartKind::Ecdf].into_iter().chain(along) {
+        let x = if along.contains(&kind) { "rate" } else { "value" };
         let mut pooled = Chart { kind, x: x.into(), ..named.clone() };
-        if kind != ChartKind::Lines {
+        if !along.contains(&kind) {
             pooled.by.push("rate".into());
         }
         let said = pooled.drawing(&swept, &Look::column()).expect_err("two round trips as one");
@@ -122,6 +151,9 @@ fn lines_are_means_and_distributions_reach_one() {
         pooled.only.push(("rtt".into(), "5ms".into()));
         assert!(pooled.chosen(&swept, "value").is_ok(), "{kind:?}");
     }
+    let cloud = Chart { kind: ChartKind::Scatter, by: Vec::new(), ..lines.clone() };
+    let said = cloud.plot(&table()).expect_err("two flows in one cloud");
+    assert!(said.contains("flow a, flow b; choose one with --only subject=TEXT"), "{said}");
     let mut ecdf = chart(ChartKind::Ecdf);
     ecdf.x = "value".into();
     let said = ecdf.plot(&table()).expect_err("two flows as one");

@@ -60,15 +60,23 @@ pub(crate) fn better(measure: &str) -> Better {
         .map_or(Better::Neither, |(_, better)| *better)
 }
 
+/// Whether all runs have measured the same in everything: nothing depends on their seeds, so that they are one run.
+fn are_repeated<'a>(mut quantities: impl Iterator<Item = &'a Quantity> + Clone) -> bool {
+    let is_several = quantities.clone().any(|quantity| quantity.values.len() > 1);
+    is_several && quantities.all(|quantity| quantity.values.iter().all(|value| *value == quantity.values[0]))
+}
+
 /// The differences of all pairs of variants in all quantities, for notebooks. Those that are `stated` are corrected for all that are,
 /// as in text; and each for the pairs of its measure, since a notebook may state that one alone.
 pub fn differences(quantities: &[Quantity], stated: &Comparison) -> Vec<Contrast> {
     let family = stated.family();
     let names = stated.groups.iter().flat_map(|group| group.measures.iter().map(|m| (&*group.name, &*m.name)));
     let names: BTreeSet<(&str, &str)> = names.collect();
+    let mut repeated: BTreeSet<&str> = quantities.iter().map(|quantity| quantity.point.as_str()).collect();
+    repeated.retain(|point| are_repeated(quantities.iter().filter(|quantity| quantity.point == *point)));
     let mut groups: Vec<Vec<&Quantity>> = Vec::new();
     let mut known = BTreeMap::new();
-    for quantity in quantities {
+    for quantity in quantities.iter().filter(|quantity| !repeated.contains(quantity.point.as_str())) {
         let index = *known.entry((quantity.plain(), quantity.measure.as_str())).or_insert_with(|| {
             groups.push(Vec::new());
             groups.len() - 1
@@ -133,11 +141,14 @@ struct Index<'a> {
     by_name: HashMap<(&'a str, &'a str, &'a str), &'a Quantity>,
     /// The variants in the order of their first appearance.
     variants: Vec<&'a str>,
+    /// Whether all runs have measured the same.
+    is_repeated: bool,
 }
 
 impl<'a> Index<'a> {
     fn new(quantities: &'a [&'a Quantity]) -> Self {
-        let mut index = Self { quantities, by_name: HashMap::new(), variants: Vec::new() };
+        let is_repeated = are_repeated(quantities.iter().copied());
+        let mut index = Self { quantities, by_name: HashMap::new(), variants: Vec::new(), is_repeated };
         for quantity in quantities.iter().copied() {
             let variant = quantity.variant.as_str();
             index.by_name.entry((quantity.plain(), variant, quantity.measure.as_str())).or_insert(quantity);
@@ -180,6 +191,10 @@ impl<'a> Index<'a> {
         self.variants.iter().map(|variant| self.by_name.get(&(subject, *variant, measure)).copied()).collect()
     }
 
+    fn estimate(&self, quantity: &Quantity) -> Estimate {
+        if self.is_repeated { quantity.estimate().repeated() } else { quantity.estimate() }
+    }
+
     /// The group of a subject, with a row for each variant that has it.
     fn group(&self, subject: &str) -> Group {
         let mut group = Group { name: subject.to_owned(), ..Group::default() };
@@ -193,7 +208,7 @@ impl<'a> Index<'a> {
             let unit = cells.iter().flatten().next().map_or("", |quantity| quantity.unit);
             group.measures.push(Measure::new(*name, unit, *better));
             for (row, cell) in group.rows.iter_mut().zip(cells) {
-                row.cells.push(cell.map(Quantity::estimate));
+                row.cells.push(cell.map(|found| self.estimate(found)));
             }
         }
         group.rows.retain(|row| row.cells.iter().any(Option::is_some));
@@ -202,7 +217,8 @@ impl<'a> Index<'a> {
             if group.measures.iter().any(is_named) || group.others.iter().any(|(measure, _)| is_named(measure)) {
                 continue;
             }
-            let cell = |row: &Row| self.by_name.get(&(subject, row.name.as_str(), name)).map(|found| found.estimate());
+            let cell =
+                |row: &Row| self.by_name.get(&(subject, row.name.as_str(), name)).map(|found| self.estimate(found));
             let cells: Vec<Option<Estimate>> = group.rows.iter().map(cell).collect();
             group.others.push((Measure::new(name, quantity.unit, better(name)), cells));
         }

@@ -46,6 +46,9 @@ impl Default for Cellular {
     }
 }
 
+/// The longest path of a random rate of which the mean is taken.
+const LONGEST: Span = Span::from_secs(1000);
+
 /// A rate as a function of time.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RateProcess {
@@ -74,6 +77,21 @@ pub enum RateProcess {
 }
 
 impl RateProcess {
+    /// The mean of the rate over `span`, or over its period if that is shorter; `None` if it is zero all the time. Of a process that is
+    /// drawn it is that of one path, the same for all seeds, of at most [`LONGEST`].
+    pub fn mean(&self, span: Span) -> Option<Rate> {
+        let period = match self {
+            Self::Steps { repeat, .. } => *repeat,
+            Self::Sine { period, .. } => Some(*period),
+            Self::Markov(_) | Self::Cellular(_) => Some(LONGEST),
+        };
+        let span = period.map_or(span, |period| period.min(span)).as_nanos();
+        let mut state = RateState::new(self.clone(), Stream::named(0, "mean rate"));
+        let carried = state.room(0, span, std::iter::empty());
+        let rate = carried.checked_div(u128::from(span)).and_then(|rate| u64::try_from(rate).ok());
+        rate.filter(|rate| *rate > 0).map(Rate::from_bps)
+    }
+
     pub(crate) fn constant(rate: Rate) -> Self {
         Self::Steps { steps: [(Span::ZERO, rate)].into(), repeat: None }
     }

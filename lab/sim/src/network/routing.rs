@@ -169,7 +169,8 @@ impl PathFinder {
             self.table.extend(edge.behind.map(|shared| shared.0));
             self.table.push(link);
             delay = delay.saturating_add(edge.line.delay.as_nanos());
-            slowest = slowest.min(edge.line.rate);
+            let mean = edge.conditions.as_ref().and_then(|conditions| conditions.mean_rate);
+            slowest = slowest.min(mean.unwrap_or(edge.line.rate));
             node = edge.to;
             if let Some(begin) = visited.iter().position(|&earlier| earlier == node) {
                 let mut circle: Vec<_> = visited[begin..].iter().map(|&node| net.name(node)).collect();

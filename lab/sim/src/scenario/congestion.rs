@@ -38,6 +38,7 @@
 use std::fmt;
 
 use serde_json::Value as Json;
+use tidegate_config::decode::mismatch;
 use tidegate_config::node::{Node, Value};
 use tidegate_config::{Decode, Diagnostics, Place, Record, Schemas};
 
@@ -87,7 +88,14 @@ impl Congestion {
 
 impl Decode for Congestion {
     fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
-        if !KINDS.is_empty() && matches!(node.value, Value::Table(_)) {
+        if let Value::Table(entries) = &node.value {
+            let kind = entries.iter().find(|entry| entry.key == "kind").map(|entry| &entry.node.value);
+            if KINDS.is_empty() || matches!(kind, Some(Value::Text(kind)) if !KINDS.kinds().contains(&kind.as_str())) {
+                let help = "write one of the words, such as \"cubic\"; for a control of your own, a table with its `kind`, run the \
+                            binary of its crate";
+                mismatch(node, "a congestion control of this program", help, diagnostics);
+                return None;
+            }
             let make = KINDS.decode(node, "congestion control", diagnostics)?;
             return Some(Self(Algorithm::Custom(make)));
         }

@@ -141,6 +141,11 @@ pub fn is_further(measure: &str) -> bool {
     percentile.is_some_and(|percentile| percentile.is_further)
 }
 
+/// The names under which a histogram of `measure` is among the values.
+pub(super) fn spread_names(measure: &str) -> impl Iterator<Item = String> {
+    ["mean"].into_iter().chain(PERCENTILES.iter().map(|of| of.name)).map(move |name| format!("{measure} {name}"))
+}
+
 /// Collects the values of one subject.
 pub(super) struct Collector<'a> {
     subject: String,

@@ -6,7 +6,7 @@ use tidegate_config::decode::mismatch;
 use tidegate_config::discipline::Discipline;
 use tidegate_config::node::{Node, Value};
 use tidegate_config::shaper::{Config, Embedded};
-use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
+use tidegate_config::{Decode, Diagnostics, Schemas, Spanned, suggest};
 
 tidegate_config::record! {
     /// A whole shaper file. The engine runs it on the link as it does on an interface. Its rate should be at most that of the link, and
@@ -39,6 +39,17 @@ impl Decode for QueueSection {
         if entries.iter().any(|entry| entry.key == "shaper") {
             ShaperSection::decode(node, diagnostics).map(Self::Shaper)
         } else {
+            let kind = entries.iter().find(|entry| entry.key == "kind").map(|entry| &entry.node);
+            if let Some(Node { value: Value::Text(kind), place }) = kind
+                && !Discipline::kinds().contains(&kind.as_str())
+            {
+                let help = suggest::help(kind, &Discipline::kinds());
+                diagnostics
+                    .error(*place, format!("no discipline of this program is called `{kind}`"))
+                    .label("unknown")
+                    .help(format!("{help}; for a discipline of your own run the binary of its crate"));
+                return None;
+            }
             Discipline::decode(node, diagnostics).map(Box::new).map(Self::Discipline)
         }
     }

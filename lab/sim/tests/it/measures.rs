@@ -381,3 +381,76 @@ fn red_can_be_the_step_of_dctcp() {
     assert!(of(&step, "queueing p50") < 18e6 && of(&step, "utilisation") > 0.97, "{:?}", step.values);
     assert!(of(&cliff, "dropped") > 100.0, "{:?}", cliff.values);
 }
+
+const HALVES: &str = "rate-over-time = { kind = \"steps\", repeat = \"2s\", steps = [{ at = \"0s\", rate = \"2mbit\" }, \
+                      { at = \"1s\", rate = \"200kbit\" }] }\nqueue";
+
+/// The rate that a rate over time replaces is a placeholder, which no slowdown depends on.
+#[test]
+fn the_ideal_of_a_transfer_is_that_of_the_rate_over_time() {
+    let ideal = |nominal: &str| {
+        let link = LINKS[1].replace("2mbit", nominal).replace("queue", HALVES);
+        let flow = BULK.replace("\"bulk\" }", "\"bulk\", bytes = \"146kB\" }");
+        let mut scenario = load(&format!("{HEAD}{}{link}{flow}", LINKS[0])).unwrap_or_else(|text| panic!("{text}"));
+        scenario.detail = Detail::Parts;
+        scenario.run(1, |_| ()).transfers[0].transfer.ideal_ns
+    };
+    // 100 segments of 1460 bytes with headers at the mean of 1.1 Mbit/s take a second and more.
+    let slow = ideal("2mbit");
+    assert_eq!(slow, ideal("40mbit"));
+    assert!((146_000.0 * 8.0 / 1.1e6..1.15).contains(&(slow as f64 / 1e9)), "{slow}");
+}
+
+/// A link whose trace cannot be read is a link all the same: variants and flows that use it are not wrong.
+#[test]
+fn a_bad_trace_is_one_error() {
+    let bad = LINKS[1].replace("queue", "rate-over-time = { kind = \"mahimahi\", file = \"none.mahimahi\" }\nqueue");
+    let variant = |name: &str| {
+        format!("[[variant]]\nname = \"{name}\"\nfrom = \"r\"\nto = \"b\"\nqueue = {{ kind = \"{name}\" }}\n")
+    };
+    let variants = variant("codel") + &variant("pie");
+    let errors = load(&format!("{HEAD}{}{bad}{BULK}{variants}", LINKS[0])).map(|_| ()).expect_err("no such file");
+    assert!(
+        errors.contains("the trace `none.mahimahi` cannot be used") && !errors.contains("no link leads"),
+        "{errors}"
+    );
+    assert_eq!(errors.matches("error").count(), 1, "{errors}");
+}
+
+/// What a run measures was known before it, so that a quantity that it cannot have is refused in time.
+#[test]
+fn what_a_run_can_measure_is_known_before_it() {
+    let flows = [
+        BULK.to_owned(),
+        BULK.replace("bulk", "two").replace("\"two\" }", "\"bulk\", bytes = \"20kB\" }\ncount = 2"),
+        BULK.replace("bulk", "call"),
+        BULK.replace("bulk", "web"),
+        BULK.replace("bulk", "video").replace("video\" }", "video\", ladder = [\"300kbit\", \"1mbit\"] }"),
+        BULK.replace("bulk", "media").replace("media\" }", "media\", most = \"1mbit\" }"),
+    ];
+    let scenario =
+        load(&format!("{HEAD}{}{}{}", LINKS[0], LINKS[1], flows.concat())).unwrap_or_else(|text| panic!("{text}"));
+    let known = scenario.measurable();
+    let outcome = scenario.run(1, |_| ());
+    let is_counted = |measure: &str| measure.starts_with("dropped ") || measure.starts_with("throughput ");
+    for value in outcome.values.iter().filter(|value| !is_counted(&value.measure)) {
+        let found = known.iter().find(|(subject, _)| *subject == value.subject);
+        assert!(found.is_some_and(|(_, all)| all.contains(&value.measure)), "{} of {}", value.measure, value.subject);
+    }
+    let of = |subject: &str| &known.iter().find(|(of, _)| of == subject).expect("a subject").1;
+    let has = |subject: &str, measure: &str| of(subject).iter().any(|known| known == measure);
+    assert!(has("flow call", "MOS up") && has("flow call", "delay up p99") && !has("flow call", "delay p99"));
+    assert!(!has("flow bulk", "MOS") && has("flow two", "completion p99") && !has("flow two", "completion p55"));
+}
+
+/// The program of another crate has kinds of its own, which this one cannot know.
+#[test]
+fn a_kind_of_another_crate_is_pointed_out() {
+    let said = |text: String| load(&text).map(|_| ()).expect_err("not known here");
+    let control = BULK.replace("workload", "tcp = { congestion = { kind = \"mine\" } }\nworkload");
+    let of_control = said(format!("{HEAD}{}{}{control}", LINKS[0], LINKS[1]));
+    assert!(of_control.contains("for a control of your own"), "{of_control}");
+    let of_queue =
+        said(format!("{HEAD}{}{}{BULK}", LINKS[0], LINKS[1].replace("\"fifo\", limit = \"250kB\"", "\"mine\"")));
+    assert!(of_queue.contains("for a discipline of your own run the binary of its crate"), "{of_queue}");
+}

@@ -130,7 +130,14 @@ impl Claim {
                     format!(", corrected for all {} differences among which it was found", of.stated?.comparisons);
                 Some(said(of, of.stated?.p, &among))
             });
-            Self { text: String::new(), measure, subject, less, more, evidence: evidence.unwrap_or_default() }
+            Self {
+                text: String::new(),
+                measure,
+                subject,
+                less,
+                more,
+                evidence: evidence.unwrap_or_else(|| untested(comparison)),
+            }
         };
         comparison.stated().into_iter().map(claim).collect()
     }
@@ -139,7 +146,7 @@ impl Claim {
 /// Checks that the means have the order of each claim and, with several runs, that the paired differences decide it at 5 %, corrected
 /// for the number of claims: an artifact states these together, and nothing else.
 ///
-/// Returns for each claim the difference and its probability, which are empty for a single run, or the reason why the results do not support
+/// Returns for each claim the difference and its probability, or that the seeds change nothing, or nothing for a single run; or else the reason why the results do not support
 /// it.
 pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<String, String>> {
     let found: Vec<Result<Option<Contrast>, String>> = claims.iter().map(|claim| claim.order(comparison)).collect();
@@ -162,9 +169,19 @@ pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<String, St
             )))
         }
         Some(contrast) => Ok(said(&contrast, p, &corrected_for(claims.len()))),
-        None => Ok(String::new()),
+        None => Ok(untested(comparison)),
     };
     claims.iter().zip(found).zip(corrected).map(decided).collect()
+}
+
+/// Says why nothing was tested: runs that the seeds do not change are one. Empty for a single run.
+fn untested(comparison: &Comparison) -> String {
+    let runs = comparison.repeated();
+    runs.map_or(String::new(), |runs| {
+        format!(
+            "the seeds change nothing: all {runs} runs have measured the same, and are one run, which is not tested"
+        )
+    })
 }
 
 /// Says what the runs have of a difference.

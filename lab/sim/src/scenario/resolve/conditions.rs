@@ -50,7 +50,7 @@ impl Resolver<'_> {
             None => None,
         };
         let outage = |from: Span, to: Span| (Instant::ZERO + from, Instant::ZERO + to);
-        let conditions = Conditions {
+        let mut conditions = Conditions {
             rate,
             jitter,
             duplication: link.duplication.map_or(0.0, probability),
@@ -64,6 +64,7 @@ impl Resolver<'_> {
             self.error(place, format!("no such line: {problem}"), "cannot be", "change the value");
             return None;
         }
+        conditions.mean_rate = conditions.rate.as_ref().and_then(|rate| rate.mean(self.scenario.duration));
         Some(conditions)
     }
 

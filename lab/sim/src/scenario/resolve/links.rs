@@ -45,12 +45,14 @@ impl Resolver<'_> {
             Some(section) => self.loss(Some(section)),
             None => (loss, lost.clone()),
         };
-        let (Some(delay), Some(conditions)) = (self.delay(link.delay.as_ref()), self.conditions(link)) else { return };
+        // What is wrong about a line has been reported, and the link is there nevertheless: without it each variant and flow
+        // that it carries would be wrong, too.
+        let delay = self.delay(link.delay.as_ref()).unwrap_or_default();
+        let conditions = self.conditions(link).unwrap_or_default();
         let delay_back = match &link.delay_back {
-            Some(section) => self.delay(Some(section)),
-            None => Some(delay.clone()),
+            Some(section) => self.delay(Some(section)).unwrap_or_default(),
+            None => delay.clone(),
         };
-        let Some(delay_back) = delay_back else { return };
         if link.half_duplex && (!link.both_ways || link.driver.is_some()) {
             let help = "leave half-duplex out, or both-directions and the driver";
             self.error(link.place, "a half-duplex line needs both directions and no driver", "not shared", help);

@@ -1,0 +1,97 @@
+//! What a scenario can measure, known before its first run.
+
+use super::file::Measure;
+use super::model::{FlowGroup, Scenario};
+use super::outcome::spread_names;
+use crate::metrics::SizeClass;
+use crate::workload::Workload;
+
+impl Scenario {
+    /// The subjects of its results, each with the measures that it can have. A run may lack some: the completion time of transfers of
+    /// which none was completed. What links count by reasons, colours and classes, of which neither more nor less is better, is left out.
+    pub fn measurable(&self) -> Vec<(String, Vec<String>)> {
+        let flows = self.sections.iter().map(|section| (format!("flow {}", section.name), self.of_flows(section)));
+        let watched = (0..self.wires.len()).filter(|wire| self.wires[*wire].watch);
+        let links = watched.map(|wire| (format!("link {}", self.wire_name(wire)), self.of_links()));
+        flows.chain(links).filter(|(_, measures)| !measures.is_empty()).collect()
+    }
+
+    fn of_flows(&self, section: &FlowGroup) -> Vec<String> {
+        let Some(spec) = self.flows.get(section.flows.start) else { return Vec::new() };
+        // An action may give a flow another workload.
+        let changes = !self.actions.is_empty();
+        let both = spec.workload.goes_both_ways();
+        // Without data both ways by its workload it may be seen to go both ways.
+        let delays: &[&str] = if both && !changes { &[" up", " down"] } else { &["", " up", " down"] };
+        let mut found: Vec<String> = Vec::new();
+        let mut add = |measure: Measure, names: &mut dyn Iterator<Item = String>| {
+            if self.wants(measure) {
+                found.extend(names);
+            }
+        };
+        let each = |name: &'static str| ["", " up", " down"].map(|way| format!("{name}{way}"));
+        let words = |all: &'static [&'static str]| all.iter().map(|name| (*name).to_owned());
+        add(Measure::Goodput, &mut each("goodput").into_iter());
+        add(Measure::Colours, &mut words(&["throughput green", "throughput yellow", "throughput red"]));
+        if section.flows.len() > 1 {
+            add(Measure::Fairness, &mut words(&["fairness"]));
+        }
+        add(
+            Measure::Delay,
+            &mut delays.iter().flat_map(|way| spread_names(&format!("delay{way}")).collect::<Vec<_>>()),
+        );
+        add(Measure::Loss, &mut words(&["sent", "dropped", "marked", "retransmitted", "timeouts"]).chain(each("loss")));
+        if spec.transport.has_connections() {
+            let classes = SizeClass::ALL.map(|class| format!(" {}", class.name()));
+            let sizes = || std::iter::once(String::new()).chain(classes.clone());
+            let lasting =
+                ["completion", "slowdown"].into_iter().flat_map(|of| sizes().map(move |size| format!("{of}{size}")));
+            let spreads = std::iter::once("connect".to_owned()).chain(lasting);
+            let counts = words(&["opened", "completed", "failed", "refused"]);
+            add(Measure::Completion, &mut counts.chain(spreads.flat_map(|of| spread_names(&of).collect::<Vec<_>>())));
+        }
+        add(Measure::Application, &mut of_applications(&spec.workload, changes).into_iter());
+        found
+    }
+
+    fn of_links(&self) -> Vec<String> {
+        if !self.wants(Measure::Links) {
+            return Vec::new();
+        }
+        let counts = ["throughput", "utilisation", "dropped", "marked", "lost", "duplicated"].map(str::to_owned);
+        counts.into_iter().chain(spread_names("queueing")).collect()
+    }
+}
+
+/// The measures of the application of a workload; of all applications if `any` is set.
+fn of_applications(workload: &Workload, any: bool) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let mut add = |all: &[&str]| found.extend(all.iter().map(|name| (*name).to_owned()));
+    if let (Workload::Call(_), _) | (_, true) = (workload, any) {
+        let of_calls = ["R factor", "MOS", "mouth to ear", "not played", "late"];
+        let both = !any && workload.both_ways();
+        let ways: &[&str] = if any {
+            &["", " up", " down"]
+        } else if both {
+            &[" up", " down"]
+        } else {
+            &[""]
+        };
+        for way in ways {
+            of_calls.iter().for_each(|name| add(&[&format!("{name}{way}")]));
+            add(&[&format!("R factor{way} lowest"), &format!("MOS{way} lowest")]);
+        }
+    }
+    if let (Workload::Web(_), _) | (_, true) = (workload, any) {
+        add(&["pages begun", "pages loaded", "objects a page", "bytes a page"]);
+        spread_names("page load").for_each(|name| add(&[&name]));
+    }
+    if let (Workload::Video(_), _) | (_, true) = (workload, any) {
+        add(&["startup mean", "played", "rebuffering", "stalls", "bit rate mean", "switches"]);
+    }
+    if let (Workload::Media(_), _) | (_, true) = (workload, any) {
+        add(&["frames", "frames incomplete"]);
+        spread_names("frame delay").for_each(|name| add(&[&name]));
+    }
+    found
+}
