@@ -575,7 +575,7 @@ pub(super) mod tests {
                 "addresses of receivers",
             ),
             (format!("{class}queue = {{ kind = \"wfq\", link = \"20mbit\" }}\n"), "kind = \"wfq\" in class `all`"),
-            (TREE.replace("\"codel\"", "\"wfq\""), "kind = \"wfq\" in class `a`"),
+            (TREE.replace("\"codel\"", "\"wfq\", link = \"1mbit\""), "kind = \"wfq\" in class `a`"),
             (
                 TREE.replace("default =", "reservations = { class = \"agency\" }\ndefault =")
                     .replace("parent = \"agency\", ", ""),

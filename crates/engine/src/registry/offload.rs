@@ -114,6 +114,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
         if let Some(records) = &mut self.account.flows {
             records.add_offloaded(now, flows, continues);
         }
+        // An offload is there before its first flow, and with CBQ, which has no flows.
+        self.admit.registry.offloaded.get_or_insert_default();
         let Some(fbc) = self.tree.shaper_mut() else { return };
         let registry = &mut self.admit.registry;
         for (number, _) in held {

@@ -82,11 +82,11 @@ fn options_of_run_that_cannot_be_are_refused_before_it_starts() {
     };
     run(&[], &["no interface is called `nosuch0` here"]);
     refused(&["run", &file, "--interface", "muchtoolongforaname"], 2, &["`muchtoolongforaname`", "there are: "]);
-    let queued = folder.with("queued.toml", [SHAPER, b"queue = { kind = \"dualpi2\" }\n"].concat());
+    let queued = folder.with("queued.toml", [SHAPER, b"queue = { kind = \"wfq\", link = \"1mbit\" }\n"].concat());
     refused(
         &["run", &queued, "--interface", "lo", "--in-kernel"],
         2,
-        &["kind = \"dualpi2\" in class `all`", "--in-kernel"],
+        &["kind = \"wfq\" in class `all`", "--in-kernel"],
     );
     run(&["--quantum", "6ms"], &["--quantum", "cannot keep the rates", "at most"]);
     run(&["--quantum", "5ms"], &["nosuch0"]);
