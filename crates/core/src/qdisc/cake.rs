@@ -436,8 +436,10 @@ impl<P: Packet> Cake<P> {
                 }
                 let flow = &mut self.flows[index];
                 self.flow_links.remove(&mut self.tins[tin].sparse, index);
-                // A flow that ran empty gets a turn among the others, or it would be new for ever.
-                if flow.deficit.renew(quantum) || !self.tins[tin].hosts.is_empty() {
+                // A flow that ran empty gets a turn among the others, or it would be new for ever. One whose host owes too much has
+                // packets yet.
+                let waits = !flow.queue.is_empty();
+                if flow.deficit.renew(quantum) || waits || !self.tins[tin].hosts.is_empty() {
                     self.take_turns(index);
                 } else {
                     self.rest(index);

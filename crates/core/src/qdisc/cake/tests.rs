@@ -378,6 +378,21 @@ fn blue_lets_go_while_its_queue_is_empty() {
 }
 
 #[test]
+fn many_new_flows_of_the_only_host_leave() {
+    // 150 flows send a packet each, which is less than a quantum: the host owes 16 quanta before all have left, and no flow takes
+    // turns.
+    let mut cake = Cake::<P>::new(Params { rate: None, ..Params::for_link(Rate::from_mbit(8)) }, 1, "test").unwrap();
+    let mut out: Vec<(P, DropReason)> = Vec::new();
+    for flow in 1..=150 {
+        cake.enqueue(Instant::ZERO, p(flow, 1), &mut out);
+    }
+    for flow in 1..=150 {
+        assert_eq!(cake.dequeue(Instant::ZERO, &mut out).map(|packet| packet.flow), Some(flow));
+    }
+    assert!(cake.backlog().is_empty() && out.is_empty());
+}
+
+#[test]
 fn new_flows_of_a_busy_host_do_not_take_from_the_others() {
     // Host 1 has one flow that is always busy, host 2 thirty that send a packet each whenever their last one has left: all
     // are new each time.
