@@ -49,6 +49,7 @@ __noinline int twin_requeue_in(u32 slot)
 	/* It was classified last. */
 	u64 pair = twin_has_pairs(options_of(q)) ? twin_know_pair() : 0;
 
+	CAKE(if (twin_is_cake(options_of(q))) pair = twin_know_sharer(options_of(q)->hosts);)
 	twin_put_again(options_of(q), discipline_of(q), &state.held, tables_of(options_of(q)), pair, slot);
 	return 0;
 }
@@ -76,6 +77,7 @@ __noinline u64 twin_flow_by_rules(u32 number)
 	is_classified = false;
 	if (skb) {
 		classify(skb, in_force.rules);
+		CAKE(note_packet(skb);)
 		skb = bpf_kptr_xchg(&slot->skb, skb);
 		if (skb)
 			bpf_kfree_skb(skb);
@@ -86,7 +88,13 @@ __noinline u64 twin_flow_by_rules(u32 number)
 /* Finds the key of the flow of a packet, which another discipline may not have needed. */
 __noinline int twin_find_flow(u32 number)
 {
-	twin_packet_of(&state.held, number)->key = twin_flow_by_rules(number);
+	struct twin_packet *packet = twin_packet_of(&state.held, number);
+
+	packet->key = twin_flow_by_rules(number);
+	CAKE(if (twin_is_cake(&in_force)) {
+		packet->segments = line_segments;
+		packet->traits = twin_know_traits();
+	})
 	return 0;
 }
 

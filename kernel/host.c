@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Every discipline that the twin has. */
+#define TWIN_WITH_CAKE
 #include "rates.h"
 
 /* The bytes of a packet. */
@@ -178,6 +180,10 @@ static u32 release(u32 q, struct decision *decision)
 		switch (twin_action(step)) {
 		case TWIN_AGAIN:
 			continue;
+		case TWIN_MARK_DROP:
+			decision->drops++;
+			drop(decision, step);
+			continue;
 		case TWIN_DROP:
 			drop(decision, step);
 			continue;
@@ -237,7 +243,9 @@ static void enqueue(const u64 *record, struct decision *decision)
 	u32 q = record[3], slot;
 
 	if (options.kind != TWIN_FBQ) {
-		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = record[5], .capable = record[3] & 1 }, decision);
+		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = record[5], .capable = record[3] & 1,
+						  .traits = record[3] >> 8 & 127, .segments = record[3] >> 32 },
+			   decision);
 		return;
 	}
 	if (twin_fbq_has_inside(&fbq_options, q)) {

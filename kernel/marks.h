@@ -57,6 +57,8 @@ static __always_inline bool twin_needs_class(const struct twin_options *options)
 /* The queue of a discipline that owes the marks of a flow: that of the flow where each has a control law, else the first. */
 static __always_inline u32 twin_owing_queue(const struct twin_options *options, const struct twin_discipline *discipline, u64 key)
 {
+	if (twin_is_cake(options))
+		return discipline->room.first + twin_cake_queue_of(options, key);
 	return discipline->room.first + (twin_is_controlled(options) ? round_spread(key, options->queues) : 0);
 }
 

@@ -44,10 +44,19 @@ struct twin_packet {
 	u32 next;
 	/* Whether it can be marked. */
 	u32 capable;
-	/* mered: the record of its flow. */
-	u32 record;
+	union {
+		/* mered: the record of its flow. */
+		u32 record;
+		/* cake: the packets that it is on the line. */
+		u32 segments;
+	};
 	/* fbq: those that it arrived with. */
-	u16 class, profile;
+	u16 class;
+	union {
+		u16 profile;
+		/* cake: the code point, and above its 6 bits whether it is an acknowledgement without data. */
+		u16 traits;
+	};
 };
 
 struct twin_list {

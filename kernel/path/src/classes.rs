@@ -10,7 +10,7 @@ use super::options::fbq_class_options::{ACCOUNT, RATE, WORDS as CLASS};
 use super::options::fbq_options::{CONDITIONS, FLOWS, STRUCTURE, WORDS as HEAD};
 use super::options::fbq_profile::WORDS as PROFILE;
 use super::options::fbq_promise::WORDS as PROMISE;
-use super::options::{FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, MERED, Options, SPACE};
+use super::options::{CAKE, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, MERED, Options, SPACE};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
@@ -164,6 +164,9 @@ fn inside(class: &Class, largest: u64, seed: u64, lack: &mut dyn FnMut(String)) 
         return None;
     }
     let options = options_of(discipline, &Place::class(name, seed), lack)?;
+    if options.kind == CAKE && options.rate != 0 {
+        lack(format!("`rate` of kind = \"cake\" in class `{name}`, which has a rate of its own"));
+    }
     Some(Options {
         limit_packets: options.limit_packets.min(PACKETS),
         limit_bytes: options.limit_bytes.max(largest),
@@ -177,8 +180,10 @@ fn examine(insides: &[Option<Options>], lack: &mut dyn FnMut(String)) {
     if queues > SPACE {
         lack(format!("{queues} queues of the disciplines in classes (up to {SPACE} are possible)"));
     }
-    if insides.iter().flatten().filter(|options| options.kind == MERED).count() > 1 {
-        lack("kind = \"mered\" in more than one class".into());
+    for (kind, name) in [(MERED, "mered"), (CAKE, "cake")] {
+        if insides.iter().flatten().filter(|options| options.kind == kind).count() > 1 {
+            lack(format!("kind = \"{name}\" in more than one class"));
+        }
     }
 }
 
@@ -308,6 +313,9 @@ mod tests {
         let mered = "mered\", link = \"1mbit\", memory = { pair-rule = \"off\" }, signal = \"drop";
         assert!(of(1, mered).is_ok());
         assert!(of(2, mered).unwrap_err().contains("in more than one class"));
+        assert!(of(1, "cake").is_ok());
+        assert!(of(2, "cake").unwrap_err().contains("kind = \"cake\" in more than one class"));
+        assert!(of(1, "cake\", rate = \"1mbit").unwrap_err().contains("`rate` of kind = \"cake\" in class `c0`"));
     }
 
     /// Rates change in place; anything else is another structure.

@@ -2,15 +2,16 @@
 
 use tidegate_config::discipline::outside::Outside;
 use tidegate_config::discipline::{Discipline, InKernel};
+use tidegate_core::cake::{self, AckFilter, Isolation, Tins};
 use tidegate_core::elephants::{FlowBy, Measure};
 use tidegate_core::fifo::Limit;
 use tidegate_core::random::Stream;
 use tidegate_core::red::{AboveMax, Signal, Sizing, Spacing, Thresholds};
-use tidegate_core::{Bytes, Span, codel, meredt, pie, red};
+use tidegate_core::{Bytes, Dscp, Rate, Span, codel, meredt, pie, red};
 
 use super::options::{
-    ARED, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED, SFQ, SLOTS,
-    SPACE,
+    ARED, CAKE, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED, SFQ,
+    SLOTS, SPACE,
 };
 
 /// The most packets that are queued: the arriving packet needs a slot too, before another is dropped for it.
@@ -126,6 +127,10 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
             let options = Options { kind: FQ_PIE, quantum: params.quantum.as_u64(), ..pie(&params.pie) };
             (Options { queues: params.queues.into(), ..options }, params.pie.signal)
         }
+        Discipline::Cake(section) => {
+            let params = section.params();
+            (cake(&params, place, lack), params.codel.signal)
+        }
         Discipline::Outside(section) => (own(section, discipline.kind(), place, lack)?, Signal::Drop),
         other => {
             lack(format!("kind = \"{}\" in {place}", other.kind()));
@@ -135,7 +140,7 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
     if options.queues > SPACE {
         lack(format!("{} queues of `{}` in {place} (up to {SPACE} are possible)", options.queues, discipline.kind()));
     }
-    let draws = [RED, ARED, PIE, FQ_PIE, MERED, OWN].contains(&options.kind);
+    let draws = [RED, ARED, PIE, FQ_PIE, MERED, OWN, CAKE].contains(&options.kind);
     let random = if draws { Stream::named(at.seed, at.stream).parts() } else { [0; 4] };
     Some(Options { marks: u64::from(signal == Signal::Mark), random, ..options })
 }
@@ -144,10 +149,24 @@ impl Options {
     /// The queues that a discipline needs of [`SPACE`].
     pub(super) fn queues_needed(&self) -> u64 {
         match self.kind {
-            DRR | SFQ | FQ_CODEL | FQ_PIE => self.queues,
+            DRR | SFQ | FQ_CODEL | FQ_PIE | CAKE => self.queues,
             MERED => 2,
             _ => 1,
         }
+    }
+
+    /// The options with the tins of CAKE.
+    pub fn with_tins(self, tins: Tins) -> Self {
+        let list = tins.list();
+        let mut options = Self { tins: list.len() as u64, tin: [0; 4], tin_of: [0; 2], ..self };
+        for (to, tin) in options.tin.iter_mut().zip(list) {
+            *to = u64::from(tin.first_share) << 32 | u64::from(tin.weight);
+        }
+        for point in (0..64).filter_map(Dscp::new) {
+            let at = usize::from(point.value());
+            options.tin_of[at / 32] |= (tins.of(point) as u64) << (at % 32 * 2);
+        }
+        options
     }
 
     fn within(self, limit: Limit) -> Self {
@@ -155,14 +174,15 @@ impl Options {
     }
 }
 
-/// Whether it tells pairs of hosts apart.
-pub(super) fn by_pairs(discipline: &Discipline) -> bool {
+/// Whether it tells receivers apart, or pairs of hosts.
+pub(super) fn tells_receivers(discipline: &Discipline) -> bool {
     let elephants = match discipline {
         Discipline::Mered(section) => section.params().table_driven().elephants,
         Discipline::Meredt(section) => match section.params() {
             Ok(params) => params.elephants,
             Err(_) => return false,
         },
+        Discipline::Cake(section) => return matches!(section.hosts, Isolation::Destination | Isolation::Pair),
         _ => return false,
     };
     elephants.pair.is_some() || elephants.flow_by == FlowBy::HostPair
@@ -231,6 +251,32 @@ fn controlled(kind: u64, params: &codel::Params) -> (Options, Signal) {
         ..Options::default()
     };
     (options.within(params.limit), params.signal)
+}
+
+fn cake(params: &cake::Params, place: &str, lack: &mut dyn FnMut(String)) -> Options {
+    if params.step.is_some() {
+        lack(format!("`l4s-step` in {place}"));
+    }
+    let (options, _) = controlled(CAKE, &params.codel);
+    Options {
+        rate: params.rate.map_or(0, Rate::as_bps),
+        burst: params.rate.map_or(0, |rate| rate.bytes_in_floor(params.lateness).as_u64()),
+        queues: params.queues.into(),
+        quantum: params.quantum.as_u64(),
+        // Sixteen bits with a sign.
+        overhead: params.wire.overhead as u64,
+        least: params.wire.least.as_u64(),
+        framing: params.wire.framing as u64,
+        hosts: match params.hosts {
+            Isolation::Flows => 0,
+            Isolation::Source => 1,
+            Isolation::Destination => 2,
+            Isolation::Pair => 3,
+        },
+        ack_filter: u64::from(params.ack_filter == AckFilter::On),
+        ..options
+    }
+    .with_tins(params.tins)
 }
 
 fn early(params: &red::Params) -> Options {

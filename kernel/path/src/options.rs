@@ -43,6 +43,7 @@ pub const FQ_PIE: u64 = 10;
 pub const KINDS: u64 = 11;
 pub const FBQ: u64 = 11;
 pub const OWN: u64 = 12;
+pub const CAKE: u64 = 13;
 
 /// `struct twin_options` of kernel/options.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -90,6 +91,14 @@ pub struct Options {
     pub values: [u64; 16],
     pub fairness: u64,
     pub own: [u64; 16],
+    pub overhead: u64,
+    pub least: u64,
+    pub framing: u64,
+    pub tins: u64,
+    pub tin: [u64; 4],
+    pub tin_of: [u64; 2],
+    pub hosts: u64,
+    pub ack_filter: u64,
     pub account: u64,
     pub rules: u64,
     pub changes: u64,
@@ -97,7 +106,7 @@ pub struct Options {
 
 impl Options {
     /// How many numbers they are.
-    pub const NUMBERS: usize = 79;
+    pub const NUMBERS: usize = 91;
 
     /// The numbers in their order.
     pub fn numbers(&self) -> [u64; Self::NUMBERS] {
@@ -110,8 +119,9 @@ impl Options {
             queues, perturb, seed, random: [random_0, random_1, random_2, random_3], longest_mouse,
             counts_packets, by_pair, records, idle, pair_threshold,
             pair_rate, elephant_limit, floor, floor_credit, points,
-            values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
-            changes,
+            values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], overhead, least,
+            framing, tins, tin: [tin_0, tin_1, tin_2, tin_3], tin_of: [tin_of_0, tin_of_1], hosts,
+            ack_filter, account, rules, changes,
         } = *self;
         [
             kind, limit_packets, limit_bytes, rate, burst,
@@ -129,7 +139,10 @@ impl Options {
             own_0, own_1, own_2, own_3, own_4,
             own_5, own_6, own_7, own_8, own_9,
             own_10, own_11, own_12, own_13, own_14,
-            own_15, account, rules, changes,
+            own_15, overhead, least, framing, tins,
+            tin_0, tin_1, tin_2, tin_3, tin_of_0,
+            tin_of_1, hosts, ack_filter, account, rules,
+            changes,
         ]
     }
     /// Options of numbers in their order.
@@ -150,7 +163,10 @@ impl Options {
             own_0, own_1, own_2, own_3, own_4,
             own_5, own_6, own_7, own_8, own_9,
             own_10, own_11, own_12, own_13, own_14,
-            own_15, account, rules, changes,
+            own_15, overhead, least, framing, tins,
+            tin_0, tin_1, tin_2, tin_3, tin_of_0,
+            tin_of_1, hosts, ack_filter, account, rules,
+            changes,
         ] = numbers;
         Self {
             kind, limit_packets, limit_bytes, rate, burst,
@@ -161,8 +177,9 @@ impl Options {
             queues, perturb, seed, random: [random_0, random_1, random_2, random_3], longest_mouse,
             counts_packets, by_pair, records, idle, pair_threshold,
             pair_rate, elephant_limit, floor, floor_credit, points,
-            values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
-            changes,
+            values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], overhead, least,
+            framing, tins, tin: [tin_0, tin_1, tin_2, tin_3], tin_of: [tin_of_0, tin_of_1], hosts,
+            ack_filter, account, rules, changes,
         }
     }
 }

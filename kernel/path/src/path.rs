@@ -274,7 +274,7 @@ impl KernelPath {
             return Err(StartError::Change(text.into()));
         }
         if !self.discipline.can_have(config) {
-            let text = "a discipline of another crate has a program of its own, which is loaded at the start only; stop, and start again";
+            let text = "`cake`, or a discipline of another crate, has a program of its own, which is loaded at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
         let to = self.attached.as_ref().ok_or_else(detached)?;

@@ -6,8 +6,9 @@ use tidegate_core::fbq::Ceilings;
 use tidegate_core::{Bytes, Span};
 
 use super::classes::Classes;
-use super::discipline::{PACKETS, Place, by_pairs, options_of};
-use super::options::{FBQ, LINES, OWN, Options, TBF};
+use super::discipline::{PACKETS, Place, options_of, tells_receivers};
+use super::options::{CAKE, FBQ, LINES, OWN, Options, TBF};
+use tidegate_engine::LONGEST_WHOLE;
 use tidegate_live::shaping::StartError;
 
 /// Bytes of a superpacket where the link does not report a limit: the kernel's default.
@@ -82,7 +83,8 @@ impl Plan {
         }
         refused(&lacks)?;
         let mut options = options.unwrap_or_default();
-        if options.rate != 0 && options.burst < burst {
+        // The line of CAKE goes into debt for a superpacket.
+        if options.rate != 0 && options.kind != CAKE && options.burst < burst {
             let (asked, now) = (Bytes::new(options.burst), Bytes::new(burst));
             notes.push(format!(
                 "up to {now} may leave at once instead of {asked}: the kernel does not segment superpackets here"
@@ -128,14 +130,18 @@ impl Plan {
 /// [`StartError::NotInKernel`] with everything that would differ.
 pub(super) fn examine_choice(config: &Config) -> Result<(), StartError> {
     let mut lacks = Vec::new();
-    if let Root::Shaper(shaper) = &config.root {
-        let time = shaper.rate.time_for_ceil(Bytes::new(SUPERPACKET));
+    // CAKE is for short queues: what user space does not segment either passes whole.
+    let (rate, longest) = match &config.root {
+        Root::Shaper(shaper) => (Some(shaper.rate), LONGEST_SUPERPACKET),
+        Root::Discipline(discipline) => (discipline.line().filter(|_| is_cake(config)), LONGEST_WHOLE),
+    };
+    if let Some(rate) = rate {
+        let time = rate.time_for_ceil(Bytes::new(SUPERPACKET));
         // The kernel does not segment them.
-        if time.is_none_or(|time| time > LONGEST_SUPERPACKET) {
+        if time.is_none_or(|time| time > longest) {
             lacks.push(format!(
-                "to segment superpackets, of which one takes more than {LONGEST_SUPERPACKET} at {} (data-path = \"kernel\" has \
-                 them pass whole)",
-                shaper.rate
+                "to segment superpackets, of which one takes more than {longest} at {rate} (data-path = \"kernel\" has them pass \
+                 whole)"
             ));
         }
     }
@@ -169,7 +175,7 @@ fn by_receivers(config: &Config) -> bool {
         matches!(shaper.flow_by, FlowBy::Destination | FlowBy::HostPair) || shaper.fair_by == FairBy::Destination
     };
     matches!(&config.root, Root::Shaper(shaper) if by_receiver(shaper))
-        || disciplines(config).any(by_pairs)
+        || disciplines(config).any(tells_receivers)
         || config.rules.iter().map(|rule| &rule.matches).any(|matches| {
             !matches.destinations.is_empty()
                 || !matches.hosts.is_empty()
@@ -222,6 +228,11 @@ pub(super) fn flows(config: &Config) -> u64 {
 /// Whether a configuration needs what only MERED does.
 pub(super) fn is_mered(config: &Config) -> bool {
     disciplines(config).any(|discipline| matches!(discipline, Discipline::Mered(_) | Discipline::Meredt(_)))
+}
+
+/// Whether a configuration needs the program with CAKE.
+pub(super) fn is_cake(config: &Config) -> bool {
+    disciplines(config).any(|discipline| matches!(discipline, Discipline::Cake(_)))
 }
 
 /// The discipline of the interface, or those in classes.
@@ -385,6 +396,26 @@ pub(super) mod tests {
         assert_eq!((found.kind, found.target, found.interval), (PIE, 15_000_000, 15_000_000));
     }
 
+    #[test]
+    fn cake_is_that_of_the_file() {
+        let text = "[discipline]\nkind = \"cake\"\nrate = \"600mbit\"\noverhead = 44\nleast = \"84B\"\nframing = \"ptm\"\n\
+                    tins = \"diffserv4\"\nack-filter = \"on\"\n";
+        let found = plan(text).unwrap();
+        // A superpacket takes less than a millisecond, and the line goes into debt for it.
+        assert!(found.notes.is_empty() && found.marks(), "{:?}", found.notes);
+        let found = found.options;
+        // What the rate carries in the lateness of 1 ms.
+        assert_eq!((found.kind, found.rate, found.burst, found.limit_packets), (CAKE, 600_000_000, 75_000, 10_240));
+        assert_eq!((found.queues, found.quantum, found.target, found.interval), (1_024, 1_514, 5_000_000, 100_000_000));
+        assert_eq!((found.overhead, found.least, found.framing, found.hosts, found.ack_filter), (44, 84, 2, 1, 1));
+        assert_eq!((found.tins, found.tin), (4, [1, 16, 8 << 32 | 8, 4 << 32 | 4]));
+        // CS1 is bulk, EF voice, CS2 video, and 63 best effort.
+        assert_eq!([8, 46, 16, 63].map(|point: usize| found.tin_of[point / 32] >> (point % 32 * 2) & 3), [0, 3, 2, 1]);
+        assert_eq!(found.random, Stream::named(7, "root").parts());
+        let bare = plan("[discipline]\nkind = \"cake\"\nhosts = \"flows\"\nsignal = \"drop\"\n").unwrap().options;
+        assert_eq!((bare.rate, bare.burst, bare.hosts, bare.tins, bare.marks), (0, 0, 0, 3, 0));
+    }
+
     /// Each is refused, and the error names it.
     #[test]
     fn what_the_program_does_not_do_is_named() {
@@ -396,6 +427,19 @@ pub(super) mod tests {
                 "round trips of what passes",
             ),
             ("[discipline]\nkind = \"dualpi2\"\n".to_owned(), "kind = \"dualpi2\""),
+            (
+                "[discipline]\nkind = \"cake\"\nrate = \"500mbit\"\n".to_owned(),
+                "to segment superpackets, of which one takes more than 1ms at 500mbit",
+            ),
+            (
+                "[discipline]\nkind = \"cake\"\nrate = \"1gbit\"\nl4s-step = \"1ms\"\n".to_owned(),
+                "`l4s-step` in [discipline]",
+            ),
+            (
+                "[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"cake\"\nhosts = \"destination\"\n"
+                    .to_owned(),
+                "addresses of receivers",
+            ),
             ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
             ("[discipline]\nkind = \"sfq\"\nqueues = 9000\n".to_owned(), "9000 queues of `sfq`"),
             (

@@ -27,6 +27,8 @@ use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
 const OBJECT: &[u8] = include_bytes!("../../generated/chassis.o");
 /// The chassis with room for [`MANY_QUEUES`](super::options::MANY_QUEUES) flows in place of [`QUEUES`].
 const OF_MANY: &[u8] = include_bytes!("../../generated/chassis-many.o");
+/// The chassis with CAKE besides.
+const OF_CAKE: &[u8] = include_bytes!("../../generated/chassis-cake.o");
 const NEEDS: Needs = Needs {
     operations: "Qdisc_ops",
     functions: &[
@@ -103,12 +105,13 @@ pub(crate) struct Discipline {
 }
 
 impl Discipline {
-    /// The program of `own`, or ours for `flows` flows, or for fewer where there is no memory for so many.
-    fn load(own: Option<&'static [u8]>, has_mered: bool, flows: u64) -> Result<Self, LoadError> {
+    /// The program that `config` alone needs, or the one for its flows, or for fewer where there is no memory for so many.
+    fn load(config: &Config) -> Result<Self, LoadError> {
+        let (alone, has_mered, flows) = (needed(config), plan::is_mered(config), plan::flows(config));
         let without: &[&str] = if has_mered { &[] } else { &[OF_MERED] };
         let is_many = flows > QUEUES && bpf::check_memory(OF_MANY, without).is_ok();
-        let (object, queues) = match own {
-            Some(own) => (own, QUEUES),
+        let (object, queues) = match alone {
+            Some(object) => (object, QUEUES),
             None if is_many => (OF_MANY, MANY_QUEUES),
             None => (OBJECT, QUEUES),
         };
@@ -152,7 +155,7 @@ impl Discipline {
 
     /// Whether it has all that `config` needs of a program.
     pub fn can_have(&self, config: &Config) -> bool {
-        (self.has_mered || !plan::is_mered(config)) && plan::own_program(config).is_none_or(|own| self.object == own)
+        (self.has_mered || !plan::is_mered(config)) && needed(config).is_none_or(|object| self.object == object)
     }
 
     /// The accounts of classes, in the order of their names. New ones begin at zero.
@@ -270,8 +273,7 @@ impl KernelPrograms {
     /// The reason for which the kernel does not take it. [`take`](OffloadProvider::take) reports it again.
     pub fn load(&self, config: &Config) -> Result<(), LoadError> {
         let mut all = lock(&self.0);
-        let loaded = Discipline::load(plan::own_program(config), plan::is_mered(config), plan::flows(config));
-        let loaded = loaded.inspect_err(|error| all.missing = Some(error.to_string()))?;
+        let loaded = Discipline::load(config).inspect_err(|error| all.missing = Some(error.to_string()))?;
         all.programs.push(Arc::new(loaded));
         Ok(())
     }
@@ -287,6 +289,11 @@ impl OffloadProvider for KernelPrograms {
         let free = free.cloned().ok_or_else(|| StartError::NoKernelProgram(why()))?;
         Ok(Box::new(KernelPath::new(free)))
     }
+}
+
+/// The object that alone has the discipline of a configuration: that of another crate, or CAKE.
+fn needed(config: &Config) -> Option<&'static [u8]> {
+    plan::own_program(config).or_else(|| plan::is_cake(config).then_some(OF_CAKE))
 }
 
 /// Checks whether this process can have a data path in the kernel, and leaves nothing behind.

@@ -6,9 +6,11 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use tidegate_core::cake::Tins;
 use tidegate_core::random::Stream;
+use tidegate_core::{Rate, Span};
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, FBQ, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RECORDS, RED, SFQ, SLOTS, SPACE, TBF,
+    ARED, CAKE, CODEL, DRR, FBQ, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RECORDS, RED, SFQ, SLOTS, SPACE, TBF,
 };
 
 use super::classes::{Classes, NUMBERS};
@@ -188,7 +190,7 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
     let one = 1 << 32;
     let largest_mean = if random.below(50) == 0 { 1 << 40 } else { 5_000 };
     let mean = if random.below(2) == 0 { 0 } else { spread(random, 1, largest_mean) };
-    let is_fair = matches!(kind, DRR | SFQ | FQ_CODEL | FQ_PIE);
+    let is_fair = matches!(kind, DRR | SFQ | FQ_CODEL | FQ_PIE | CAKE);
     let largest_limit = if random.below(4) == 0 { MOST_PACKETS } else { 300 };
     let limit_packets = spread(random, 1, largest_limit);
     let parts = Stream::named(random.next_u64(), "packets").parts();
@@ -210,7 +212,7 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
     }
     let most_records = if random.below(4) == 0 { 3_000 } else { 30 };
     let records = (limit_packets.max(7) + spread(random, 1, most_records)).min(RECORDS);
-    Options {
+    let options = Options {
         kind,
         limit_packets: if is_fair && random.below(50) == 0 { 0 } else { limit_packets },
         limit_bytes: if random.below(4) == 0 { u64::MAX } else { spread(random, 100, 10_000_000) },
@@ -258,11 +260,32 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
         points: points.len() as u64,
         values,
         fairness: random.below(2) * spread(random, 0, one),
-        own: Options::default().own,
-        account: 0,
-        rules: 0,
-        changes: 0,
+        ..Options::default()
+    };
+    if kind == CAKE { cake(random, options) } else { options }
+}
+
+/// The most queues of CAKE.
+const CAKE_QUEUES: [u64; 4] = [8, 16, 64, 1_024];
+
+/// Random options of CAKE, with the law of a queue of these.
+fn cake(random: &mut Stream, options: Options) -> Options {
+    let tins = [Tins::BestEffort, Tins::Diffserv3, Tins::Diffserv4][random.below(3) as usize];
+    // Up to a byte a nanosecond: the reference finds the lateness by the depth.
+    let rate = Rate::from_bps((random.below(4).min(1)) * spread(random, 100_000, 8_000_000_000));
+    let lateness = Span::from_nanos(random.below(2) * random.below(20_000_000));
+    Options {
+        rate: rate.as_bps(),
+        burst: rate.bytes_in_floor(lateness).as_u64(),
+        queues: CAKE_QUEUES[random.below(CAKE_QUEUES.len() as u64) as usize],
+        overhead: if random.below(4) == 0 { 0_u64.wrapping_sub(random.below(65)) } else { random.below(257) },
+        least: random.below(2) * random.below(200),
+        framing: random.below(3),
+        hosts: random.below(4),
+        ack_filter: random.below(2),
+        ..options
     }
+    .with_tins(tins)
 }
 
 /// Steps of time in an interval of CoDel, in a script whose times are multiples of a step: so that a delay is its target.
@@ -300,19 +323,24 @@ struct Script<'a> {
     pending: Option<Operation>,
     /// The largest rate that a class gets.
     most: u64,
+    is_cake: bool,
+    /// How many code points most packets have, up to 8.
+    points: u64,
 }
 
 impl<'a> Script<'a> {
     fn new(random: &'a mut Stream, options: &Options, classes: Option<&'a Classes>) -> Self {
-        let has_codel = matches!(options.kind, CODEL | FQ_CODEL);
+        let has_codel = matches!(options.kind, CODEL | FQ_CODEL | CAKE);
         // Packets of one MTU leave exactly that behind, and flows of classes are next at one time.
         let alike = (has_codel || matches!(options.kind, MERED | FBQ)) && random.below(2) == 0;
         let sizes = if alike { options.mtu } else { spread(random, 60, 70_000) };
         // About the time of a packet, so that queues build up and run empty.
         let typical = match options.kind {
-            TBF | FBQ => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
+            TBF | FBQ | CAKE if options.rate > 0 => {
+                (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64
+            }
             RED | ARED | MERED if random.below(2) == 0 => options.idle_packet.max(1),
-            CODEL | FQ_CODEL | RED | ARED | MERED | PIE | FQ_PIE | SFQ => options.interval / 20,
+            CODEL | FQ_CODEL | RED | ARED | MERED | PIE | FQ_PIE | SFQ | CAKE => options.interval / 20,
             OWN => spread(random, 1_000, 20_000_000),
             _ => 1_000,
         };
@@ -329,10 +357,13 @@ impl<'a> Script<'a> {
             arrivals,
             sizes,
             alike,
-            largest: if matches!(options.kind, FQ_CODEL | FQ_PIE) { 1 << 17 } else { 1 << 48 },
+            largest: if matches!(options.kind, FQ_CODEL | FQ_PIE | CAKE) { 1 << 17 } else { 1 << 48 },
             flows: spread(random, 1, if options.kind == MERED { 60 } else { 2_000 }),
             few: random.below(100),
-            pairs: spread(random, 1, 60),
+            // Of few hosts each has many flows.
+            pairs: spread(random, 1, if options.kind == CAKE { 8 } else { 60 }),
+            is_cake: options.kind == CAKE,
+            points: 1 + random.below(8),
             most: classes.map_or(1 << 40, |classes| options.rate / classes.count() * 2),
             classes,
             promises: Draw::default(),
@@ -343,6 +374,15 @@ impl<'a> Script<'a> {
     /// A time of up to `most`, in steps of the grid.
     fn time(&mut self, most: u64) -> u64 {
         self.random.below(most / self.grid + 2) * self.grid
+    }
+    /// The second argument of the arrival of a packet of `flow` for CAKE: mostly the flow has one code point, of the first few.
+    fn cake_traits(&mut self, flow: u64) -> u64 {
+        const POINTS: [u64; 8] = [46, 0, 8, 34, 1, 48, 16, 10];
+        let point =
+            if self.random.below(40) == 0 { self.random.below(64) } else { POINTS[(flow % self.points) as usize] };
+        let is_ack = u64::from(flow % 3 == 0 && self.random.below(3) != 0);
+        let segments = if self.random.below(4) == 0 { self.random.below(45) } else { 1 };
+        self.random.below(2) | point << 8 | is_ack << 14 | segments << 32
     }
     fn next(&mut self) -> Operation {
         if let Some(operation) = self.pending.take() {
@@ -355,9 +395,10 @@ impl<'a> Script<'a> {
                 self.now.saturating_sub(back)
             }
             2 => {
-                self.arrivals = 20 + self.random.below(60);
+                // Bursts of new flows, and queues that run empty, are what CAKE decides by.
+                self.arrivals = if self.is_cake { 5 + self.random.below(95) } else { 20 + self.random.below(60) };
                 // Packets that wait, or ones that are alone.
-                if self.classes.is_some() {
+                if self.classes.is_some() || self.is_cake {
                     let most = if self.random.below(2) == 0 { 4 } else { 100 };
                     self.step = spread(self.random, 1, self.typical.saturating_mul(most).max(1));
                 }
@@ -394,6 +435,7 @@ impl<'a> Script<'a> {
                         let host = flow % self.pairs;
                         (class | host << 32, profile | self.promises.of_flow(flow) << 32)
                     }
+                    None if self.is_cake => (self.cake_traits(flow), flow % self.pairs),
                     None => (self.random.below(2), flow % self.pairs),
                 };
                 [ENQUEUE, self.now, size.clamp(1, self.largest), second, flow, fourth]
@@ -411,7 +453,12 @@ pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<
     while done < operations {
         let options = options(&mut random, kind);
         // A queue without a decider needs the fewest.
-        kind = if kind == FBQ { if random.below(4) == 0 { FIFO } else { TBF } } else { kind + 1 };
+        kind = match kind {
+            FBQ => CAKE,
+            CAKE if random.below(4) == 0 => FIFO,
+            CAKE => TBF,
+            kind => kind + 1,
+        };
         let typical = (12_000_000_000_000 / options.rate.max(1)).max(1);
         let classes = (options.kind == FBQ).then(|| Classes::random(&mut random, options.rate, typical));
         let reference = Reference::new(&options, classes.as_ref()).map_err(io::Error::other)?;

@@ -10,12 +10,14 @@ use super::{GENERATED, packets};
 /// The files of classification, which packets are compared for.
 const CLASSIFICATION: [&str; 2] = ["kernel/classify.h", "kernel/plain.h"];
 /// The files that operations are compared for.
-const DECISIONS: [&str; 17] = [
+const DECISIONS: [&str; 19] = [
     GENERATED,
     "kernel/disciplines.h",
     "kernel/departures.h",
     "kernel/queues.h",
     "kernel/mered.h",
+    "kernel/cake.h",
+    "kernel/cake_departures.h",
     "kernel/classes.h",
     "kernel/fbq.h",
     "kernel/fbc.h",

@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::Ared;
+use tidegate_core::cake::{self, AckFilter, Cake, Framing, Isolation, Tins, Wire};
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::elephants::{self, FlowBy, Measure, PairRule, ValueTable};
@@ -21,15 +22,17 @@ use tidegate_core::red::{self, AboveMax, EarlyDrop, Profile, Red, Signal, Sizing
 use tidegate_core::sfq::{self, Sfq};
 use tidegate_core::tbf::{self, Tbf};
 use tidegate_core::{
-    Bytes, ClassId, Deadline, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
+    Bytes, ClassId, Deadline, Dscp, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
 };
-use tidegate_kernel::options::{ARED, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, SFQ, TBF};
+use tidegate_kernel::options::{ARED, CAKE, CODEL, DRR, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, SFQ, TBF};
 
 use super::classes::{Classes, set_rate};
 use super::promises::{Promises, note_ended};
 
 /// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, whether it can be marked, the key
-/// of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class and its profile in place
+/// of its flow and that of its pair of hosts; of a change the rate. With CAKE whether it can be marked is the lowest bit of the
+/// second, from bit 8 on there are its code point and from bit 14 whether it is a pure acknowledgement, in the upper half its packets on
+/// the line, and in place of the fourth is the key of its host. With FBQ an arrival has its class and its profile in place
 /// of the second and the fourth, in the upper half of which is the number of its promise, and a change the number of a class,
 /// plus 1, in place of the second, in the upper half of which an arrival has the key of its host. Of another promise there are its
 /// place, with its class in the upper half, minimum, flows and number; before it, as an operation of its own, its steps of
@@ -144,6 +147,31 @@ impl Specification<'_> {
             ..meredt::Params::for_link(Rate::from_mbit(10))
         })
     }
+    fn cake(&self) -> cake::Params {
+        let rate = Some(Rate::from_bps(self.rate)).filter(|rate| !rate.is_zero());
+        cake::Params {
+            rate,
+            // What the rate carries in that time is the depth.
+            lateness: rate.and_then(|rate| rate.time_for_ceil(Bytes::new(self.burst))).unwrap_or(Span::ZERO),
+            wire: Wire {
+                overhead: self.overhead as i16,
+                least: Bytes::new(self.least),
+                framing: [Framing::None, Framing::Atm, Framing::Ptm][self.framing as usize % 3],
+            },
+            tins: match self.tins {
+                1 => Tins::BestEffort,
+                3 => Tins::Diffserv3,
+                _ => Tins::Diffserv4,
+            },
+            hosts: [Isolation::Flows, Isolation::Source, Isolation::Destination, Isolation::Pair]
+                [self.hosts as usize % 4],
+            codel: self.codel(),
+            step: None,
+            queues: u32::try_from(self.queues).unwrap_or(u32::MAX),
+            quantum: Bytes::new(self.quantum),
+            ack_filter: if self.ack_filter == 1 { AckFilter::On } else { AckFilter::Off },
+        }
+    }
     /// The discipline, if it is not one with a rate.
     ///
     /// # Errors
@@ -168,6 +196,7 @@ impl Specification<'_> {
             FQ_PIE => {
                 Box::new(FqPie::drawing_from(fq_pie::Params { pie: self.pie(), queues, quantum }, self.stream())?)
             }
+            CAKE => Box::new(Cake::drawing_from(self.cake(), self.stream())?),
             _ => return Ok(None),
         }))
     }
@@ -189,10 +218,13 @@ pub struct Numbered {
     ecn: Ecn,
     class: ClassId,
     profile: u32,
+    dscp: Dscp,
+    pure_ack: bool,
+    segments: u32,
 }
 
 impl Packet for Numbered {
-    packet_fields!(size, flow, ecn, mark_ce, class, profile);
+    packet_fields!(size, flow, ecn, mark_ce, class, profile, dscp, pure_ack, segments);
 }
 
 enum Queue {
@@ -221,8 +253,9 @@ impl Outlet<Numbered> for Outcome {
     fn dropped(&mut self, packet: Numbered, reason: DropReason) {
         self.drops += 1;
         self.which += packet.id + 1;
-        // Fair queueing drops another packet for one that it has queued, at its limit of flows.
-        self.refused |= reason != DropReason::FlowLimit || self.refuses_at_limits;
+        // Fair queueing drops another packet for one that it has queued, at its limit of flows, and so does the filter of acknowledgements.
+        let is_other = matches!(reason, DropReason::FlowLimit | DropReason::AckFiltered);
+        self.refused |= !is_other || self.refuses_at_limits;
     }
     fn event(&mut self, event: Event) {
         self.marks += u64::from(matches!(event, Event::Marked { .. }));
@@ -241,6 +274,7 @@ pub struct Reference {
     next: u64,
     /// The time of the latest packet.
     latest: Instant,
+    is_cake: bool,
 }
 
 impl Reference {
@@ -254,11 +288,11 @@ impl Reference {
         }
         let queue = Specification(options).queue().map_err(|error| error.to_string())?;
         let queue = queue.ok_or_else(|| format!("there is no discipline number {}", options.kind))?;
-        Ok(Self::with(queue))
+        Ok(Self { is_cake: options.kind == CAKE, ..Self::with(queue) })
     }
 
     fn with(queue: Queue) -> Self {
-        Self { queue, next: 0, latest: Instant::ZERO }
+        Self { queue, next: 0, latest: Instant::ZERO, is_cake: false }
     }
 
     /// A discipline that is made already.
@@ -291,17 +325,30 @@ impl Reference {
                 // With FBQ all packets are those that the step may mark.
                 let ecn = if is_fbq {
                     Ecn::Ect1
-                } else if capable == 0 {
+                } else if capable % 2 == 0 {
                     Ecn::NotEct
                 } else {
                     Ecn::Ect0
                 };
-                let (source, destination) = if is_fbq { (capable >> 32, capable >> 32) } else { (pair, 0) };
+                // The key of a host stands for either.
+                let (source, destination) =
+                    if is_fbq { (capable >> 32, capable >> 32) } else { (pair, if self.is_cake { pair } else { 0 }) };
                 let flow = FlowKey { flow, source, destination };
                 let (class, profile) = if is_fbq { (capable as u32, pair as u32) } else { (0, 0) };
                 let class = ClassId(class);
                 let promise = pair >> 32;
-                let packet = Numbered { id: self.next, size: Bytes::new(first), flow, ecn, class, profile };
+                let traits = if self.is_cake { capable } else { 0 };
+                let packet = Numbered {
+                    id: self.next,
+                    size: Bytes::new(first),
+                    flow,
+                    ecn,
+                    class,
+                    profile,
+                    dscp: Dscp::new((traits >> 8 & 63) as u8).unwrap_or_default(),
+                    pure_ack: traits >> 14 & 1 == 1,
+                    segments: (traits >> 32) as u32,
+                };
                 self.next += 1;
                 if let Queue::Fbq(queue, _) = &self.queue {
                     // A discipline in a class may drop another packet for this one as well.
