@@ -158,9 +158,15 @@ mod tests {
             assert!(said.contains("12 of 21 not finished") && said.contains("Kaplan and Meier"), "{said}");
         }
         let drawing = of_box(ChartKind::Box);
-        let find = |is: fn(&Shape) -> Option<Vec<(f64, f64)>>| drawing.shapes.iter().find_map(is).expect("a shape");
-        let points = find(|shape| if let Shape::Marks { points, .. } = shape { Some(points.clone()) } else { None });
-        let area = find(|shape| if let Shape::Area { outline, .. } = shape { Some(outline.clone()) } else { None });
+        let points = drawing.shapes.iter().find_map(|shape| match shape {
+            Shape::Marks { points, .. } => Some(points.clone()),
+            _ => None,
+        });
+        let area = drawing.shapes.iter().find_map(|shape| match shape {
+            Shape::Area { outline, .. } => Some(outline.clone()),
+            _ => None,
+        });
+        let (points, area) = (points.expect("marks"), area.expect("an area"));
         assert_eq!(points.len(), 9, "{points:?}");
         assert!(
             (area[0].0 - points[5].0).abs() < 1e-9 && area[1].0 > points[8].0,
