@@ -78,7 +78,7 @@ pub enum RateProcess {
 
 impl RateProcess {
     /// The mean of the rate over `span`, or over its period if that is shorter; `None` if it is zero all the time. Of a process that is
-    /// drawn it is that of one path, the same for all seeds, of at most [`LONGEST`].
+    /// drawn it is that of one path, the same for all seeds, of at most 1,000 s.
     pub fn mean(&self, span: Span) -> Option<Rate> {
         let period = match self {
             Self::Steps { repeat, .. } => *repeat,
