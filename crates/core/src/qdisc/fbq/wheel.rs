@@ -20,6 +20,7 @@ use core::hint::black_box;
 use super::deciders::VIRTUAL_START;
 use super::flow::{Flows, NONE};
 use super::ties::Ties;
+use crate::heap::NOWHERE;
 
 /// The most flows in a bucket that is not in order.
 const CROWD: u32 = 16;
@@ -61,6 +62,25 @@ struct Bucket {
 }
 
 const EMPTY: Bucket = Bucket { head: NONE, tail: NONE, flows: 0, in_order: true };
+
+impl Bucket {
+    /// Makes `at` the flow behind `before`, or the head where that is none.
+    #[inline(always)]
+    fn follow(&mut self, flows: &mut Flows, before: u32, at: u32) {
+        match before {
+            NONE => self.head = at,
+            before => flows[before].next = at,
+        }
+    }
+    /// Makes `at` the flow before `next`, or the tail where that is none.
+    #[inline(always)]
+    fn precede(&mut self, flows: &mut Flows, next: u32, at: u32) {
+        match next {
+            NONE => self.tail = at,
+            next => flows[next].before = at,
+        }
+    }
+}
 
 /// The mark of a position that is a bucket and not a place in the heap.
 const IN_BUCKET: u32 = 1 << 31;
@@ -140,7 +160,7 @@ impl Wheel {
     /// Whether `position` is one of the wheel.
     #[inline]
     pub fn has(position: u32) -> bool {
-        position & IN_BUCKET != 0 && position != u32::MAX
+        position & IN_BUCKET != 0 && position != NOWHERE
     }
 
     /// Whether it has room for one more flow whose tag is `length` ahead, as far as can be told at once. Where it has not,
@@ -275,14 +295,8 @@ impl Wheel {
         let (mut before, mut next) = (bucket.tail, NONE);
         for _ in 0..CROWD {
             if before == NONE || !is_behind((flows[before].tag, before), (tag, at)) {
-                match before {
-                    NONE => bucket.head = at,
-                    before => flows[before].next = at,
-                }
-                match next {
-                    NONE => bucket.tail = at,
-                    next => flows[next].before = at,
-                }
+                bucket.follow(flows, before, at);
+                bucket.precede(flows, next, at);
                 bucket.flows += 1;
                 let flow = &mut flows[at];
                 (flow.tag, flow.share_at, flow.before, flow.next) = (tag, IN_BUCKET | index as u32, before, next);
@@ -346,7 +360,7 @@ impl Wheel {
     #[inline(always)]
     pub fn remove(&mut self, flows: &mut Flows, at: u32) {
         let flow = &mut flows[at];
-        let position = core::mem::replace(&mut flow.share_at, u32::MAX);
+        let position = core::mem::replace(&mut flow.share_at, NOWHERE);
         let (before, next) = (flow.before, flow.next);
         if position & IN_TIES != 0 {
             self.ties[(position & !(IN_BUCKET | IN_TIES)) as usize].remove(at);
@@ -360,14 +374,8 @@ impl Wheel {
         if bucket.flows == 0 {
             return self.empty(index);
         }
-        match before {
-            NONE => bucket.head = next,
-            before => flows[before].next = next,
-        }
-        match next {
-            NONE => bucket.tail = before,
-            next => flows[next].before = before,
-        }
+        bucket.follow(flows, before, next);
+        bucket.precede(flows, next, before);
     }
 
     /// To be called when the last flow of a bucket was removed.
