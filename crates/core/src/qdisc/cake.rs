@@ -40,28 +40,29 @@
 //! ```
 
 pub mod cobalt;
+mod params;
 mod sets;
 mod tins;
 mod wire;
 
-use sets::{Sets, WAYS};
+pub use params::{AckFilter, Isolation, Params};
+use sets::Sets;
 pub use tins::{Tin, Tins};
 pub use wire::{Framing, Wire};
 
 use alloc::vec::Vec;
 
 use crate::bucket::TokenBucket;
-use crate::codel::{self, MOST_DROPS_A_CALL};
-use crate::fifo::Limit;
+use crate::codel::MOST_DROPS_A_CALL;
 use crate::key_index::KeyIndex;
 use crate::packet::{FlowKey, Packet};
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use crate::queues::{Linked as _, Links, List, Pool, Queue};
 use crate::random::Stream;
-use crate::round::{Deficit, check_quantum, spread};
+use crate::round::{Deficit, spread};
 use crate::slab::{Slab, reusable};
-use crate::step::{self, Step};
+use crate::step;
 use core::iter::repeat_n;
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
@@ -70,100 +71,6 @@ use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 const MOST_DEBT: i64 = 16;
 /// Acknowledgements the filter leaves in a queue.
 const ACKS_LEFT: u32 = 3;
-
-/// The hosts that share a tin equally, before their flows do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Isolation {
-    /// Nothing: flows only.
-    Flows,
-    /// Sending hosts: on a line upwards, with the hosts inside.
-    #[default]
-    Source,
-    /// Receiving hosts: on a line downwards.
-    Destination,
-    /// Pairs of hosts.
-    Pair,
-}
-
-/// Whether later acknowledgements replace earlier ones.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum AckFilter {
-    /// Every acknowledgement stays.
-    #[default]
-    Off,
-    /// The newest three of a flow stay.
-    On,
-}
-
-/// Parameters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Params {
-    /// The rate of the line; `None` when something else shapes.
-    pub rate: Option<Rate>,
-    /// The largest lateness of the caller that is compensated.
-    pub lateness: Span,
-    /// The size of packets on the line.
-    pub wire: Wire,
-    /// Classes of service.
-    pub tins: Tins,
-    /// The hosts or flows that share a tin equally.
-    pub hosts: Isolation,
-    /// COBALT's target and interval, mark or drop; `limit` is that of all queues together.
-    pub codel: codel::Params,
-    /// The step for packets of ECT(1), if there is one.
-    pub step: Option<Step>,
-    /// Queues, a multiple of 8 up to 65,536.
-    pub queues: u32,
-    /// Bytes a turn; the largest packet seen where that is more. Both as the line carries them.
-    pub quantum: Bytes,
-    /// Whether later acknowledgements replace earlier ones.
-    pub ack_filter: AckFilter,
-}
-
-impl Params {
-    /// For a line of `rate`: a millisecond of lateness, no overhead, three tins, sending hosts, 1,024 queues. The
-    /// target is 5 ms or one and a half packets' time, whichever is more. The limit is four intervals at `rate`, at least
-    /// 4 MiB, as in the kernel: with less, what many flows keep in flight overflows it, and the drops hit the longest
-    /// queue, which is that of the only flow of another host.
-    pub fn for_link(rate: Rate) -> Self {
-        let packet = rate.time_for_ceil(Bytes::new(1_514)).unwrap_or(Span::ZERO);
-        let target = Span::from_millis(5).max(Span::from_nanos(packet.as_nanos().saturating_mul(3) / 2));
-        let target = target.min(Span::from_secs(2));
-        let interval = Span::from_millis(100).max(target.saturating_mul(2)).min(Span::from_secs(4));
-        let bytes = rate.bytes_in_floor(interval.saturating_mul(4)).max(Bytes::new(4 << 20));
-        let limit = Limit { packets: 10_240, bytes };
-        Self {
-            rate: Some(rate),
-            lateness: Span::from_millis(1),
-            wire: Wire::RAW,
-            tins: Tins::Diffserv3,
-            hosts: Isolation::Source,
-            codel: codel::Params { target, interval, limit, ..codel::Params::default() },
-            step: None,
-            queues: 1_024,
-            quantum: Bytes::new(1_514),
-            ack_filter: AckFilter::Off,
-        }
-    }
-    /// Checks the parameters.
-    ///
-    /// # Errors
-    /// A rate of zero, queues that are not a multiple of 8 up to 65,536; as [`codel::Params::validate`] and
-    /// [`Wire::validate`]; a quantum outside 64 B to 1 MiB.
-    pub fn validate(self) -> Result<Self, ParamError> {
-        if self.rate.is_some_and(Rate::is_zero) {
-            return Err(ParamError::new("rate", "must be above 0, for example 20mbit; leave it out for no shaper"));
-        }
-        if self.queues == 0 || !self.queues.is_multiple_of(WAYS) || self.queues > 65_536 {
-            return Err(ParamError::new("queues", "must be a multiple of 8 up to 65536, for example 1024"));
-        }
-        self.wire.validate()?;
-        self.codel.validate()?;
-        self.step.map(Step::validate).transpose()?;
-        check_quantum(self.quantum)?;
-        Ok(self)
-    }
-}
 
 /// Counts since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

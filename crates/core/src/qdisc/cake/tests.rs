@@ -1,4 +1,6 @@
 use super::*;
+use crate::codel;
+use crate::fifo::Limit;
 use crate::packet::Dscp;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
