@@ -285,61 +285,52 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
     }
 }
 
-/// Compares `operations` random operations. The first difference ends it.
+/// Compares `operations` random operations of all kinds in turn. The first difference ends it.
 pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<Difference>> {
-    let mut host = Host::start(program)?;
-    let mut random = Stream::named(seed, "twin");
-    let (mut done, mut kind) = (0, FIFO);
-    while done < operations {
-        let options = options(&mut random, kind);
-        // A queue without a decider needs the fewest.
-        kind = match kind {
-            FBQ => CBQ,
-            CBQ if random.below(4) == 0 => FIFO,
-            CBQ => TBF,
-            kind => kind + 1,
-        };
-        let most = operations - done;
-        let counts = match compare_one(&mut host, &mut random, options, most)? {
-            (Some(found), _) => return Ok(Some(found)),
-            (None, counts) => counts,
-        };
-        done += counts.calls;
-    }
-    Ok(None)
+    // A queue without a decider needs the fewest.
+    let next = |kind, random: &mut Stream| match kind {
+        FBQ => CBQ,
+        CBQ if random.below(4) == 0 => FIFO,
+        CBQ => TBF,
+        kind => kind + 1,
+    };
+    compare_kinds(program, operations, Stream::named(seed, "twin"), FIFO, next)
 }
 
 /// Compares trees of CBQ alone.
 pub fn compare_trees(program: &Path, operations: u64, seed: u64) -> io::Result<Option<Difference>> {
-    let mut host = Host::start(program)?;
-    let mut random = Stream::named(seed, "trees");
-    let mut done = 0;
-    while done < operations {
-        let options = options(&mut random, CBQ);
-        match compare_one(&mut host, &mut random, options, operations - done)? {
-            (Some(found), _) => return Ok(Some(found)),
-            (None, counts) => done += counts.calls,
-        }
-    }
-    Ok(None)
+    compare_kinds(program, operations, Stream::named(seed, "trees"), CBQ, |_, _| CBQ)
 }
 
-/// Compares a script for the kind of `options`, of at most `most` operations.
-fn compare_one(
-    host: &mut Host,
-    random: &mut Stream,
-    options: Options,
-    most: u64,
-) -> io::Result<(Option<Difference>, Compared)> {
-    // Trees need a part of the rate for each class.
-    let rate = if options.kind == CBQ { options.rate.max(1 << 20) } else { options.rate };
-    let options = Options { rate, ..options };
-    let typical = (12_000_000_000_000 / options.rate.max(1)).max(1);
-    let classes = (options.kind == FBQ).then(|| Classes::random(random, options.rate, typical));
-    let tree = (options.kind == CBQ).then(|| Tree::random(random, options.rate, typical));
-    let structure = classes.as_ref().map(Structure::Classes).or(tree.as_ref().map(Structure::Tree));
-    let reference = Reference::new(&options, structure).map_err(io::Error::other)?;
-    run_script(host, random, &options, structure, reference, most)
+/// Compares scripts from one for `kind` on, each for the kind that is `next`.
+fn compare_kinds(
+    program: &Path,
+    operations: u64,
+    mut random: Stream,
+    mut kind: u64,
+    next: impl Fn(u64, &mut Stream) -> u64,
+) -> io::Result<Option<Difference>> {
+    let mut host = Host::start(program)?;
+    let mut done = 0;
+    while done < operations {
+        let mut options = options(&mut random, kind);
+        kind = next(kind, &mut random);
+        if options.kind == CBQ {
+            // Trees need a part of the rate for each class.
+            options.rate = options.rate.max(1 << 20);
+        }
+        let typical = (12_000_000_000_000 / options.rate.max(1)).max(1);
+        let classes = (options.kind == FBQ).then(|| Classes::random(&mut random, options.rate, typical));
+        let tree = (options.kind == CBQ).then(|| Tree::random(&mut random, options.rate, typical));
+        let structure = classes.as_ref().map(Structure::Classes).or(tree.as_ref().map(Structure::Tree));
+        let reference = Reference::new(&options, structure).map_err(io::Error::other)?;
+        let (found, counts) = run_script(&mut host, &mut random, &options, structure, reference, operations - done)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        done += counts.calls;
+    }
+    Ok(None)
 }
 
 /// Calls that were compared, and what became of packets in them.
