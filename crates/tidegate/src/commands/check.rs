@@ -137,11 +137,7 @@ pub fn load(path: &Path) -> Result<Config, Failure> {
 /// # Errors
 /// [`Failure::Usage`] when it is not valid.
 pub fn load_source(source: &Source) -> Result<Config, Failure> {
-    refuse_scenario(source)?;
-    let mut diagnostics = Diagnostics::new();
-    let config = shaper::load(source, &mut diagnostics);
-    say(&diagnostics, source);
-    config.ok_or_else(|| refusal(&diagnostics, source))
+    load_with(source, shaper::load)
 }
 
 /// Reads a shaper file for one direction or both.
@@ -149,11 +145,18 @@ pub fn load_source(source: &Source) -> Result<Config, Failure> {
 /// # Errors
 /// [`Failure::Usage`] when it is not valid.
 pub fn load_all(source: &Source) -> Result<Vec<Config>, Failure> {
-    refuse_scenario(source)?;
+    load_with(source, shaper::load_all)
+}
+
+/// Reads a shaper file by `load`. Whether it is a scenario is asked only of one that is not valid.
+fn load_with<T>(source: &Source, load: impl Fn(&Source, &mut Diagnostics) -> Option<T>) -> Result<T, Failure> {
     let mut diagnostics = Diagnostics::new();
-    let configs = shaper::load_all(source, &mut diagnostics);
+    let loaded = load(source, &mut diagnostics);
+    if loaded.is_none() {
+        refuse_scenario(source)?;
+    }
     say(&diagnostics, source);
-    configs.ok_or_else(|| refusal(&diagnostics, source))
+    loaded.ok_or_else(|| refusal(&diagnostics, source))
 }
 
 /// Opens a file named on the command line.
