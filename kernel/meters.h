@@ -21,7 +21,7 @@ TWIN_INLINE u32 twin_colour_of(u32 service)
 	return precedence == 4 ? PACKET_COLOUR_YELLOW : precedence == 6 ? PACKET_COLOUR_RED : PACKET_COLOUR_GREEN;
 }
 
-/* The same service, of a colour. */
+/* The service with its colour replaced. */
 TWIN_INLINE u32 twin_with_colour(u32 service, u32 colour)
 {
 	return (service & ~(3u << TWIN_COLOUR)) | colour << TWIN_COLOUR;

@@ -204,7 +204,7 @@ fn inside(class: &Class, largest: u64, seed: u64, lack: &mut dyn FnMut(String)) 
     discipline_of(class.queue.as_ref()?, Place::class(&class.name, seed), largest, lack)
 }
 
-/// The same for a class at `place`.
+/// The options of the discipline of a class at `place`.
 fn discipline_of(
     discipline: &Discipline,
     place: Place<'_>,

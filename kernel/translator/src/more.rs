@@ -29,7 +29,7 @@ pub fn metered(random: &mut Stream, options: Options) -> Options {
     }
 }
 
-/// What WRED and RIO have beside RED.
+/// Adds the options that only WRED and RIO have: curves and random streams for yellow and red.
 pub fn coloured(random: &mut Stream, options: Options) -> Options {
     let one = 1 << 32;
     let mut curve = || {
@@ -46,7 +46,7 @@ pub fn coloured(random: &mut Stream, options: Options) -> Options {
     Options { yellow_min, yellow_max, yellow_max_p, red_min, red_max, red_max_p, more_random, coupled, ..options }
 }
 
-/// What DualPI2 has beside the interval and the target, or in another range.
+/// Adds the options of DualPI2, whose alpha and beta are in another range than those of PIE.
 pub fn coupled(random: &mut Stream, options: Options) -> Options {
     let interval = options.interval;
     // Delays of L are of the order of the target, and a step may be a ramp.

@@ -308,7 +308,7 @@ impl Packet for Numbered {
     packet_fields!(size, flow, ecn, mark_ce, dscp, colour, class, profile);
 }
 
-/// What a discipline with classes is made of.
+/// The parameters of a discipline with classes, beside its options.
 #[derive(Clone, Copy, Debug)]
 pub enum Structure<'a> {
     /// FBC over FBQ.

@@ -322,7 +322,7 @@ pub struct Curve {
     pub points: Vec<(f64, f64)>,
     /// The band around the curve, by increasing x; empty if there is none. An entry with an end that is NaN is a gap.
     pub band: Band,
-    /// What the band is, such as `quartiles of the runs`. The note of the figure says it.
+    /// The meaning of the band, such as `quartiles of the runs`. The note of the figure says it.
     pub band_is: String,
     /// Whether its points are marks, and not joined, whatever the style of the plot: values from elsewhere.
     pub is_apart: bool,

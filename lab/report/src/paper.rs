@@ -18,7 +18,7 @@ pub(crate) struct Head {
 /// A number with half the width of its interval, if it was measured, and of how many runs it is, if of fewer than there are.
 pub(crate) type Number = Option<(String, Option<String>, String)>;
 
-/// What a cell has instead of a number that was not reached. Behind it, it has in how many of the runs, unless in none.
+/// Stands in a cell for a number that was not reached; behind it is in how many of the runs, unless it was in none of them.
 pub(crate) const OPEN: &str = "n.r.";
 
 /// The cells of a table: the names of a row, and its numbers.

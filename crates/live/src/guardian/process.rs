@@ -156,7 +156,7 @@ impl Guard {
             if control && self.read_control() {
                 return;
             }
-            // Whatever they send now, or that they have ended.
+            // Nothing that they send now matters, nor that they have ended.
             if successor {
                 self.successor = None;
             }

@@ -13,7 +13,7 @@ use crate::output::width;
 /// The most rows of the tables of a sweep that are printed without being asked for.
 const ROWS: usize = 60;
 
-/// What is answered, and how much of it.
+/// A comparison, and how much of it is printed.
 pub(super) struct Answer<'a> {
     /// The differences that are stated together.
     pub comparison: &'a Comparison,

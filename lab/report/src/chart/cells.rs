@@ -27,7 +27,7 @@ struct Labelled {
     rows: usize,
     /// Each so many columns have one.
     every: usize,
-    /// What the note says of them; empty if they need none.
+    /// The part of the note that explains them; empty if they need none.
     note: String,
 }
 

@@ -417,7 +417,7 @@ fn a_bad_trace_is_one_error() {
     assert_eq!(errors.matches("error").count(), 1, "{errors}");
 }
 
-/// What a run measures was known before it, so that a quantity that it cannot have is refused in time.
+/// The measures of a run are known before it, so that a quantity that it cannot have is refused in time.
 #[test]
 fn what_a_run_can_measure_is_known_before_it() {
     let flows = [

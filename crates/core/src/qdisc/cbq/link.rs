@@ -11,7 +11,7 @@ use tidegate_units::{Bytes, Instant, Span};
 pub(super) struct LinkUse {
     /// Rounded up to a nanosecond.
     pub(super) free: Instant,
-    /// What the link could have sent before that instant and did not, in bit·ns/s: less than its rate.
+    /// The credit of the link that was unused before that instant, in bit·ns/s: less than its rate.
     rest: u64,
 }
 

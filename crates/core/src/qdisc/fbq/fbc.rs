@@ -62,7 +62,8 @@ impl FbcParams {
 #[repr(C, align(64))]
 pub(super) struct Node<P> {
     packet: Option<P>,
-    /// What the record of the flow has to know of the next packet when that becomes its head, so that this is not read yet.
+    /// The arrival and the size of the next packet. The record of the flow takes them when that becomes its head, so that the
+    /// packet itself is not read yet.
     next_arrived: Instant,
     next_size: Bytes,
     next: u32,
