@@ -6,12 +6,14 @@
 //! A case is selected by a part of its name that does not end within a number. Each figure and each ratio is printed with
 //! the one that `tools/benches/SPEED.md` has on record; `--record` writes the new ones there. `--fixed` passes that many
 //! packets and prints nothing: `tools/benches/count` uses it to count events of the processor. A case whose batches are too
-//! far apart has its spread printed instead of a figure, and no ratio.
+//! far apart is measured again, five times at most, as the machine may have had other work; if they never agree, their
+//! spread is printed instead of a figure, and no ratio.
 
 pub mod peers;
 mod speed;
 pub mod traffic;
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -95,11 +97,14 @@ impl Harness {
             }
             calls *= 1 + u64::from(!enough);
         }
-        let (mut batches, begin) = (Vec::new(), processor_time());
-        while batches.len() < BATCHES || (processor_time() - begin).as_secs_f64() < self.seconds {
-            batches.push(time(calls).as_nanos() as f64 / (calls * packets) as f64);
-        }
-        self.print_batches(name, batches);
+        let seconds = self.seconds;
+        self.print_batches(name, || {
+            let (mut batches, begin) = (Vec::new(), processor_time());
+            while batches.len() < BATCHES || (processor_time() - begin).as_secs_f64() < seconds {
+                batches.push(time(calls).as_nanos() as f64 / (calls * packets) as f64);
+            }
+            batches
+        });
     }
 
     /// Measures a case as [`case`](Self::case) does, but before each call the caches are filled with something else, as if another
@@ -115,13 +120,15 @@ impl Harness {
         };
         // Reading the clock twice takes part of a microsecond.
         let clock = peers::median(&mut (0..BATCHES).map(|_| time(&mut || ())).collect::<Vec<_>>());
-        let (mut times, begin) = (Vec::new(), processor_time());
-        while times.len() < COLD_CALLS || (processor_time() - begin).as_secs_f64() < self.seconds {
-            times.push((time(&mut call) - clock) / packets as f64);
-        }
-        // Single calls differ in what they do; a batch of them does not.
-        let batches = times.chunks(times.len() / COLD_BATCHES).map(|times| peers::median(&mut times.to_vec()));
-        self.print_batches(name, batches.collect());
+        let seconds = self.seconds;
+        self.print_batches(name, || {
+            let (mut times, begin) = (Vec::new(), processor_time());
+            while times.len() < COLD_CALLS || (processor_time() - begin).as_secs_f64() < seconds {
+                times.push((time(&mut call) - clock) / packets as f64);
+            }
+            // Single calls differ in what they do; a batch of them does not.
+            times.chunks(times.len() / COLD_BATCHES).map(|times| peers::median(&mut times.to_vec())).collect()
+        });
     }
 
     /// What a case calls, if it is selected and to be measured.
@@ -137,8 +144,10 @@ impl Harness {
         Some(call)
     }
 
-    fn print_batches(&mut self, name: &str, batches: Vec<f64>) {
-        let figure = Figure::of(batches);
+    /// Measures until the batches agree, and reports their median.
+    fn print_batches(&mut self, name: &str, mut batches: impl FnMut() -> Vec<f64>) {
+        let figure = peers::steady(|| Ok::<_, Infallible>(Figure::of(batches())), |figure| figure.is_steady());
+        let Ok(figure) = figure;
         let Figure { median, spread } = figure;
         if figure.is_steady() {
             self.print(name, median, &format!("ns, 10 to 90 % of the batches within {spread:.0} %"));
