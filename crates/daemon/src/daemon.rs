@@ -181,7 +181,10 @@ impl Daemon {
         }
         // Before anything is attached; the socket itself comes later, since a predecessor has it until the data paths run.
         check_socket(&control, first_interface(&files, &options))?;
-        let (mut directions, mut paths) = (Vec::new(), Vec::new());
+        let mut telemetry = Telemetry::new(web, hook, reverse_lookup);
+        let mut notifier = Notifier::new(print, Arc::clone(telemetry.observer.shared()));
+        let (mut promises, mut reservations) = (Promises::new(sockets), Reservations::default());
+        let (mut directions, mut paths, mut lost) = (Vec::new(), Vec::new(), Vec::new());
         for (number, ShaperFile { path, modified, configs }) in files.into_iter().enumerate() {
             paths.push((path, modified));
             for config in configs {
@@ -189,7 +192,12 @@ impl Daemon {
                     Some(interface) => format!("{interface}.{}", crate::directions::name_of(&config)),
                     None => crate::directions::name_of(&config).into(),
                 };
-                directions.push(ShapedDirection::start(config, number, name, &options)?);
+                directions.push(ShapedDirection::prepare(config, number, name, &options)?);
+                // Before packets are taken over, of which those of a flow with a promise would otherwise be queued without it.
+                let (promises, reservations) = (&mut promises, &mut reservations);
+                let mut grants = Grants { promises, reservations, notifier: &notifier };
+                lost.extend(handover::restore(&directions, &mut grants));
+                directions.last_mut().map_or(Ok(()), ShapedDirection::begin)?;
             }
         }
         let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };
@@ -205,9 +213,10 @@ impl Daemon {
             print(&message);
         }
         let server = listening.map(Server::start).transpose().map_err(DaemonError::Serve)?;
-        let mut telemetry = Telemetry::new(web, hook, reverse_lookup);
-        let handle = server.as_ref().map(|(server, _)| server.handle().clone());
-        let notifier = Notifier::new(handle, print, Arc::clone(telemetry.observer.shared()));
+        if let Some((server, _)) = &server {
+            notifier.connect(server.handle().clone());
+            promises.note_follows(&notifier);
+        }
         if let Some(path) = &words {
             notifier.set_words(path);
             notifier.last_word(&format!("shaping {interface} has begun"));
@@ -224,6 +233,7 @@ impl Daemon {
             // The guardian says what became of packets: they pass, or the kernel goes on shaping.
             notifier.log(&format!("before this start, {ago} ago: {}", printable(&word.text)));
         }
+        lost.iter().for_each(|text| notifier.log(text));
         telemetry.observer.shared().notes().add(NoteKind::Change, &crate::audit::start());
         let supervisor = Supervisor::start(&directions, options).map_err(DaemonError::Serve)?;
         for (at, direction) in directions.iter().enumerate() {
@@ -231,8 +241,6 @@ impl Daemon {
         }
         telemetry.serve_web(&directions)?;
         telemetry.serve_hook(&directions, &notifier, &interface).map_err(DaemonError::Hook)?;
-        let (mut promises, mut reservations) = (Promises::new(sockets), Reservations::default());
-        handover::restore(&directions, &mut promises, &mut reservations, &notifier);
         Ok(Self {
             directions,
             store: ConfigStore::new(paths, reload),

@@ -12,7 +12,7 @@ use tidegate_core::ClassId;
 use tidegate_live::guardian::{Condition, Guardian, Page};
 use tidegate_live::shaping::{
     Inherited, LiveEngine, Options, ShapedInterface, Shaping, StartError, Successor, VerdictSink, WorkerCounts,
-    user_number,
+    are_there, user_number,
 };
 use tidegate_units::{Rate, Span};
 
@@ -45,12 +45,14 @@ pub struct ShapedDirection {
 }
 
 impl ShapedDirection {
-    /// Starts to shape by `config` of file number `file`, under this name.
+    /// Makes a data path ready by `config` of file number `file`, under this name. It shapes from [`begin`](Self::begin) on.
     ///
     /// # Errors
     /// When the data path does not start; nothing is left behind then.
-    pub fn start(config: Config, file: usize, name: String, options: &Options) -> Result<Self, StartError> {
-        let shaping = Shaping::start(&config, options)?;
+    pub fn prepare(config: Config, file: usize, name: String, options: &Options) -> Result<Self, StartError> {
+        let interfaces = if options.interfaces.is_empty() { &config.interface.names } else { &options.interfaces };
+        are_there(interfaces)?;
+        let shaping = Shaping::prepare(&config, options, None)?;
         let beats = shaping.beats().into_iter().map(|beats| (beats, Instant::now())).collect();
         let interfaces = options.interfaces.clone();
         Ok(Self {
@@ -178,12 +180,23 @@ impl ShapedDirection {
     pub(crate) fn take_left(&mut self) -> Option<Inherited> {
         self.inherited.take()
     }
-    /// Starts the data path again, by the configuration in force.
-    pub(crate) fn start_again(&mut self, options: &Options) -> Result<(), StartError> {
+    /// Makes a data path ready again, by the configuration in force.
+    pub(crate) fn prepare_again(&mut self, options: &Options) -> Result<(), StartError> {
         self.generation += 1;
         let options = Options { interfaces: self.interfaces.clone(), ..options.clone() };
-        self.shaping = Some(Shaping::start_from(&self.config, &options, self.inherited.take())?);
+        self.shaping = Some(Shaping::prepare(&self.config, &options, self.inherited.take())?);
         Ok(())
+    }
+    /// Has the data path that was made ready shape; before that it was given what flows have been promised.
+    ///
+    /// # Errors
+    /// When it does not; there is no data path then, and packets pass unshaped.
+    pub(crate) fn begin(&mut self) -> Result<(), StartError> {
+        let begun = self.shaping.as_mut().map_or(Ok(()), Shaping::begin);
+        if begun.is_err() {
+            self.shaping = None;
+        }
+        begun
     }
 
     /// The names of the interfaces whose traffic is shaped together.

@@ -1,7 +1,8 @@
 //! Hands grants from one process to the next: promises and reservations that do not end with a connection.
 //!
 //! They are kept as they were requested, in the memory that the guardian holds for a successor ([`Shaping::set_state`]), so
-//! that they survive a process that is killed as well. The successor makes them again, with their numbers.
+//! that they survive a process that is killed as well. The successor makes them again, with their numbers, before it takes over the
+//! packets of their flows.
 
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,7 @@ use crate::directions::ShapedDirection;
 use crate::notifier::Notifier;
 use crate::promises::Promises;
 use crate::reservations::Reservations;
+use crate::supervisor::Grants;
 
 /// The version of the format. Grants in another version are not read.
 const VERSION: u32 = 1;
@@ -29,6 +31,8 @@ pub(crate) struct Grant {
     pub pid: i32,
     /// When it ends.
     pub until: Option<Instant>,
+    /// The class of a promise.
+    pub class: Option<String>,
     pub request: GrantRequest,
 }
 
@@ -54,6 +58,9 @@ struct KeptGrant {
     pid: i32,
     /// When it ends, in nanoseconds of the monotonic clock, which all processes share.
     until: Option<u64>,
+    /// The class of a promise; a predecessor of an earlier version does not name it.
+    #[serde(default)]
+    class: Option<String>,
     request: GrantRequest,
 }
 
@@ -102,6 +109,7 @@ impl Handover {
                 uid: grant.uid,
                 pid: grant.pid,
                 until: grant.until.map(until),
+                class: grant.class,
                 request: of_direction(grant.request, &direction.name),
             });
             let kept = Kept { version: VERSION, next: signature.next, grants: kept.collect() };
@@ -113,26 +121,17 @@ impl Handover {
     }
 }
 
-/// Makes again what the predecessor of this process had granted.
-pub(crate) fn restore(
-    directions: &[ShapedDirection],
-    promises: &mut Promises,
-    reservations: &mut Reservations,
-    notifier: &Notifier,
-) {
-    let kept = directions.iter().filter_map(|direction| {
-        let bytes = direction.shaping().and_then(Shaping::left_state)?;
-        serde_json::from_slice::<Kept>(&bytes).ok().filter(|kept| kept.version == VERSION)
-    });
-    let mut next = notifier.numbers_used();
-    let mut grants = Vec::new();
-    for kept in kept {
-        next = next.max(kept.next);
-        grants.extend(kept.grants);
-    }
-    grants.sort_by_key(|grant| grant.number);
-    let now = timing::now().as_nanos();
-    for grant in grants {
+/// Makes again what the predecessor of this process had granted in the last of `directions`, whose data path has not begun. Returns
+/// what could not be made again, for people.
+pub(crate) fn restore(directions: &[ShapedDirection], grants: &mut Grants<'_>) -> Vec<String> {
+    let Grants { promises, reservations, notifier } = grants;
+    let Some(direction) = directions.last() else { return Vec::new() };
+    let kept = direction.shaping().and_then(Shaping::left_state).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let Some(kept) = kept.filter(|kept: &Kept| kept.version == VERSION) else { return Vec::new() };
+    let mut next = notifier.numbers_used().max(kept.next);
+    let mut lost = Vec::new();
+    for grant in kept.grants {
+        let now = timing::now().as_nanos();
         let remaining = grant.until.map(|until| Span::from_nanos(until.saturating_sub(now)));
         if remaining.is_some_and(Span::is_zero) {
             continue;
@@ -142,7 +141,10 @@ pub(crate) fn restore(
         let caller = Caller { client: u64::MAX - grant.number, peer: Peer { uid: grant.uid, pid: grant.pid } };
         let outcome = match grant.request {
             GrantRequest::Promise(request) => {
-                let request = PromiseCall { lease: remaining, ..request };
+                // No flow is here yet by which its class could be chosen again, nor the rate that it has elsewhere be counted.
+                let class = grant.class.filter(|class| direction.class_named(class).is_ok());
+                let class = request.class.or(class);
+                let request = PromiseCall { class, wait: true, lease: remaining, ..request };
                 promises.promise(directions, notifier, &caller, request).map(drop)
             }
             GrantRequest::Reservation(request) => {
@@ -151,11 +153,12 @@ pub(crate) fn restore(
             }
         };
         if let Err(Refusal { message, .. }) = outcome {
-            notifier.log(&format!("number {} is lost, because it could not be made again: {message}", grant.number));
+            lost.push(format!("number {} is lost, because it could not be made again: {message}", grant.number));
         }
         next = next.max(notifier.numbers_used());
     }
     notifier.continue_numbers(next);
+    lost
 }
 
 /// The request, of the direction that it was resolved to.

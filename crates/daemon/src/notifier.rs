@@ -31,10 +31,13 @@ pub(crate) struct Notifier {
 }
 
 impl Notifier {
-    /// Notifies over `server`, if there is one; `print` receives what people are to read, a line at a time, and `shared` keeps
-    /// it for the page.
-    pub fn new(server: Option<Handle>, print: fn(&str), shared: Arc<Shared>) -> Self {
-        Self { server, print, shared, next_number: Cell::new(1), words: RefCell::new(None) }
+    /// Notifies nobody yet; `print` receives what people are to read, a line at a time, and `shared` keeps it for the page.
+    pub fn new(print: fn(&str), shared: Arc<Shared>) -> Self {
+        Self { server: None, print, shared, next_number: Cell::new(1), words: RefCell::new(None) }
+    }
+    /// Notifies over `server` from now on.
+    pub fn connect(&mut self, server: Handle) {
+        self.server = Some(server);
     }
     /// Has everything that is reported appended to the file at `path`, which the guardians write to as well. Without it the
     /// lines are on standard error nevertheless.

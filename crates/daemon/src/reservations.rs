@@ -130,6 +130,7 @@ impl Reservations {
             uid: held.uid,
             pid: held.pid,
             until: held.until,
+            class: None,
             request: GrantRequest::Reservation(held.call.clone()),
         })
     }

@@ -124,6 +124,7 @@ impl Promises {
             uid: promise.uid,
             pid: promise.pid,
             until: promise.until,
+            class: Some(promise.class.clone()),
             request: GrantRequest::Promise(promise.request.clone()),
         })
     }
@@ -260,9 +261,14 @@ impl Promises {
                 from = direction.ask_shard(shard, move |engine, now| engine.promises(now).review(place, REVIEWED))?;
             }
         }
+        self.note_follows(notifier);
+        Ok(())
+    }
+
+    /// Has the server report flows that begin, if sockets of processes are followed.
+    pub fn note_follows(&self, notifier: &Notifier) {
         if let Some(server) = notifier.server() {
             server.counters().follows.store(self.follows(), Ordering::Relaxed);
         }
-        Ok(())
     }
 }

@@ -187,16 +187,17 @@ impl Supervisor {
     ) -> Result<(), StartError> {
         self.watchdog.unwatch(index);
         directions[index].leave(Successor::Ready);
-        directions[index].start_again(&self.options)?;
+        directions[index].prepare_again(&self.options)?;
+        // Before it takes over packets, of which those of a flow with a promise would otherwise be queued without it.
+        grants.promises.reinstate(directions, grants.notifier, index);
+        grants.reservations.reinstate(directions, grants.notifier, index);
+        directions[index].begin()?;
         // Whether traffic bypasses the queue is for the new data path to find out.
         for (_, text) in self.states[index].bypass.drain(..) {
             self.trouble.take_if(|trouble| *trouble == text);
         }
         self.watch(index, &directions[index]);
-        grants.notifier.attach(index, &directions[index])?;
-        grants.promises.reinstate(directions, grants.notifier, index);
-        grants.reservations.reinstate(directions, grants.notifier, index);
-        Ok(())
+        grants.notifier.attach(index, &directions[index])
     }
 
     /// Has the watchdog watch the data path of a direction no longer, before that is ended on purpose.

@@ -127,7 +127,28 @@ impl Shaping {
         Self::start_by(config, options, left, Beside::Nothing)
     }
 
+    /// Like [`start_from`](Self::start_from), but takes no packet over before [`begin`](Self::begin). Until then its engines can be given
+    /// what flows have been promised, so that no packet of theirs is queued without it. The guardian keeps packets that wait for this
+    /// data path for a moment only, and lets all pass then.
+    ///
+    /// # Errors
+    /// As [`start_from`](Self::start_from).
+    pub fn prepare(config: &Config, options: &Options, left: Option<Inherited>) -> Result<Self, StartError> {
+        Self::prepare_by(config, options, left, Beside::Nothing)
+    }
+
     fn start_by(
+        config: &Config,
+        options: &Options,
+        left: Option<Inherited>,
+        beside: Beside,
+    ) -> Result<Self, StartError> {
+        let mut shaping = Self::prepare_by(config, options, left, beside)?;
+        shaping.begin()?;
+        Ok(shaping)
+    }
+
+    fn prepare_by(
         config: &Config,
         options: &Options,
         left: Option<Inherited>,
@@ -146,12 +167,23 @@ impl Shaping {
             }
         };
         shaping.warnings.splice(0..0, why_not);
-        if named::has_answered(config) {
-            shaping.copy_answers()?;
-        }
-        shaping.backend.prove(&mut shaping.running)?;
-        shaping.count_unsent().map_err(|error| StartError::DataPath(error.to_string()))?;
         Ok(shaping)
+    }
+
+    /// Takes over the packets that an earlier data path has left, if there is one, and proves that shaping is in force.
+    ///
+    /// # Errors
+    /// See [`StartError`]. Drop it then, so that packets pass unshaped.
+    pub fn begin(&mut self) -> Result<(), StartError> {
+        let Self { running, backend, options, .. } = self;
+        if let Some(queue) = backend.queue_mut() {
+            queue.take_over(running, options.guardian.as_ref());
+        }
+        if named::has_answered(&self.running.config) {
+            self.copy_answers()?;
+        }
+        self.backend.prove(&mut self.running)?;
+        self.count_unsent().map_err(|error| StartError::DataPath(error.to_string()))
     }
 
     /// Reads back what leads packets to the data path.

@@ -103,7 +103,7 @@ pub(super) fn start(
     }
     let class_names = engine.class_names().to_vec();
     let page = Page::create().map_err(system("share memory"))?;
-    let state = Arc::new(WorkerState::new(Arc::new(page)));
+    let state = Arc::new(WorkerState::new(Arc::new(page), true));
     let (config, threads, locks) = (config.clone(), Vec::new(), Vec::new());
     let departures = Departures::default();
     let mut running = Running { interfaces, direction, threads, class_names, config, setup, locks, departures };

@@ -32,6 +32,8 @@ pub(super) struct WorkerState {
     fault: Mutex<Option<String>>,
     /// Conditions to report although shaping continues.
     notes: Mutex<Vec<String>>,
+    /// Whether the worker may receive packets, and ask the guardian of an earlier data path for the turn.
+    begun: AtomicBool,
     /// Set when the worker has been abandoned: it must end without touching a packet.
     abandoned: AtomicBool,
     /// The queue socket while the worker reads it. An unread socket must not make the queue appear to be served.
@@ -39,13 +41,15 @@ pub(super) struct WorkerState {
 }
 
 impl WorkerState {
-    pub fn new(page: Arc<Page>) -> Self {
+    /// The state of a worker that has `begun`, or that waits for [`begin`](Self::begin).
+    pub fn new(page: Arc<Page>, begun: bool) -> Self {
         Self {
             page,
             thread: AtomicI32::new(0),
             guarded: AtomicBool::new(false),
             fault: Mutex::default(),
             notes: Mutex::default(),
+            begun: AtomicBool::new(begun),
             abandoned: AtomicBool::new(false),
             releaser: Mutex::default(),
         }
@@ -53,6 +57,13 @@ impl WorkerState {
     /// Notes that the worker is the calling thread.
     pub fn set_thread(&self) {
         self.thread.store(timing::thread_id(), Ordering::Relaxed);
+    }
+    /// Has the worker receive packets. Wake it afterwards.
+    pub fn begin(&self) {
+        self.begun.store(true, Ordering::Release);
+    }
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
     }
     /// Makes the worker end without touching a packet.
     pub fn abandon(&self) {
@@ -211,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_all_threads_note_at_once_is_one_note() {
-        let state = || Arc::new(WorkerState::new(Arc::new(Page::create().unwrap())));
+        let state = || Arc::new(WorkerState::new(Arc::new(Page::create().unwrap()), true));
         let handle = WatchdogHandle { states: vec![state(), state()] };
         for state in &handle.states {
             state.note("the guardian has let packets pass".into());
@@ -223,7 +234,7 @@ mod tests {
 
     #[test]
     fn time_continues_when_the_clock_goes_back_and_this_is_reported() {
-        let state = Arc::new(WorkerState::new(Arc::new(Page::create().unwrap())));
+        let state = Arc::new(WorkerState::new(Arc::new(Page::create().unwrap()), true));
         let mut steady = MonotonicClock::new(Arc::clone(&state), timing::now());
         let now = |steady: &mut MonotonicClock| steady.now(timing::now());
         let (began, before) = (timing::now(), now(&mut steady));
@@ -246,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_jump_forward_is_reported() {
-        let state = Arc::new(WorkerState::new(Arc::new(Page::create().unwrap())));
+        let state = Arc::new(WorkerState::new(Arc::new(Page::create().unwrap()), true));
         let mut steady = MonotonicClock::new(Arc::clone(&state), timing::now());
         steady.inject(Step { forward: Span::from_secs(10), back: Span::ZERO });
         steady.now(timing::now());

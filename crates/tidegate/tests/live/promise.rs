@@ -4,6 +4,7 @@ use std::net::UdpSocket;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -11,7 +12,7 @@ use tidegate_testbed::Ended;
 use tidegate_testbed::veth::{DEVICE, RIGHT};
 
 use crate::running::Printing;
-use crate::steer::stage::{Finished, Stage, finished};
+use crate::steer::stage::{Finished, Stage, finished, whole};
 
 const SHAPER: &str = r#"version = 1
 
@@ -30,6 +31,24 @@ default = true
 [[rule]]
 class = "media"
 destination-port = "5000-5099"
+"#;
+/// Without a promise a flow of 4 Mbit/s beside four others is at its limit after 10 ms; with one of 4.8 Mbit/s it may queue 153 kB.
+const NARROW: &str = r#"version = 1
+
+[interface]
+data-path = "user-space"
+
+[[up.class]]
+name = "media"
+rate = "8mbit"
+limit = "256kB"
+flow-limit = "3kB"
+default = true
+
+[[down.class]]
+name = "all"
+rate = "10mbit"
+default = true
 "#;
 const FREE: &str = "nothing is promised";
 
@@ -108,6 +127,28 @@ pub fn signals_and_exit_codes_of_the_program_pass_through() -> Ended {
     held.prints("heard");
     assert_eq!(held.end().0.code(), Some(7));
     stage.until("the end of the promise", |stage| stage.does(&["promise"]).contains(FREE));
+    stage.end();
+    Ended::Passed
+}
+
+/// A successor makes promises again before it takes over packets: a flow that has one loses nothing to its rivals meanwhile.
+pub fn a_promise_holds_while_another_process_takes_over() -> Ended {
+    let mut stage = Stage::new(NARROW);
+    stage.does(&["promise", "--port", "5004", "--min", "4800kbit", "--for", "1h", "--direction", "up"]);
+    // 4 Mbit/s each.
+    let promised = stage.traffic(5_004, 1_000);
+    let rivals: Vec<_> = (5_010..5_014).map(|port| stage.traffic(port, 1_000)).collect();
+    promised.until(1_000);
+    // The promise is kept for a successor twice a second.
+    thread::sleep(Duration::from_secs(1));
+    for _ in 0..3 {
+        stage.hand_over();
+        assert_eq!(promises(&stage).len(), 1);
+    }
+    let arrivals = promised.stop();
+    let lost: u64 = rivals.into_iter().map(|rival| rival.stop_lossy().lost()).sum();
+    assert!(lost > 100, "the rivals fill the class, but lost {lost}");
+    whole(&arrivals);
     stage.end();
     Ended::Passed
 }

@@ -18,7 +18,7 @@ use alloc::vec::Vec;
 use core::hint::black_box;
 
 use super::deciders::VIRTUAL_START;
-use super::flow::{Flows, NONE};
+use super::flow::{Flow, Flows, NONE};
 use super::ties::Ties;
 use crate::heap::NOWHERE;
 
@@ -86,6 +86,12 @@ impl Bucket {
 const IN_BUCKET: u32 = 1 << 31;
 /// The mark beside it of one that is among the ties with this number. There are fewer buckets.
 const IN_TIES: u32 = 1 << 30;
+
+/// Gives `flow`, with a tag of these low bits, its place in a bucket between two others.
+#[inline(always)]
+fn place(flow: &mut Flow, tag: u64, bucket: usize, (before, next): (u32, u32)) {
+    (flow.tag, flow.share_at, flow.before, flow.next) = (tag, IN_BUCKET | bucket as u32, before, next);
+}
 
 /// Whether the flow `at` with a tag of the low bits `tag` belongs behind another one with a tag that is less than half of their
 /// range away.
@@ -264,8 +270,7 @@ impl Wheel {
         if met == 0 {
             self.buckets[index] = Bucket { head: at, tail: at, flows: 1, in_order: true };
             self.mark(index);
-            let flow = &mut flows[at];
-            (flow.tag, flow.share_at, flow.before, flow.next) = (low, IN_BUCKET | index as u32, NONE, NONE);
+            place(&mut flows[at], low, index, (NONE, NONE));
         } else {
             let last = &mut flows[tail];
             let follows = in_order && !is_behind((last.tag, tail), (low, at));
@@ -273,8 +278,7 @@ impl Wheel {
                 last.next = at;
                 let bucket = &mut self.buckets[index];
                 (bucket.tail, bucket.flows, bucket.in_order) = (at, met + 1, follows);
-                let flow = &mut flows[at];
-                (flow.tag, flow.share_at, flow.before, flow.next) = (low, IN_BUCKET | index as u32, tail, NONE);
+                place(&mut flows[at], low, index, (tail, NONE));
             } else if number != self.first || !self.insert_in_order(flows, at, low, index) {
                 return self.tie(flows, at, tag);
             }
@@ -298,8 +302,7 @@ impl Wheel {
                 bucket.follow(flows, before, at);
                 bucket.precede(flows, next, at);
                 bucket.flows += 1;
-                let flow = &mut flows[at];
-                (flow.tag, flow.share_at, flow.before, flow.next) = (tag, IN_BUCKET | index as u32, before, next);
+                place(&mut flows[at], tag, index, (before, next));
                 return true;
             }
             (before, next) = (flows[before].before, before);

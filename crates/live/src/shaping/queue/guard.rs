@@ -164,8 +164,14 @@ impl Inherited {
 }
 
 impl Queue {
-    /// Starts the guardians. They replace those of `left`.
-    pub(super) fn guard(&mut self, running: &Running, settings: Option<&guardian::Settings>, left: Option<Inherited>) {
+    /// Has the threads take over the packets that an earlier data path has left, and starts the guardians, which replace those of
+    /// that data path.
+    pub(in crate::shaping) fn take_over(&mut self, running: &Running, settings: Option<&guardian::Settings>) {
+        for thread in &running.threads {
+            thread.state.begin();
+            thread.wake();
+        }
+        let left = self.left.take();
         let Some(settings) = settings else { return };
         let mut left = left.map_or_else(Vec::new, |left| left.threads).into_iter();
         for (at, thread) in running.threads.iter().enumerate() {
@@ -336,9 +342,9 @@ impl Shaping {
         self.guardians().next().map_or(Ok(()), |guardian| write_state(guardian.state(), bytes))
     }
 
-    /// The state that the predecessor left by [`set_state`](Self::set_state), if it is complete.
+    /// The state that the predecessor left by [`set_state`](Self::set_state), if it is complete; until [`begin`](Self::begin).
     pub fn left_state(&self) -> Option<Vec<u8>> {
-        read_state(self.guardians().next()?.state())
+        read_state(&self.backend.queue()?.left.as_ref()?.list(0))
     }
 }
 

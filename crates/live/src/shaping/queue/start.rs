@@ -29,7 +29,8 @@ use crate::shaping::watchdog::WorkerState;
 use crate::shaping::{Beside, Shaping};
 use crate::timing::{self, Readiness, Waiter};
 
-/// Starts a data path, from what an earlier one has left, or `beside` one of this process.
+/// Starts a data path, from what an earlier one has left, or `beside` one of this process. It takes nothing over before
+/// [`Queue::take_over`].
 ///
 /// # Errors
 /// See [`StartError`].
@@ -83,6 +84,7 @@ pub(in crate::shaping) fn start(
         served: Vec::new(),
         reports: Vec::new(),
         unguarded: None,
+        left: None,
         retry: Retry::start(),
         change: None,
     };
@@ -106,7 +108,7 @@ pub(in crate::shaping) fn start(
         Beside::Nothing => remove_disciplines(&running.interfaces, running.direction),
         Beside::Earlier => Vec::new(),
     };
-    queue.guard(&running, options.guardian.as_ref(), left);
+    queue.left = left;
     let (named, options) = (!options.interfaces.is_empty(), options.clone());
     let (backend, copies) = (Box::new(queue), Default::default());
     Ok(Shaping { running, backend, readiness, warnings, bypasses, named, options, copies })
@@ -146,7 +148,7 @@ impl Queue {
             Some((page, list)) => (page, Some(list)),
             None => (Arc::new(Page::create().map_err(system("share memory with the guardian"))?), None),
         };
-        let state = Arc::new(WorkerState::new(page));
+        let state = Arc::new(WorkerState::new(page, left.is_none()));
         *lock(&state.releaser) = Some(socket.releaser(queues).map_err(system("share the queue socket"))?);
         let (groups, of_thread) = (self.groups.clone(), Arc::clone(&state));
         let copy_range = options.copy_range.unwrap_or(QueueSettings::default().copy_range);

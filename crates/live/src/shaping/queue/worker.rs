@@ -335,6 +335,12 @@ impl<K: Kernel> QueuePath<K> {
         Ok(0)
     }
 
+    /// Counts a turn; an abandoned data path makes no more.
+    fn go_on(&self) -> ControlFlow<()> {
+        self.parts.state.page.beat();
+        if self.parts.state.is_abandoned() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
     /// Makes the injected fault happen, once it is time and packets wait.
     #[cfg(debug_assertions)]
     fn inject(&mut self, now: Instant, driver: &Driver<Handle>) {
@@ -358,6 +364,13 @@ impl<K: Kernel> DataPath for QueuePath<K> {
     }
 
     fn wait(&mut self, wait: Wait) -> Result<ControlFlow<()>, Error> {
+        if !self.parts.state.has_begun() {
+            // Packets wait with the guardian, and would wake it again and again.
+            let until = self.kernel.time() + LONGEST_WAIT;
+            self.kernel.wait_for_commands(until)?;
+            self.woken = true;
+            return Ok(self.go_on());
+        }
         if let Some(until) = wait.ignore_arrivals_until {
             self.kernel.wait_for_commands(self.clock.to_system_time(until))?;
         }
@@ -366,11 +379,13 @@ impl<K: Kernel> DataPath for QueuePath<K> {
         let latest = self.kernel.time() + longest;
         let until = wait.until.map_or(latest, |until| self.clock.to_system_time(until).min(latest));
         self.woken = self.kernel.wait(until)?;
-        self.parts.state.page.beat();
-        Ok(if self.parts.state.is_abandoned() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(self.go_on())
     }
 
     fn receive(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<usize, Error> {
+        if !self.parts.state.has_begun() {
+            return Ok(0);
+        }
         if self.parts.state.page.turn() != Turn::Shaper {
             self.take_back(now, driver)?;
         }

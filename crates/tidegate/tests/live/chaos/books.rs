@@ -146,7 +146,8 @@ impl Books {
             } else {
                 assert!(
                     others.len() as u64 <= machine,
-                    "{name}: {others:?} are missing; the machine dropped {machine}; {toll:?}"
+                    "{name}: {others:?} are missing; the machine dropped {machine}, this shaper {} of the flow; {toll:?}",
+                    stage.dropped(flow.way, flow.port)
                 );
             }
         }

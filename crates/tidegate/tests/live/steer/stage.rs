@@ -31,7 +31,7 @@ impl Stage {
     pub fn new(text: &str) -> Self {
         let (pair, scratch) = (Pair::new(), Folder::new("test"));
         scratch.write("shaper.toml", text);
-        Self { running: start(&pair, &scratch), pair, scratch }
+        Self { running: start(&pair, &scratch, &[]), pair, scratch }
     }
 
     /// Ends the shaper, and calls `between` before another one starts at its place.
@@ -39,7 +39,14 @@ impl Stage {
         self.running.signal(libc::SIGINT);
         assert!(self.running.child.wait().unwrap().success());
         between();
-        self.running = start(&self.pair, &self.scratch);
+        self.running = start(&self.pair, &self.scratch, &[]);
+    }
+
+    /// Has another process take over.
+    pub fn hand_over(&mut self) {
+        let next = start(&self.pair, &self.scratch, &["--hand-over"]);
+        let (status, _, said) = std::mem::replace(&mut self.running, next).end();
+        assert!(status.success() && said.contains("is left to a successor"), "{status}: {said}");
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
@@ -107,10 +114,10 @@ impl Stage {
 }
 
 /// Starts a shaper with the file and the control socket of the folder.
-fn start(pair: &Pair, scratch: &Folder) -> Running {
+fn start(pair: &Pair, scratch: &Folder, options: &[&str]) -> Running {
     let mut run = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
     run.arg("run").arg(scratch.0.join("shaper.toml")).args(["--interface", DEVICE]);
-    run.arg("--control").arg(scratch.0.join("control"));
+    run.arg("--control").arg(scratch.0.join("control")).args(options);
     let mut running = Running::start(run);
     running.says("is in force");
     running.says("control socket");

@@ -1,6 +1,6 @@
 //! The data path over NFQUEUE, over a model of the kernel in virtual time: packets that a live run recorded arrive again, while the
-//! process wakes late, messages take their time, the kernel empties its queues, the guardian takes the turn, and shaping ends
-//! in between. A race that loses or reorders packets is found by its seed, and found again.
+//! process wakes late, messages take their time, the kernel empties its queues, the guardian takes the turn, another data path
+//! takes over, and shaping ends in between. A race that loses or reorders packets is found by its seed, and found again.
 //!
 //! All of the worker runs as it does live, from the bytes of the kernel's messages to those of its verdicts; the [model](model) says
 //! what stands for the kernel.
@@ -8,6 +8,7 @@
 mod model;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::ops::ControlFlow;
 use std::sync::{Arc, mpsc};
 
@@ -20,13 +21,14 @@ use tidegate_replay::exact;
 use tidegate_replay::recording::{Reader, Record};
 use tidegate_units::{Instant, Span};
 
+use super::kernel::Kernel as _;
 use super::worker::{PathParts, QueuePath};
-use crate::guardian::Page;
+use crate::guardian::{self, Page};
 use crate::marks::MarkLayout;
 use crate::netlink::Error;
 use crate::rules::Direction;
 use crate::shaping::Options;
-use crate::shaping::command::{Handle, VerdictSink};
+use crate::shaping::command::{Command, Handle, VerdictSink};
 use crate::shaping::interfaces::InterfaceCounters;
 use crate::shaping::watchdog::WorkerState;
 use model::{End, Faults, Model};
@@ -92,6 +94,8 @@ struct Happened {
     takeovers: u64,
     /// Packets that passed because shaping had ended.
     passed_by: u64,
+    /// Packets that a data path took over from the one before.
+    adopted: u64,
 }
 
 /// The data path, with a mistake if there is one.
@@ -140,36 +144,32 @@ fn judge(live: &Live, seed: u64, faults: Faults, hasty: bool) -> Result<Happened
         most_queued: live.setup.most_queued,
         names: Names::default(),
     };
-    let engine = Engine::new(&config, &setup, live.packets[0].at).map_err(|error| error.to_string())?;
+    let engine = |at| Engine::new(&config, &setup, at).map_err(|error| error.to_string());
+    let first = engine(live.packets[0].at)?;
     let fields = |packet: &Packet| dissect::network(&packet.bytes, packet.length as usize).unwrap().fields;
-    let flows: Vec<u64> = live.packets.iter().map(|packet| engine.classify(&fields(packet)).flow.flow).collect();
+    let flows: Vec<u64> = live.packets.iter().map(|packet| first.classify(&fields(packet)).flow.flow).collect();
     let page = Arc::new(Page::create().map_err(|error| error.to_string())?);
+    let list = Arc::new(guardian::state_file().map_err(|error| error.to_string())?);
     let (commands, inbox) = mpsc::channel();
     let random = Stream::named(seed, "referee");
-    let model = Model::new(live, &flows, random, faults, Arc::clone(&page), commands);
-    let options = Options::default();
-    let interface = [("eth0".to_owned(), Some(2))];
-    let parts = PathParts {
-        copy_range: 128,
-        whole: QUEUES[0],
-        cut: QUEUES[1],
-        marks: MarkLayout::default(),
-        groups: Vec::new(),
-        commands: inbox,
-        quantum: options.quantum,
-        rest: options.rest,
-        priority: options.priority,
-        patient: options.catch_up_normal,
-        #[cfg(debug_assertions)]
-        inject: None,
-        state: Arc::new(WorkerState::new(page)),
-        counters: InterfaceCounters::new(Direction::Egress, &interface, 1).0.remove(0),
-        left: None,
+    let model = Model::new(live, &flows, random, faults, Arc::clone(&page), (commands, Arc::clone(&list)));
+    let shape = |model, inbox, (state, left), engine| {
+        let (path, mut driver) = QueuePath::new(model, parts(inbox, state, left), engine);
+        let mut judged = Judged { path, hasty };
+        run(&mut driver, &mut judged).map_err(|failure| format!("{failure:?}"))?;
+        Ok::<_, String>((judged.path.kernel, driver.counters().segmented))
     };
-    let (path, mut driver) = QueuePath::new(model, parts, engine);
-    let mut judged = Judged { path, hasty };
-    run(&mut driver, &mut judged).map_err(|failure| format!("{failure:?}"))?;
-    let model = judged.path.kernel;
+    let state = Arc::new(WorkerState::new(Arc::clone(&page), true));
+    let (mut model, mut segmented) = shape(model, inbox, (state, None), first)?;
+    if faults.hand_over {
+        let (commands, inbox) = mpsc::channel();
+        let state = Arc::new(WorkerState::new(page, false));
+        model.hand_over(commands, Arc::clone(&state));
+        let next = engine(model.time())?;
+        let more;
+        (model, more) = shape(model, inbox, (state, Some(list)), next)?;
+        segmented += more;
+    }
     let ends = model.settle()?;
     let takeovers = ends.takeovers;
     // Each packet that the kernel has dropped is noticed when its verdict is refused; so is one that the guardian let pass while its
@@ -184,8 +184,31 @@ fn judge(live: &Live, seed: u64, faults: Faults, hasty: bool) -> Result<Happened
         }
     }
     let dropped = ends.of_each.iter().filter(|end| **end == End::Dropped).count() as u64;
-    let (segmented, emptied, passed_by) = (driver.counters().segmented, ends.emptied, ends.passed_by);
-    Ok(Happened { segmented, dropped, emptied, takeovers, passed_by })
+    let (emptied, passed_by, adopted) = (ends.emptied, ends.passed_by, ends.adopted);
+    Ok(Happened { segmented, dropped, emptied, takeovers, passed_by, adopted })
+}
+
+/// The parts of a data path over the model.
+fn parts(commands: mpsc::Receiver<Command>, state: Arc<WorkerState>, left: Option<Arc<File>>) -> PathParts {
+    let options = Options::default();
+    let interface = [("eth0".to_owned(), Some(2))];
+    PathParts {
+        copy_range: 128,
+        whole: QUEUES[0],
+        cut: QUEUES[1],
+        marks: MarkLayout::default(),
+        groups: Vec::new(),
+        commands,
+        quantum: options.quantum,
+        rest: options.rest,
+        priority: options.priority,
+        patient: options.catch_up_normal,
+        #[cfg(debug_assertions)]
+        inject: None,
+        state,
+        counters: InterfaceCounters::new(Direction::Egress, &interface, 1).0.remove(0),
+        left,
+    }
 }
 
 /// Runs all seeds with these faults.
@@ -199,6 +222,7 @@ fn judge_all(faults: Faults) -> Happened {
         all.emptied += one.emptied;
         all.takeovers += one.takeovers;
         all.passed_by += one.passed_by;
+        all.adopted += one.adopted;
     }
     all
 }
@@ -225,6 +249,12 @@ fn a_guardian_that_asks_for_the_turn_at_any_moment_reorders_and_loses_nothing() 
 fn an_end_at_any_moment_reorders_and_loses_nothing() {
     let all = judge_all(Faults { end: true, ..Faults::default() });
     assert!(all.segmented > 500 && all.passed_by > 10_000, "{all:?}");
+}
+
+#[test]
+fn another_data_path_that_takes_over_at_any_moment_reorders_and_loses_nothing() {
+    let all = judge_all(Faults { hand_over: true, ..Faults::default() });
+    assert!(all.segmented > 1_000 && all.takeovers > SEEDS / 2 && all.adopted > 1_000, "{all:?}");
 }
 
 /// A data path that does not hold back what follows a superpacket on its way to the second queue reorders.

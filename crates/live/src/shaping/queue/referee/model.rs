@@ -9,6 +9,7 @@
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 
@@ -21,7 +22,10 @@ use crate::guardian::{Page, Reason, Turn};
 use crate::netlink::{Attributes, Builder, Error, Messages};
 use crate::nfqueue::{BATCH, Ring, SocketCounters, Verdicts, release};
 use crate::shaping::command::Command;
+use crate::shaping::watchdog::WorkerState;
 
+/// How long packets wait for the next data path, in nanoseconds.
+const HOLD: u64 = 40_000_000;
 /// The most packets of a superpacket, and the bytes from which packets are put into one.
 const MOST: u64 = 8;
 const LARGE: u32 = 1_000;
@@ -43,6 +47,8 @@ pub struct Faults {
     pub ask: bool,
     /// Shaping ends in order while packets arrive.
     pub end: bool,
+    /// Another data path takes over while packets arrive.
+    pub hand_over: bool,
 }
 
 /// The fate of a packet.
@@ -62,6 +68,8 @@ pub struct Ends {
     pub emptied: u64,
     pub refused: u64,
     pub takeovers: u64,
+    /// Packets that a data path has taken from the one before.
+    pub adopted: u64,
     pub passed_by: u64,
 }
 
@@ -76,6 +84,14 @@ enum Event {
     Ask,
 }
 
+/// A data path that is to take over, and has not begun.
+struct Next {
+    state: Arc<WorkerState>,
+    begins: Instant,
+    /// Whether the guardian lets packets pass before.
+    is_late: bool,
+}
+
 pub struct Model<'a> {
     live: &'a Live,
     random: Stream,
@@ -85,6 +101,12 @@ pub struct Model<'a> {
     events: VecDeque<(Instant, Event)>,
     /// When shaping ends.
     ends: Option<Instant>,
+    /// When another data path takes over, and the file for what this one holds.
+    leaves: Option<Instant>,
+    list: Arc<File>,
+    /// The reply to the command to leave: how many packets are held.
+    left: Option<Receiver<u64>>,
+    next: Option<Next>,
     commands: Option<Sender<Command>>,
     /// The reply to the command that shaping ends.
     ended: Option<Receiver<()>>,
@@ -114,7 +136,7 @@ impl<'a> Model<'a> {
         mut random: Stream,
         faults: Faults,
         page: Arc<Page>,
-        commands: Sender<Command>,
+        (commands, list): (Sender<Command>, Arc<File>),
     ) -> Self {
         let mut coming: VecDeque<(Instant, Held)> = VecDeque::new();
         for (number, packet) in live.packets.iter().enumerate() {
@@ -142,7 +164,8 @@ impl<'a> Model<'a> {
                 .map(|(nanos, event)| (first + Span::from_nanos(nanos), event))
                 .collect();
         moments.sort_by_key(|(at, _)| *at);
-        let ends = faults.end.then(|| first + Span::from_nanos(random.below(whole)));
+        let mut moment = |wanted: bool| wanted.then(|| first + Span::from_nanos(random.below(whole)));
+        let (ends, leaves) = (moment(faults.end), moment(faults.hand_over));
         Self {
             live,
             random,
@@ -150,6 +173,10 @@ impl<'a> Model<'a> {
             coming,
             events: moments.into(),
             ends,
+            leaves,
+            list,
+            left: None,
+            next: None,
             commands: Some(commands),
             ended: None,
             command_waits: false,
@@ -191,6 +218,7 @@ impl<'a> Model<'a> {
             emptied: self.emptied,
             refused: self.counters.refused_verdicts,
             takeovers: self.page.takeovers(),
+            adopted: self.page.adopted(),
             passed_by: self.passed_by,
         })
     }
@@ -216,9 +244,38 @@ impl<'a> Model<'a> {
         self.last[at] += 1;
         self.held[at].push_back((self.last[at], numbers.clone()));
         self.messages.push_back((at, self.last[at], numbers));
-        if self.page.turn() == Turn::Guardian {
+        if self.page.turn() == Turn::Guardian && self.page.held() == 0 {
             self.guard();
         }
+    }
+
+    /// The data path has ended, and leaves what it holds to the next one, of which these are the commands and the state. That begins
+    /// some time later; packets wait for it, or the guardian lets them pass.
+    pub fn hand_over(&mut self, commands: Sender<Command>, state: Arc<WorkerState>) {
+        let held = self.left.take().and_then(|left| left.try_recv().ok()).unwrap_or(0);
+        if !self.page.leave(held) || held == 0 {
+            self.let_pass();
+        }
+        (self.commands, self.ended, self.command_waits) = (Some(commands), None, false);
+        let begins = self.now + Span::from_nanos(self.random.below(2 * HOLD));
+        self.next = Some(Next { state, begins, is_late: self.random.below(2) == 0 });
+    }
+
+    /// The next data path begins, if it is time.
+    fn begin_next(&mut self) {
+        let Some(next) = self.next.take_if(|next| next.begins <= self.now) else { return };
+        if next.is_late {
+            self.page.take_held();
+            self.let_pass();
+        }
+        next.state.begin();
+        self.command_waits = true;
+    }
+
+    /// The guardian accepts all that waits, and what has arrived.
+    fn let_pass(&mut self) {
+        self.kernel(&release::accept_all(QUEUES, self.page.received()), false);
+        self.guard();
     }
 
     /// The guardian accepts what has arrived.
@@ -231,8 +288,7 @@ impl<'a> Model<'a> {
     /// The guardian takes the turn, and accepts what waits.
     fn take_turn(&mut self) {
         if self.page.take(Reason::Silent) {
-            self.kernel(&release::accept_all(QUEUES, self.page.received()), false);
-            self.guard();
+            self.let_pass();
         }
     }
 
@@ -262,6 +318,14 @@ impl<'a> Model<'a> {
             }
         }
         self.now = self.now.max(until);
+        self.begin_next();
+        if self.leaves.take_if(|leaves| *leaves <= self.now).is_some()
+            && let Some(commands) = &self.commands
+        {
+            let (held, left) = mpsc::channel();
+            let _ = commands.send(Command::Leave(Arc::clone(&self.list), held));
+            (self.left, self.command_waits) = (Some(left), true);
+        }
         let is_over = self.coming.is_empty() && self.messages.is_empty();
         if is_over || self.ends.is_some_and(|ends| ends <= self.now) {
             self.end_shaping(is_over && self.ends.is_none());
@@ -395,8 +459,7 @@ impl Kernel for Model<'_> {
     fn pause(&mut self, time: Span) {
         if std::mem::take(&mut self.asked) {
             // The data path has left the turn.
-            self.kernel(&release::accept_all(QUEUES, self.page.received()), false);
-            self.guard();
+            self.let_pass();
         }
         self.pass(self.now + time);
         if self.random.below(4) == 0 {
@@ -405,6 +468,9 @@ impl Kernel for Model<'_> {
     }
 
     fn receive(&mut self, ring: &mut Ring) -> Result<usize, Error> {
+        if self.next.is_some() {
+            self.wrong.get_or_insert_with(|| "packets are received before the data path has begun".into());
+        }
         let batch = self.messages.len().min(1 + self.random.below(BATCH as u64) as usize);
         let received: Vec<_> = self.messages.drain(..batch).collect();
         let messages: Vec<Vec<u8>> = received.iter().map(|(at, id, numbers)| self.message(*at, *id, numbers)).collect();
