@@ -5,8 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tidegate_config::node::{self, Node};
-use tidegate_config::{Diagnostics, Place, Source};
+use tidegate_config::{Diagnostics, Source};
 use tidegate_display::{Table, human, wrapped};
 use tidegate_report::check_planned;
 use tidegate_sim::scenario::{Files, OutlinedFlow, OutlinedQueue, Scenario};
@@ -36,35 +35,8 @@ pub fn read(source: &Source, beside: Option<&Path>, diagnostics: &mut Diagnostic
         Ok(found)
     };
     let scenario = Scenario::load(source, beside.map(|_| &open_beside as Files<'_>), diagnostics);
-    let scenario = scenario.filter(|scenario| is_measurable(scenario, source, diagnostics));
+    let scenario = scenario.filter(|scenario| scenario.check_primary(check_planned, diagnostics));
     scenario.map(|scenario| Loaded { scenario, files: files.take() })
-}
-
-/// Checks that the quantities of `primary` mean something, which otherwise no run but only its answer would report.
-fn is_measurable(scenario: &Scenario, source: &Source, diagnostics: &mut Diagnostics) -> bool {
-    let before = diagnostics.errors();
-    if scenario.primary.is_empty() {
-        return true;
-    }
-    let places: Vec<Place> = match Node::parse(source, &mut Diagnostics::new()) {
-        Some(Node { value: node::Value::Table(entries), .. }) => {
-            let primary = entries.iter().find(|entry| entry.key == "primary").map(|entry| &entry.node.value);
-            if let Some(node::Value::List(all)) = primary {
-                all.iter().map(|node| node.place).collect()
-            } else {
-                Vec::new()
-            }
-        }
-        _ => Vec::new(),
-    };
-    let measurable = scenario.measurable();
-    for (quantity, place) in scenario.primary.iter().zip(places) {
-        if let Err(why) = check_planned(quantity, &measurable) {
-            let help = "name a measure of a flow or a link, such as \"delay p99 of flow call\"";
-            diagnostics.error(place, why).label("means no quantity").help(help);
-        }
-    }
-    diagnostics.errors() == before
 }
 
 /// Loads a scenario, whose diagnostics go to standard error.

@@ -91,6 +91,7 @@ impl Scenario {
             until: file.until.as_ref().map(|until| until.value.clone()),
             most_runs: file.most_runs.value,
             primary: file.primary.iter().map(|quantity| quantity.value.clone()).collect(),
+            primary_places: file.primary.iter().map(|quantity| quantity.place).collect(),
             detail: Detail::default(),
             measures: file.measure.clone(),
             has_usual_bin: file.bin.is_none(),
