@@ -130,7 +130,7 @@ fn an_artifact_is_reproduced_elsewhere_and_says_so() {
         "## Reuse",
         "input/traces/line.mahimahi",
         "5 % for goodput",
-        "has the SHA-256 `",
+        "has the SHA-256\n  `",
         "on one such processor",
     ] {
         assert!(readme.contains(part), "{part} in {readme}");
