@@ -25,14 +25,36 @@ impl Equality {
     /// Tests two samples of values of one sign. `weighted` returns the difference of the first mean, times the first weight, and the second
     /// mean, times the second weight. `None` if it does.
     pub fn of(weighted: impl Fn(f64, f64) -> Option<Difference>) -> Option<Self> {
+        Self::within(MARGIN, &weighted)
+    }
+
+    /// As [`of`](Self::of), with another margin.
+    fn within(margin: f64, weighted: impl Fn(f64, f64) -> Option<Difference>) -> Option<Self> {
         let plain = weighted(1.0, 1.0)?;
         if plain.mean == 0.0 && plain.half_width() == 0.0 {
             return Some(Self { sides: None });
         }
-        let least = 1.0 - MARGIN;
+        let least = 1.0 - margin;
         // The sum of both means, so that values below zero are turned.
         let sign = if weighted(1.0, -1.0)?.mean < 0.0 { -1.0 } else { 1.0 };
         Some(Self { sides: Some([weighted(sign * least, sign)?, weighted(-sign, -sign * least)?]) })
+    }
+
+    /// By which share of the greater mean two samples may differ at most: the least margin within which they would be found equal, as one of
+    /// `comparisons`. It is above [`MARGIN`] wherever Holm's correction for as many does not find them equal within that. Infinity if
+    /// they may differ by all of it.
+    pub fn reach(comparisons: usize, weighted: impl Fn(f64, f64) -> Option<Difference>) -> Option<f64> {
+        let level = LEVEL / comparisons.max(1) as f64;
+        let finds = |margin: f64| Some(Self::within(margin, &weighted)?.p() <= level);
+        if !finds(1.0)? {
+            return Some(f64::INFINITY);
+        }
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..30 {
+            let middle = f64::midpoint(low, high);
+            if finds(middle)? { high = middle } else { low = middle }
+        }
+        Some(high)
     }
 
     /// The probability of samples that are this equal or more so, if the means differ by the margin.
@@ -94,6 +116,27 @@ mod tests {
         // A difference of 10 % is none either, however precisely it is known.
         let far = paired(&[10.0, 10.1, 10.0, 10.1], &[9.0, 9.1, 9.0, 9.1]);
         assert!(far.p() > 0.99 && far.more_runs(1).is_none());
+    }
+
+    /// The share up to which means may differ is the margin at which the test turns: it does not contradict the test.
+    #[test]
+    fn the_reach_is_the_margin_at_which_equality_is_found() {
+        let of = |a: &'static [f64], b: &'static [f64]| {
+            move |x: f64, y: f64| Difference::paired(&a.iter().zip(b).map(|(a, b)| x * a - y * b).collect::<Vec<_>>())
+        };
+        let near = of(&[100.0; 4], &[100.5, 98.5, 100.5, 98.5]);
+        // By one test they are equal within 2 %; as one of ten they are not, and may differ by more.
+        let [one, ten] = [1, 10].map(|comparisons| Equality::reach(comparisons, near).expect("pairs"));
+        assert!(Equality::of(near).is_some_and(|found| (found.p() <= 0.05) == (one <= MARGIN)), "{one}");
+        assert!(one < ten && ten > MARGIN && Equality::of(near).is_some_and(|found| found.p() * 10.0 > 0.05), "{ten}");
+        // The interval of the difference alone is narrower than what the test says where the means themselves are not known.
+        let wild = of(&[10.0, 190.0, 40.0, 160.0], &[10.1, 191.9, 40.4, 161.6]);
+        let plain = wild(1.0, 1.0).expect("pairs");
+        assert!(Equality::of(wild).is_some_and(|found| found.p() > 0.05));
+        let (most, reach) = (plain.mean.abs() + plain.half_width(), Equality::reach(1, wild).expect("pairs"));
+        assert!(reach > MARGIN && most / 101.0 < 0.03, "{reach} {most}");
+        assert_eq!(Equality::reach(1, of(&[5.0, 1.0, 9.0], &[-5.0, 9.0, 1.0])), Some(f64::INFINITY));
+        assert!(Equality::reach(9, of(&[5.0; 3], &[5.0; 3])).is_some_and(|reach| reach < 1e-8));
     }
 
     /// Draws pairs whose means differ by the margin: at most 5 % are called equal. And of equal ones as many as were planned.

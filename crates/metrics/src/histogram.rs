@@ -71,6 +71,10 @@ impl Histogram {
         counts.least = counts.least.min(value);
         counts.most = counts.most.max(value);
     }
+    /// The greatest value that is counted with `value`, by which percentiles state it.
+    pub(crate) fn upper(&self, value: u64) -> u64 {
+        self.0.as_ref().map_or(value, |counts| counts.value_of(scale::bucket(value, BITS)))
+    }
     /// Bytes of memory.
     pub fn footprint(&self) -> usize {
         size_of::<Self>() + self.0.as_ref().map_or(0, |_| size_of::<Counts>())

@@ -44,7 +44,7 @@ pub use part::{Part, PartSeries, largest};
 pub use series::Series;
 pub use steady::{BATCHES, Steady, batch_means, warm_up};
 pub use summary::{LEVEL, Summary, summarise};
-pub use survival::{Survival, shares};
+pub use survival::{MOST_ORDERED, Survival, shares};
 pub use value::Value;
 
 /// The example of the README, compiled and run as a test.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use tidegate_config::node::{Node, Value};
 use tidegate_config::{Diagnostics, Source};
+use tidegate_report::check_planned;
 use tidegate_sim::scenario::{Detail, Scenario};
 
 use crate::failure;
@@ -44,7 +45,8 @@ impl Checked {
         let mut diagnostics = Diagnostics::new();
         let beside = folder.as_deref().map(|folder| move |name: &str| open_beside(folder, name));
         let files = beside.as_ref().map(|beside| beside as &dyn Fn(&str) -> std::io::Result<Source>);
-        match Scenario::load(&source, files, &mut diagnostics) {
+        let scenario = Scenario::load(&source, files, &mut diagnostics);
+        match scenario.filter(|scenario| scenario.check_primary(check_planned, &mut diagnostics)) {
             Some(scenario) => Ok(Self { scenario: Arc::new(scenario), source: Arc::new(source), folder }),
             None => Err(failure::config(&source, &diagnostics)),
         }

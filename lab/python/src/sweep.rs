@@ -6,6 +6,7 @@ use pyo3::exceptions::{PyException, PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use tidegate_config::node::Node;
 use tidegate_config::{Diagnostics, Source};
+use tidegate_report::check_planned;
 use tidegate_report::simulation::sweep_rows;
 use tidegate_sim::scenario::sweep::{self, Axis, Batch, Point};
 use tidegate_sim::scenario::{Files, Outcome, Scenario};
@@ -48,7 +49,8 @@ impl Sweep {
             let beside = |name: &str| open_beside(&folder, name);
             for point in sweep.samples().map_err(PyKeyError::new_err)? {
                 let source = Source::new(point.named(&name), &*point.text);
-                if Scenario::load(&source, Some(&beside as Files<'_>), &mut diagnostics).is_none() {
+                let scenario = Scenario::load(&source, Some(&beside as Files<'_>), &mut diagnostics);
+                if !scenario.is_some_and(|scenario| scenario.check_primary(check_planned, &mut diagnostics)) {
                     return Err(failure::config(&source, &diagnostics));
                 }
             }

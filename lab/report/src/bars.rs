@@ -349,7 +349,9 @@ mod tests {
                 Shape::Rectangle { width, .. } => Some(*width),
                 _ => None,
             });
-            (wide.collect::<Vec<f64>>(), drawing.svg().contains("Each subject has"))
+            let text = |shape: &Shape| if let Shape::Text { text, .. } = shape { Some(text.clone()) } else { None };
+            let said = drawing.shapes.iter().filter_map(text).collect::<Vec<_>>().join(" ");
+            (wide.collect::<Vec<f64>>(), said.contains("Each subject has"))
         };
         let (bars, said) = drawn(&all);
         assert!((bars[1] / bars[7] - 2.0).abs() < 0.01 && !said, "{bars:?}");

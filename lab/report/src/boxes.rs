@@ -8,7 +8,7 @@ use crate::frame::Frame;
 use crate::look::{Form, Look};
 use crate::model::Axis;
 use crate::palette::{Pen, Pens};
-use crate::ruler::Ruler;
+use crate::ruler::{Ends, Ruler};
 use tidegate_display::{NOT_REACHED, human};
 
 /// The height of a row and half the height of a box, given for type of 13 points.
@@ -142,8 +142,8 @@ impl Group {
         let least = low;
         let low = if low >= 0.0 { (low - margin).max(0.0) } else { low - margin };
         let mut ruler = match log && least > 0.0 {
-            true => Ruler::new(&Axis::log("", ""), [least, high].into_iter(), false),
-            false => Ruler::new(&Axis::new("", ""), [low, high + margin].into_iter(), false),
+            true => Ruler::new(&Axis::log("", ""), [least, high].into_iter(), Ends::Values),
+            false => Ruler::new(&Axis::new("", ""), [low, high + margin].into_iter(), Ends::Values),
         };
         let unit = ruler.label(unit);
         frame.grid(drawing, (&ruler, &Ruler::none()), size, (Some(14.0 * u), false));
@@ -314,7 +314,7 @@ mod tests {
             rows: runs.iter().enumerate().map(row).collect(),
             ..Group::default()
         };
-        Comparison { title: "Calls".into(), groups: vec![group] }
+        Comparison::new("Calls", vec![group])
     }
 
     #[test]

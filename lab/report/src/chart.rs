@@ -152,11 +152,9 @@ impl Column {
     }
 }
 
-/// The values of an axis of a sweep, if they are few and far enough apart for a tick at each.
-fn taken(all: impl Iterator<Item = f64>, scale: Scale) -> Vec<f64> {
-    let mut all: Vec<f64> = all.filter(|value| scale == Scale::Linear || *value > 0.0).collect();
-    all.sort_by(f64::total_cmp);
-    all.dedup();
+/// The rising values of an axis of a sweep, if they are few and far enough apart for a tick at each.
+fn taken(all: &[f64], scale: Scale) -> Vec<f64> {
+    let all: Vec<f64> = all.iter().copied().filter(|value| scale == Scale::Linear || *value > 0.0).collect();
     let (Some(first), Some(last)) = (all.first().copied(), all.last().copied()) else { return Vec::new() };
     let is_apart = |two: &[f64]| scale == Scale::Log || two[1] - two[0] >= (last - first) / 25.0;
     if (2..=10).contains(&all.len()) && all.windows(2).all(is_apart) { all } else { Vec::new() }
@@ -301,13 +299,15 @@ impl Chart {
         let over_time = self.x == "x" && unit_along == "s";
         let x_title = if over_time && self.labels[0].is_empty() { "time".to_owned() } else { self.label(0, &self.x) };
         let (mut x_axis, x_scale) = scaled_axis(x_title, &unit_along, self.log_x, far);
-        if self.kind == ChartKind::Lines && matches!(along, Column::Text(_)) {
-            x_axis.taken =
-                taken(rows.iter().filter_map(|(row, _)| along.number(*row)).map(|x| x * x_scale), x_axis.scale);
+        let mut places: Vec<f64> = rows.iter().filter_map(|(row, _)| along.number(*row)).map(|x| x * x_scale).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        if matches!(self.kind, ChartKind::Lines | ChartKind::Scatter) && matches!(along, Column::Text(_)) {
+            x_axis.taken = taken(&places, x_axis.scale);
         }
         let bins =
             (over_time && unit == "bps" && self.kind == ChartKind::Lines).then(|| Bins::new(along, &rows)).flatten();
-        let (mut curves, mut counts) = (Vec::new(), Counts::default());
+        let (mut curves, mut counts, mut gaps) = (Vec::new(), Counts::default(), Vec::new());
         let open = Open::new(table, values)?;
         let mut unreached = Unreached::new(self.kind, open.lasts());
         for (name, rows) in self.series(table, &rows)? {
@@ -330,7 +330,16 @@ impl Chart {
                 points
             };
             curves.push(match self.kind {
-                ChartKind::Lines => curve::of_means(name, &points, &mut counts),
+                ChartKind::Lines => {
+                    let mut curve = curve::of_means(name, &points, &mut counts);
+                    // Only the values of an axis of a sweep are the same for all curves.
+                    let places =
+                        if matches!(along, Column::Text(_)) { curve::with_gaps(&mut curve, &places) } else { 0 };
+                    if places > 0 {
+                        gaps.push((curve.name.clone(), places));
+                    }
+                    curve
+                }
                 _ => Curve::new(name, points.into_iter().filter(|point| point.1.is_finite())),
             });
         }
@@ -356,8 +365,17 @@ impl Chart {
         let pooled = table.column("seed").filter(|_| distribution && !self.by.iter().any(|by| by == "seed"));
         let pooled = pooled.map(|seeds| distinct(seeds, &rows).len()).filter(|seeds| *seeds > 1);
         let pooled = pooled.map(|seeds| format!("Values of {seeds} runs together."));
-        let note =
-            [note, means, pooled, unreached.said()].into_iter().flatten().reduce(|note, more| format!("{note} {more}"));
+        let gaps = (!gaps.is_empty()).then(|| {
+            let of = |(name, places): &(String, usize)| match name.as_str() {
+                "" => places.to_string(),
+                name => format!("{places} ({name})"),
+            };
+            format!("No values: {}; gaps.", gaps.iter().map(of).collect::<Vec<_>>().join(", "))
+        });
+        let note = [note, means, pooled, gaps, unreached.said()]
+            .into_iter()
+            .flatten()
+            .reduce(|note, more| format!("{note} {more}"));
         let plot = if distribution {
             let y = Axis::new("share of the values", "1");
             Plot { title: self.title(), x: axis, y, style: Style::Cdf, note, curves }
@@ -394,7 +412,7 @@ impl Chart {
         let rows = self.series(table, &rows)?.into_iter().map(row).collect();
         let group = Group { measures: vec![measure], rows, ..Group::default() };
         let look = &Look { log: look.log || self.log, form: Some(form), ..look.clone() };
-        let comparison = look.comparison(&Comparison { title: self.title(), groups: vec![group] })?;
+        let comparison = look.comparison(&Comparison::new(self.title(), vec![group]))?;
         comparison.check_axis(look)?;
         let pens = Pens::named(comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.name.as_str()));
         comparison

@@ -16,6 +16,29 @@ pub struct Comparison {
     pub title: String,
     /// The groups.
     pub groups: Vec<Group>,
+    /// The tests that are stated together with those of these groups, if it is the part of a comparison that was planned as a whole.
+    pub(crate) planned: Option<Family>,
+}
+
+impl Comparison {
+    /// Creates a comparison.
+    pub fn new(title: impl Into<String>, groups: Vec<Group>) -> Self {
+        Self { title: title.into(), groups, planned: None }
+    }
+    /// Whether it is the part of a comparison that was planned as a whole.
+    pub(crate) fn is_planned(&self) -> bool {
+        self.planned.is_some()
+    }
+    /// Whether it has a measure of a subject.
+    pub(crate) fn has(&self, measure: &str, subject: &str) -> bool {
+        let mut of_subject = self.groups.iter().filter(|group| group.name == subject);
+        of_subject.any(|group| group.measures.iter().any(|of| of.name == measure))
+    }
+    /// Its quantities: the name of each measure and that of its group.
+    pub fn quantities(&self) -> Vec<(&str, String)> {
+        let measures = self.groups.iter().flat_map(|group| group.measures.iter().map(move |of| (group, of)));
+        measures.map(|(group, of)| (of.name.as_str(), group.name.clone())).collect()
+    }
 }
 
 /// The measurements of one subject, such as a flow, a link or a class.
@@ -459,10 +482,7 @@ pub(crate) mod tests {
             row("codel", [estimate(5e6, 1e4), estimate(13e6, 2e6)]),
             row("pie", [estimate(4.99e6, 1e4), estimate(12e6, 2e6)]),
         ];
-        Comparison {
-            title: "Three".into(),
-            groups: vec![Group { name: "flow call".into(), measures, rows, ..Group::default() }],
-        }
+        Comparison::new("Three", vec![Group { name: "flow call".into(), measures, rows, ..Group::default() }])
     }
 
     #[test]

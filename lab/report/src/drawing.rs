@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::font::width;
+use crate::font::room;
 use crate::palette::{self, Pen};
 use tidegate_display::escape;
 
@@ -198,8 +198,8 @@ pub(crate) enum Shape {
         size: f64,
         ink: Ink,
         text: String,
-        /// The width that it has in any font of a reader, if its line was broken for this width.
-        width: Option<f64>,
+        /// The width that it may have in the font of a document, if its line was broken for this width.
+        most: Option<f64>,
     },
 }
 
@@ -292,7 +292,7 @@ impl Drawing {
         (self.curves > palette::DASHES.len()).then_some(self.curves)
     }
     pub(crate) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, ink: Ink, text: impl Into<String>) {
-        self.shapes.push(Shape::Text { x, y, anchor, size, ink, text: text.into(), width: None });
+        self.shapes.push(Shape::Text { x, y, anchor, size, ink, text: text.into(), most: None });
     }
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), width: f64, ink: Ink) {
         self.shapes.push(Shape::Lines { lines: vec![vec![from, to]], width, ink, dash: &[] });
@@ -309,16 +309,9 @@ impl Drawing {
     /// Writes lines of less important text below `y`.
     pub(crate) fn note(&mut self, lines: &[String], (x, y): (f64, f64), size: f64) {
         for (n, line) in lines.iter().enumerate() {
-            let (y, width) = (y + size * 1.3 * (n + 1) as f64, Some(width(line, size)));
-            self.shapes.push(Shape::Text {
-                x,
-                y,
-                anchor: Anchor::Start,
-                size,
-                ink: Ink::Muted,
-                text: line.clone(),
-                width,
-            });
+            let (y, most) = (y + size * 1.3 * (n + 1) as f64, Some(room(line, size)));
+            let (anchor, text) = (Anchor::Start, line.clone());
+            self.shapes.push(Shape::Text { x, y, anchor, size, ink: Ink::Muted, text, most });
         }
     }
     pub(crate) fn rectangle(&mut self, (x, y): (f64, f64), width: f64, height: f64, ink: Ink) {
@@ -464,19 +457,16 @@ impl Shape {
                 }
                 svg.push_str("</g>\n");
             }
-            Shape::Text { x, y, anchor, size, ink, text, width } => {
+            Shape::Text { x, y, anchor, size, ink, text, .. } => {
                 let anchor = match anchor {
                     Anchor::Start => "start",
                     Anchor::Middle => "middle",
                     Anchor::End => "end",
                 };
-                let width = width.map_or(String::new(), |width| {
-                    format!(" textLength=\"{width:.p$}\" lengthAdjust=\"spacingAndGlyphs\"")
-                });
                 push(
                     svg,
                     format_args!(
-                        "<text x=\"{x:.p$}\" y=\"{y:.p$}\" text-anchor=\"{anchor}\" font-size=\"{}\"{width} \
+                        "<text x=\"{x:.p$}\" y=\"{y:.p$}\" text-anchor=\"{anchor}\" font-size=\"{}\" \
                          fill=\"{}\">{}</text>\n",
                         short(*size),
                         colour(*ink),
@@ -495,8 +485,8 @@ impl Drawing {
         let mut texts: Vec<(&str, [f64; 4])> = Vec::new();
         let mut found = Vec::new();
         for shape in &self.shapes {
-            let Shape::Text { x, y, anchor, size, text, width, .. } = shape else { continue };
-            let width = width.unwrap_or_else(|| crate::font::room(text, *size));
+            let Shape::Text { x, y, anchor, size, text, .. } = shape else { continue };
+            let width = room(text, *size);
             let begin = anchor.begin(*x, width);
             let own = [begin, y - size * 0.75, begin + width, *y];
             if own[0] < 0.0 || own[1] < 0.0 || own[2] > self.width || own[3] > self.height {

@@ -116,9 +116,13 @@ impl Frame {
                 style => places(&lines, style, (n, plot.curves.len()), self),
             };
             let (ink, dash) = (Ink::Curve(pen(n).colour), pen(n).dashes());
+            // A point alone between gaps has no line.
+            let alone: Vec<(f64, f64)> = lines.iter().filter(|line| line.len() == 1).map(|line| line[0]).collect();
             drawing.shapes.push(Shape::Lines { lines, width: 1.8 * self.unit, ink, dash });
             if !places.is_empty() {
                 drawing.marks(places, 3.6 * self.unit, pen(n));
+            } else if !alone.is_empty() {
+                drawing.marks(alone, marks.max(2.0 * self.unit), pen(n));
             }
         }
     }

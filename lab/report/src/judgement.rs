@@ -61,21 +61,40 @@ impl Pair {
         if a.is_repeated && b.is_repeated {
             return None;
         }
-        let of_b: HashMap<u64, f64> = b.seeds.iter().copied().zip(b.values.iter().copied()).collect();
-        let pairs = a.seeds.iter().zip(&a.values).filter_map(|(seed, value)| Some((*value, *of_b.get(seed)?)));
-        let pairs: Vec<(f64, f64)> = pairs.collect();
-        let weighted = |x: f64, y: f64| {
-            let scaled = |values: &[f64], by: f64| values.iter().map(|value| value * by).collect::<Vec<_>>();
-            let paired = Difference::paired(&pairs.iter().map(|(a, b)| x * a - y * b).collect::<Vec<_>>());
-            paired.or_else(|| Difference::independent(&scaled(&a.values, x), &scaled(&b.values, y)))
-        };
+        let pairs = by_seed(a, b);
+        let weighted = weighted(&pairs, a, b);
         let values = pairs.iter().map(|(a, b)| a - b).collect();
         Some(Self { places, difference: weighted(1.0, 1.0)?, equality: Equality::of(weighted), values })
+    }
+
+    /// By which share of the greater mean the estimates may differ at most, as one of `comparisons`.
+    pub(crate) fn reach(&self, estimates: &[&Estimate], comparisons: usize) -> f64 {
+        let [a, b] = self.places.map(|place| estimates[place]);
+        Equality::reach(comparisons, weighted(&by_seed(a, b), a, b)).unwrap_or(f64::INFINITY)
     }
 
     /// The fewest further runs with which a difference or an equality would be found.
     pub(crate) fn more_runs(&self, comparisons: usize) -> Option<u64> {
         more_runs(&self.difference, self.equality.as_ref(), comparisons)
+    }
+}
+
+/// The values of runs with the same seed.
+fn by_seed(a: &Estimate, b: &Estimate) -> Vec<(f64, f64)> {
+    let of_b: HashMap<u64, f64> = b.seeds.iter().copied().zip(b.values.iter().copied()).collect();
+    a.seeds.iter().zip(&a.values).filter_map(|(seed, value)| Some((*value, *of_b.get(seed)?))).collect()
+}
+
+/// The difference of two estimates times their weights, by the pairs of their runs or, without pairs, by their means.
+fn weighted<'a>(
+    pairs: &'a [(f64, f64)],
+    a: &'a Estimate,
+    b: &'a Estimate,
+) -> impl Fn(f64, f64) -> Option<Difference> + Copy + 'a {
+    move |x, y| {
+        let scaled = |values: &[f64], by: f64| values.iter().map(|value| value * by).collect::<Vec<_>>();
+        let paired = Difference::paired(&pairs.iter().map(|(a, b)| x * a - y * b).collect::<Vec<_>>());
+        paired.or_else(|| Difference::independent(&scaled(&a.values, x), &scaled(&b.values, y)))
     }
 }
 
@@ -87,6 +106,7 @@ fn more_runs(difference: &Difference, equality: Option<&Equality>, comparisons: 
 
 /// The tests whose results are stated together, and for whose number each of them is corrected (Holm): those of differences for each
 /// other, and those of equalities likewise.
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Family {
     differences: Corrections,
     equalities: Corrections,
@@ -117,6 +137,7 @@ impl Family {
 }
 
 /// Tests of one kind, and the correction of their probabilities for their number.
+#[derive(Clone, PartialEq, Debug)]
 struct Corrections {
     /// The probabilities, rising.
     probabilities: Vec<f64>,
@@ -209,15 +230,25 @@ impl Group {
 }
 
 impl Comparison {
-    /// All tests of the comparison. The best is known only when the means are, so that the correction is for all pairs, not for
+    /// All tests of the comparison, or those that were planned with it. The best is known only when the means are, so that the correction is for all pairs, not for
     /// those with the best; and measures are stated beside each other, so that it is for all of them.
     pub(crate) fn family(&self) -> Family {
+        if let Some(family) = &self.planned {
+            return family.clone();
+        }
         let of_measure = |group: &Group, at: usize| {
             let estimates: Vec<&Estimate> = group.estimates(at).into_iter().map(|(_, estimate)| estimate).collect();
             pairs(&estimates)
         };
         let measures = self.groups.iter().flat_map(|group| (0..group.measures.len()).map(move |at| (group, at)));
         Family::of(&measures.flat_map(|(group, at)| of_measure(group, at)).collect::<Vec<_>>())
+    }
+
+    /// The part that has these quantities, each the name of a measure and that of a group, corrected as the whole: what was planned
+    /// together is stated together, wherever a part of it is shown.
+    #[must_use]
+    pub fn planned_part(&self, quantities: &[(&str, String)]) -> Self {
+        Self { planned: Some(self.family()), ..self.of_quantities(quantities) }
     }
 
     /// The differences of all pairs of variants, for each measure of each group with a name.
@@ -237,6 +268,7 @@ impl Comparison {
         match self.family().len() {
             0 => None,
             1 => Some(String::new()),
+            n if self.is_planned() => Some(format!(", corrected for all {n} differences that were planned (Holm)")),
             n => Some(format!(", corrected for all {n} differences of the figure (Holm)")),
         }
     }
@@ -304,7 +336,8 @@ impl Comparison {
     pub fn differences(&self) -> Table {
         let heads =
             ["of", "measure", "difference of", ">mean", ">± 95 %", ">bootstrap 95 %", ">p", ">p (Holm)", "decided"];
-        let mut table = Table::new("Differences of the variants", heads);
+        let mut table = Table::new("Differences of the variants", heads).shorten("of", 12).shorten("measure", 12);
+        table = table.shorten("decided", 8).optional(["bootstrap 95 %", "p", "\u{b1} 95 %"]);
         for contrast in self.contrasts() {
             let Difference { mean, p, .. } = contrast.difference;
             let say = |value: f64| human(value, &contrast.unit);
@@ -452,10 +485,8 @@ pub(crate) mod tests {
         let measures =
             vec![Measure::new("goodput", "bps", Better::More), Measure::new("delay p99", "ns", Better::Less)];
         let rows = vec![row("a", &[1, 2, 3]), row("b", &[4, 5, 6])];
-        let comparison = Comparison {
-            title: String::new(),
-            groups: vec![Group { name: "flow call".into(), measures, rows, ..Group::default() }],
-        };
+        let group = Group { name: "flow call".into(), measures, rows, ..Group::default() };
+        let comparison = Comparison::new("", vec![group]);
         let said = comparison.method().expect("tested");
         assert!(said.contains("paired differences over 6 seeds") && said.contains("1 of 2 differences"), "{said}");
     }
@@ -479,7 +510,7 @@ pub(crate) mod tests {
         let measures = (0..21).map(|n| Measure::new(format!("delay {n}"), "ns", Better::Less)).collect();
         let rows = vec![row("a", 1.0), row("b", 9.0)];
         let group = Group { name: "flow call".into(), measures, rows, ..Group::default() };
-        let comparison = Comparison { title: String::new(), groups: vec![group] };
+        let comparison = Comparison::new("", vec![group]);
         let found = comparison.contrasts();
         let chance = found[..20].iter().filter(|contrast| contrast.difference.p <= LEVEL).count();
         assert!(chance > 0, "the draws have no difference of chance: {:?}", found[0]);

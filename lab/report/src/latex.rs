@@ -26,10 +26,66 @@ impl Sheet {
     }
 }
 
-/// A table whose groups have their names in a column before that of the rows, or in lines above their rows, which is narrower.
+/// The largest share of the width of a sheet that a column of names takes, and one of groups beside it, before its cells are broken.
+const NAMES: f64 = 0.42;
+const GROUPS: f64 = 0.28;
+/// The largest share that a word in the head of a column takes before it is broken.
+const WORD: f64 = 0.3;
+
+/// How the texts of a table are laid out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Form {
+    /// Whether heads are broken where they are wider than the numbers below.
+    broken: bool,
+    /// Whether groups have their names in lines above their rows, which is narrower than a column before that of the rows.
+    lines: bool,
+}
+
+/// A table and how it is laid out.
 struct Layout {
     rows: Rows,
-    lines: bool,
+    form: Form,
+}
+
+/// The parts of a text behind which a line may end: words and, of one wider than `most`, its parts at signs or letters.
+fn parts(text: &str, size: f64, most: f64) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for word in text.split_inclusive(' ') {
+        if width(word.trim_end(), size) <= most {
+            found.push(word.to_owned());
+            continue;
+        }
+        for piece in word.split_inclusive(['-', '_', ',', '=', '/', '.', ':', ';', '}']) {
+            let mut part = String::new();
+            for letter in piece.chars() {
+                if width(&format!("{part}{letter}"), size) > most {
+                    found.push(std::mem::take(&mut part));
+                }
+                part.push(letter);
+            }
+            found.push(part);
+        }
+    }
+    found
+}
+
+/// Breaks a text into lines of at most `most`.
+fn broken(text: &str, size: f64, most: f64) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for part in parts(text, size, most) {
+        let line = lines.last_mut().filter(|line| width(format!("{line}{part}").trim_end(), size) <= most);
+        match line {
+            Some(line) => *line += &part,
+            None => lines.push(part),
+        }
+    }
+    lines.retain(|line| !line.is_empty());
+    lines.iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// The greatest width of texts.
+fn widest<'a>(texts: impl Iterator<Item = &'a str>, size: f64) -> f64 {
+    texts.map(|text| width(text, size)).fold(0.0, f64::max)
 }
 
 impl Comparison {
@@ -52,7 +108,7 @@ impl Comparison {
         };
         format!(
             "% \\usepackage{{booktabs}}; the numbers after \\pm are half the width of 95 % intervals of the mean; \
-             a number without one is of a single run, or equal in all, as percentiles may be, which are known to 1/64\n{}{note}",
+             a number without one is of a single run, or equal in all, as percentiles may be, which are known to 1/64\n\\noindent\n{}{note}",
             tables.join("\n\\medskip\n\n\\noindent\n")
         )
     }
@@ -61,11 +117,14 @@ impl Comparison {
 impl Layout {
     /// The table, divided into as few as fit beside each other into the width of a sheet.
     fn fitted(rows: Rows, sheet: Option<Sheet>) -> Vec<Self> {
-        let Some(sheet) = sheet else { return vec![Self { rows, lines: false }] };
-        let forms = [false, true].into_iter().filter(|lines| !lines || rows.grouped);
-        let divided = forms.map(|lines| (Self::tables(&rows, lines, sheet), lines));
-        // The column of groups is easier to read where it costs no further table.
-        let Some((tables, lines)) = divided.min_by_key(|(tables, lines)| (*tables, *lines)) else { return Vec::new() };
+        let Some(sheet) = sheet else {
+            return vec![Self { rows, form: Form { broken: false, lines: false } }];
+        };
+        let forms = [false, true].into_iter().flat_map(|broken| [false, true].map(|lines| Form { broken, lines }));
+        let forms = forms.filter(|form| !form.lines || rows.grouped);
+        let divided = forms.map(|form| (Self::tables(&rows, form, sheet), form));
+        // Heads in one line, and a column of groups, are easier to read where they cost no further table.
+        let Some((tables, form)) = divided.min() else { return Vec::new() };
         let many = rows.heads.len().div_ceil(tables).max(1);
         let part = |begin: usize| {
             let end = (begin + many).min(rows.heads.len());
@@ -73,40 +132,78 @@ impl Layout {
                 (group.clone(), row.clone(), cells[begin..end].to_vec())
             };
             let some = rows.rows.iter().map(cells).collect();
-            Self { rows: Rows { heads: rows.heads[begin..end].to_vec(), rows: some, ..rows.clone() }, lines }
+            Self { rows: Rows { heads: rows.heads[begin..end].to_vec(), rows: some, ..rows.clone() }, form }
         };
         (0..rows.heads.len()).step_by(many).map(part).collect()
     }
 
     /// The fewest tables of equally many columns that are no wider than a sheet, or those of one column each.
-    fn tables(rows: &Rows, lines: bool, sheet: Sheet) -> usize {
-        let of = |text: &str| width(text, sheet.size);
-        let most = |texts: &mut dyn Iterator<Item = &str>| texts.map(of).fold(0.0, f64::max);
-        let mut names = most(&mut rows.rows.iter().map(|(_, row, _)| row.as_str()).chain([rows.corner.as_str()]));
-        if rows.grouped && !lines {
-            names += most(&mut rows.rows.iter().map(|(group, ..)| group.as_str())) + 2.0 * SIDE;
-        }
-        let column = |(at, head): (usize, &Head)| {
-            let numbers = aligned(&rows.rows.iter().map(|(.., cells)| &cells[at]).collect::<Vec<_>>());
-            let numbers = numbers.iter().map(|number| {
-                let plain = number.replace("\\phantom", "").replace(['{', '}', '$', ' '], "");
-                let signs = plain.matches("\\pm").count() as f64;
-                of(&plain.replace("\\pm", "")) + signs * SIGN * sheet.size
-            });
-            let heads = most(&mut [&head.name, &head.of, &head.unit].into_iter().map(String::as_str));
-            numbers.fold(heads, f64::max) + 2.0 * SIDE
-        };
-        let columns: Vec<f64> = rows.heads.iter().enumerate().map(column).collect();
+    fn tables(rows: &Rows, form: Form, sheet: Sheet) -> usize {
+        let names = Self::names(rows, form, sheet);
+        let columns: Vec<f64> = (0..rows.heads.len()).map(|at| Self::column(rows, at, form, sheet)).collect();
         let fits = |tables: &usize| {
             let mut parts = columns.chunks(columns.len().div_ceil(*tables).max(1));
-            parts.all(|part| names + part.iter().sum::<f64>().max(of(&rows.quantity)) <= sheet.width)
+            parts.all(|part| names + part.iter().sum::<f64>() <= sheet.width)
         };
         (1..columns.len()).find(fits).unwrap_or(columns.len()).max(1)
     }
 
+    /// The width of the columns of names.
+    fn names(rows: &Rows, form: Form, sheet: Sheet) -> f64 {
+        let names = rows.rows.iter().map(|(_, row, _)| row.as_str()).chain([rows.corner.as_str()]);
+        let names = widest(names, sheet.size).min(sheet.width * NAMES);
+        if !rows.grouped || form.lines {
+            return names;
+        }
+        let groups = rows.rows.iter().map(|(group, ..)| group.as_str());
+        names + widest(groups, sheet.size).min(sheet.width * GROUPS) + 2.0 * SIDE
+    }
+
+    /// The width of the numbers of a column.
+    fn numbers(rows: &Rows, at: usize, size: f64) -> f64 {
+        let numbers = aligned(&rows.rows.iter().map(|(.., cells)| &cells[at]).collect::<Vec<_>>());
+        let wide = |number: &String| {
+            let plain = number.replace("\\phantom", "").replace(['{', '}', '$', ' '], "");
+            let signs = plain.matches("\\pm").count() as f64;
+            width(&plain.replace("\\pm", ""), size) + signs * SIGN * size
+        };
+        numbers.iter().map(wide).fold(0.0, f64::max)
+    }
+
+    /// The lines of a text in the head of a column.
+    fn head(rows: &Rows, at: usize, text: &str, form: Form, sheet: Sheet) -> Vec<String> {
+        if !form.broken {
+            return vec![text.to_owned()];
+        }
+        let longest = sheet.width * WORD;
+        let words = parts(text, sheet.size, longest);
+        let most = widest(words.iter().map(|word| word.trim_end()), sheet.size);
+        broken(text, sheet.size, most.max(Self::numbers(rows, at, sheet.size)) + 0.01)
+    }
+
+    /// The width of a column with its space.
+    fn column(rows: &Rows, at: usize, form: Form, sheet: Sheet) -> f64 {
+        let head = &rows.heads[at];
+        let heads =
+            [&head.name, &head.of, &head.unit].into_iter().flat_map(|text| Self::head(rows, at, text, form, sheet));
+        let heads: Vec<String> = heads.collect();
+        widest(heads.iter().map(String::as_str), sheet.size).max(Self::numbers(rows, at, sheet.size)) + 2.0 * SIDE
+    }
+
+    /// A text in lines of a share of the sheet; without a sheet as it is.
+    fn lines(text: &str, sheet: Option<Sheet>, share: f64) -> Vec<String> {
+        let lines = match sheet {
+            Some(Sheet { width: all, size }) if width(text, size) <= all * share => vec![text.to_owned()],
+            // Its further lines are indented.
+            Some(Sheet { width, size }) => broken(text, size, width * share - size),
+            None => vec![text.to_owned()],
+        };
+        if lines.is_empty() { vec![String::new()] } else { lines.iter().map(|line| escaped(line)).collect() }
+    }
+
     fn text(&self, sheet: Option<Sheet>) -> String {
-        let Self { rows: Rows { quantity, corner, heads, grouped, rows }, lines } = self;
-        let names = if *grouped && !lines { "ll" } else { "l" };
+        let Self { rows: Rows { quantity, corner, heads, grouped, rows }, form } = self;
+        let names = if *grouped && !form.lines { "ll" } else { "l" };
         let (columns, n) = ("r".repeat(heads.len()), heads.len());
         let mut out = match sheet {
             None => format!("\\begin{{tabular}}{{{names}{columns}}}\n"),
@@ -117,21 +214,43 @@ impl Layout {
         };
         out += "\\toprule\n";
         let begin = "& ".repeat(names.len());
-        let line = |first: &str, of: fn(&Head) -> &str| {
-            let cells: Vec<String> = heads.iter().map(|head| escaped(of(head))).collect();
-            format!("{}{begin}{} \\\\\n", escaped(first), cells.join(" & "))
+        // The lines of the heads, the last of which stand on one line.
+        let head = |first: &str, of: fn(&Head) -> &str| {
+            let lines = |at: usize| match sheet {
+                Some(sheet) => Self::head(&self.rows, at, of(&heads[at]), *form, sheet),
+                None => vec![of(&heads[at]).to_owned()],
+            };
+            let all: Vec<Vec<String>> = (0..n).map(lines).collect();
+            let most = all.iter().map(Vec::len).max().unwrap_or(1);
+            let line = |number: usize| {
+                let cell = |lines: &Vec<String>| {
+                    let line = (number + lines.len()).checked_sub(most).and_then(|at| lines.get(at));
+                    line.map_or(String::new(), |line| escaped(line))
+                };
+                let cells: Vec<String> = all.iter().map(cell).collect();
+                let first = if number + 1 == most { first } else { "" };
+                format!("{first}{begin}{} \\\\\n", cells.join(" & "))
+            };
+            (0..most).map(line).collect::<String>()
         };
         if !quantity.is_empty() {
-            out +=
-                &format!("& \\multicolumn{{{n}}}{{c}}{{{}}} \\\\\n\\cmidrule(lr){{2-{}}}\n", escaped(quantity), n + 1);
+            for line in Self::lines(quantity, sheet, 1.0 - NAMES) {
+                out += &format!("& \\multicolumn{{{n}}}{{c}}{{{line}}} \\\\\n");
+            }
+            out += &format!("\\cmidrule(lr){{2-{}}}\n", n + 1);
         }
         if heads.iter().any(|head| !head.of.is_empty()) {
-            out += &line("", |head| &head.of);
+            out += &head("", |head| &head.of);
         }
-        let space = if corner.is_empty() { String::new() } else { format!("{corner} ") };
-        out += &line(&space, |head| &head.name);
+        let mut corner = Self::lines(corner, sheet, NAMES);
+        let last =
+            corner.pop().filter(|corner| !corner.is_empty()).map_or(String::new(), |corner| format!("{corner} "));
+        for line in corner {
+            out += &format!("{line} {begin}{}\\\\\n", "& ".repeat(n - 1));
+        }
+        out += &head(&last, |head| &head.name);
         if heads.iter().any(|head| !head.unit.is_empty()) {
-            out += &line("", |head| &head.unit);
+            out += &head("", |head| &head.unit);
         }
         out += "\\midrule\n";
         let column = |at: usize| aligned(&rows.iter().map(|(.., cells)| &cells[at]).collect::<Vec<_>>());
@@ -140,18 +259,38 @@ impl Layout {
             if at > 0 && !group.is_empty() {
                 out += "\\addlinespace\n";
             }
-            match (grouped, lines) {
-                (true, true) if !group.is_empty() => {
-                    out += &format!("\\multicolumn{{{}}}{{@{{}}l@{{}}}}{{{}}} \\\\\n", n + 1, escaped(group));
+            let mut groups = match (grouped, form.lines) {
+                (true, false) => Self::lines(group, sheet, GROUPS),
+                _ => Vec::new(),
+            };
+            if *grouped && form.lines && !group.is_empty() {
+                for line in Self::lines(group, sheet, 1.0) {
+                    out += &format!("\\multicolumn{{{}}}{{@{{}}l@{{}}}}{{{line}}} \\\\\n", n + 1);
                 }
-                (true, false) => out += &format!("{} & ", escaped(group)),
-                _ => {}
             }
-            out += &escaped(row);
-            for column in &columns {
-                out += &if column[at].is_empty() { " & --".to_owned() } else { format!(" & {}", column[at]) };
+            let mut names = Self::lines(row, sheet, NAMES);
+            let most = groups.len().max(names.len());
+            names.resize(most, String::new());
+            groups.resize(if groups.is_empty() { 0 } else { most }, String::new());
+            for line in 0..most {
+                // The further lines of a name stand to the right of its first.
+                let indent = |text: &str| match line > 0 && !text.is_empty() {
+                    true => format!("\\quad {text}"),
+                    false => text.to_owned(),
+                };
+                if let Some(group) = groups.get(line) {
+                    out += &format!("{} & ", indent(group));
+                }
+                out += &indent(&names[line]);
+                for column in &columns {
+                    out += &match (line, column[at].as_str()) {
+                        (0, "") => " & --".to_owned(),
+                        (0, number) => format!(" & {number}"),
+                        _ => " &".to_owned(),
+                    };
+                }
+                out += " \\\\\n";
             }
-            out += " \\\\\n";
         }
         out + "\\bottomrule\n\\end{tabular}" + if sheet.is_some() { "}\n" } else { "\n" }
     }
@@ -232,9 +371,56 @@ mod tests {
         // The groups are lines, because a column of them would cost a further table.
         let text = |look: &str| all.latex(&Look::parse(look).expect("a look")).matches("\\begin{tabular}").count();
         assert!(latex.contains("\\multicolumn{4}{@{}l@{}}{flow call} \\\\\nfifo & "), "{latex}");
-        assert_eq!((text("column"), text("text"), text("column,width=130"), text("page")), (2, 2, 5, 2));
+        assert_eq!((text("column"), text("text"), text("column,width=130"), text("page")), (2, 2, 4, 2));
         // No number is lost or doubled.
         assert_eq!(latex.matches("$5.000").count(), 4, "{latex}");
+    }
+
+    /// Names of sweeps and flows are as long as people make them. They are broken, and no line of the table is wider than the column; and
+    /// the table does not begin with the indentation of a paragraph.
+    #[test]
+    fn long_names_are_broken_so_that_tables_fit_into_a_column() {
+        let mut all = comparison();
+        all.groups[0].name =
+            "flow video-conference-of-the-upper-floor with a name that is as long as two columns of a paper".into();
+        all.groups[0].rows[0].name =
+            "queue=fq-codel, quantum=1514, target=5ms, interval=100ms, limit=10240 packets".into();
+        all.groups[0].rows[1].name = "a".repeat(120);
+        all.groups[0].measures[1].name = "completion_time_of_transfers_between_100kB_and_1MB p99".into();
+        let sheet = Sheet { width: 252.0, size: 8.0 };
+        for look in ["column", "column,type=7,width=200"] {
+            let look = Look::parse(look).expect("a look");
+            let sheet = Sheet { width: look.width, size: look.size, ..sheet };
+            let latex = all.latex(&look);
+            assert!(latex.contains("\n\\noindent\n{\\fontsize"), "{latex}");
+            for table in latex.split("\\begin{tabular}").skip(1) {
+                // The width of each column of the cells that no other column is joined to.
+                let mut columns: Vec<f64> = Vec::new();
+                for line in table.lines().filter(|line| line.ends_with("\\\\")) {
+                    let line = line.trim_end_matches("\\\\");
+                    if let Some(whole) = line.strip_prefix("\\multicolumn{") {
+                        let text = whole.rsplit_once("}{").expect("a cell").1;
+                        assert!(width(text.trim_end_matches(['}', ' ']), sheet.size) <= sheet.width, "{line}");
+                        continue;
+                    }
+                    for (n, cell) in line.replace("\\&", "+").split('&').enumerate() {
+                        columns.resize(columns.len().max(n + 1), 0.0);
+                        let plain = cell
+                            .replace("\\quad", "MM")
+                            .replace("\\phantom", "")
+                            .replace("\\pm", "+")
+                            .replace(['$', '{', '}', '\\'], "");
+                        columns[n] = columns[n].max(width(plain.trim(), sheet.size));
+                    }
+                }
+                let wide = columns.iter().sum::<f64>() + 2.0 * SIDE * (columns.len() - 1) as f64;
+                assert!(wide <= sheet.width, "{wide}: {table}");
+            }
+            // All of a name is there.
+            assert!(latex.contains("quantum=1514") && latex.matches('a').count() > 120, "{latex}");
+        }
+        // Text without a width stays as it is.
+        assert!(all.latex(&Look::page()).contains(&"a".repeat(120)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use crate::chart::units::number_in;
 use crate::comparison::{Comparison, Group, has_words, means};
 use crate::drawing::Finish;
-use crate::font::width;
+use crate::font::room;
 use crate::model::{Panels, Plot, Scale, Style};
 use crate::stated::parts_of;
 
@@ -235,9 +235,9 @@ impl Look {
     pub(crate) fn unit(&self) -> f64 {
         self.size / NORMAL
     }
-    /// The size of less important text, given for type of 13 points. On paper all text has at least seven eighths of the size.
+    /// The size of less important text, given for type of 13 points. On paper no text is smaller than the size that was chosen.
     pub(crate) fn type_of(&self, size: f64) -> f64 {
-        let least = if self.on_paper { self.size * 0.875 } else { 0.0 };
+        let least = if self.on_paper { self.size } else { 0.0 };
         (size * self.unit()).max(least)
     }
     /// Whether a legend fits beside a plot.
@@ -396,17 +396,17 @@ impl Look {
         let parts = groups.iter().zip(rows.iter().zip(&measures));
         let parts = parts.filter(|(_, (rows, measures))| !rows.is_empty() && !measures.is_empty());
         let found = parts.map(|(group, (rows, measures))| part(group, rows, measures)).collect();
-        Ok(Comparison { title: comparison.title.clone(), groups: found })
+        Ok(Comparison::new(comparison.title.as_str(), found))
     }
 
-    /// Breaks a text into lines that fit into `most`. [`Drawing::note`](crate::drawing::Drawing::note) writes them so that they have it in any font.
+    /// Breaks a text into lines that fit into `most` in the font of any reader.
     pub(crate) fn lines(text: &str, size: f64, most: f64) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         // A number stays with its percent sign.
         let text = text.replace(" %", "\u{a0}%");
         for word in text.split(' ').filter(|word| !word.is_empty()) {
             match lines.last_mut() {
-                Some(line) if width(&format!("{line} {word}"), size) <= most => *line += &format!(" {word}"),
+                Some(line) if room(&format!("{line} {word}"), size) <= most => *line += &format!(" {word}"),
                 _ => lines.push(word.to_owned()),
             }
         }

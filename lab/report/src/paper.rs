@@ -181,7 +181,7 @@ fn by_quantity(comparison: &Comparison) -> Option<Comparison> {
             }
         }
     }
-    Some(Comparison { title: comparison.title.clone(), groups: vec![wide] })
+    Some(Comparison::new(comparison.title.as_str(), vec![wide]))
 }
 
 /// The comparison in parts, each of subjects that have the same measures, and of at most [`WIDEST_OF_SUBJECTS`] of
@@ -192,7 +192,7 @@ fn parts(comparison: &Comparison) -> Vec<Comparison> {
         let same = |part: &&mut Comparison| part.groups[0].measures == group.measures;
         match parts.iter_mut().find(same) {
             Some(part) => part.groups.push(group.clone()),
-            None => parts.push(Comparison { title: comparison.title.clone(), groups: vec![group.clone()] }),
+            None => parts.push(Comparison::new(comparison.title.as_str(), vec![group.clone()])),
         }
     }
     let narrow = |part: Comparison| {
@@ -202,7 +202,7 @@ fn parts(comparison: &Comparison) -> Vec<Comparison> {
         let of_some = |some: &[usize]| {
             let groups = part.groups.iter();
             let groups = groups.map(|group| look::part(group, &(0..group.rows.len()).collect::<Vec<_>>(), some));
-            Comparison { title: part.title.clone(), groups: groups.collect() }
+            Comparison::new(part.title.as_str(), groups.collect())
         };
         all.chunks(columns).map(of_some).collect::<Vec<_>>()
     };
@@ -382,7 +382,7 @@ mod tests {
         let groups = ["flow a", "flow b", "flow c", "flow d"].iter().enumerate();
         let groups: Vec<Group> =
             groups.flat_map(|(n, name)| [of(&format!("{name} call {n}"), 1), of(name, 0)]).collect();
-        let all = Comparison { title: String::new(), groups };
+        let all = Comparison::new("", groups);
         let latex = all.latex(&Look::page());
         assert_eq!(latex.matches("\\begin{tabular}{llr}").count(), 2, "{latex}");
         assert_eq!((latex.matches(" --").count(), latex.matches("usepackage").count()), (0, 1), "{latex}");

@@ -70,7 +70,7 @@ impl<'a> Quantity<'a> {
             let all: Vec<usize> = (0..group.rows.len()).collect();
             crate::look::part(group, &all, &[*at])
         });
-        let rows = Rows::grid_of(&Comparison { title: String::new(), groups: groups.collect() })?;
+        let rows = Rows::grid_of(&Comparison::new("", groups.collect()))?;
         let best = |(group, at): &(&'a Group, usize)| match group.standing(*at, family) {
             Best::One(only) => only.to_owned(),
             Best::Several(first, open) => {

@@ -32,6 +32,27 @@ fn round(low: f64, high: f64) -> (Vec<f64>, f64) {
 
 /// The share of its length by which a linear axis may become longer to end at a tick.
 const END: f64 = 0.05;
+
+/// Where a linear axis ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// At the values, or at ticks that are near them.
+    Values,
+    /// At zero, and at the tick above the greatest value.
+    Zero,
+    /// At the ticks around the values, or at zero if that is no farther from the values than they are from each other.
+    Ticks,
+}
+
+impl Ends {
+    /// Those of an axis of points with these ends.
+    fn around(self, low: f64, high: f64) -> Self {
+        match self {
+            Self::Ticks if low >= 0.0 && low <= high - low => Self::Zero,
+            ends => ends,
+        }
+    }
+}
 /// The number of decades of a logarithmic axis above which ticks between the powers of ten would be a grey bar.
 const DECADES: f64 = 8.0;
 
@@ -51,7 +72,7 @@ fn between(begin: f64, end: f64, ticks: &[f64]) -> Vec<f64> {
 }
 
 impl Ruler {
-    pub(crate) fn new(axis: &Axis, values: impl Iterator<Item = f64> + Clone, from_zero: bool) -> Self {
+    pub(crate) fn new(axis: &Axis, values: impl Iterator<Item = f64> + Clone, ends: Ends) -> Self {
         let scale = axis.scale;
         let range = values.clone().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
         let (mut low, mut high) = if range.0 > range.1 { (1.0, 10.0) } else { range };
@@ -93,19 +114,21 @@ impl Ruler {
                 Self { scale, low: 0.0, high, ticks, minor: Vec::new(), title }
             }
             Scale::Linear => {
-                if from_zero && from.is_none() {
+                let ends = ends.around(low, high);
+                if ends == Ends::Zero && from.is_none() {
                     low = low.min(0.0);
                 }
                 if high <= low {
                     high = low + 1.0;
                 }
-                if from_zero && to.is_none() {
+                if ends == Ends::Zero && to.is_none() {
                     let step = round(low, high).1;
                     high = (high / step - 1e-9).ceil() * step;
                 }
-                if !from_zero {
+                if ends != Ends::Zero {
                     // An axis whose values end a little before a tick, as the last bin of a run does, ends at this tick.
-                    let (step, reach) = (round(low, high).1, END * (high - low));
+                    let reach = if ends == Ends::Ticks { f64::INFINITY } else { END * (high - low) };
+                    let step = round(low, high).1;
                     let [before, next] = [(low / step + 1e-9).floor() * step, (high / step - 1e-9).ceil() * step];
                     low = if from.is_none() && low - before <= reach { before } else { low };
                     high = if to.is_none() && next - high <= reach { next } else { high };
@@ -147,8 +170,13 @@ impl Ruler {
             .filter(|value| first.y.has(*value))
             .map(|value| value.max(floor))
             .collect();
-        let x = Self::new(&first.x, along.iter().copied(), matches!(first.style, Style::Cdf | Style::Ccdf));
-        (x, Self::new(&first.y, placed.iter().map(|point| point.1).chain(ends.iter().copied()), true))
+        let (along_x, along_y) = match first.style {
+            Style::Cdf | Style::Ccdf => (Ends::Zero, Ends::Zero),
+            Style::Marks => (Ends::Ticks, Ends::Ticks),
+            Style::Lines | Style::Steps => (Ends::Values, Ends::Zero),
+        };
+        let x = Self::new(&first.x, along.iter().copied(), along_x);
+        (x, Self::new(&first.y, placed.iter().map(|point| point.1).chain(ends.iter().copied()), along_y))
     }
     /// Creates an axis without ticks.
     pub(crate) fn none() -> Self {
@@ -213,7 +241,7 @@ mod tests {
     #[test]
     fn logarithmic_axes_have_ticks_at_1_2_and_5_or_between_the_powers_of_ten() {
         let said = |values: &[f64], range: [Option<f64>; 2]| {
-            let ruler = Ruler::new(&Axis { range, ..Axis::log("loss", "") }, values.iter().copied(), true);
+            let ruler = Ruler::new(&Axis { range, ..Axis::log("loss", "") }, values.iter().copied(), Ends::Zero);
             let labels: Vec<String> = ruler.ticks.into_iter().map(|(_, label)| label).collect();
             (labels.join(" "), ruler.minor)
         };
@@ -234,7 +262,7 @@ mod tests {
     fn an_axis_that_ends_near_a_tick_ends_at_it() {
         let ends = |values: &[f64], range: [Option<f64>; 2]| {
             let axis = Axis { range, ..Axis::new("time", "s") };
-            let ruler = Ruler::new(&axis, values.iter().copied(), false);
+            let ruler = Ruler::new(&axis, values.iter().copied(), Ends::Values);
             (ruler.low, ruler.high, ruler.ticks.last().map(|(_, label)| label.clone()))
         };
         assert_eq!(ends(&[5.0, 19.8], [None; 2]), (5.0, 20.0, Some("20".into())));
@@ -243,10 +271,26 @@ mod tests {
         assert_eq!(ends(&[5.0, 19.8], [Some(5.1), Some(19.9)]).1, 19.9, "a range that was chosen");
     }
 
+    /// Points between 9.41 and 9.57 would be in one line on an axis from zero, and on its edge on one that ends at them.
+    #[test]
+    fn axes_of_points_end_at_ticks_around_them() {
+        let ends = |values: &[f64]| {
+            let ruler = Ruler::new(&Axis::new("goodput", ""), values.iter().copied(), Ends::Ticks);
+            let labels: Vec<String> = ruler.ticks.into_iter().map(|(_, label)| label).collect();
+            (ruler.low, ruler.high, labels.join(" "))
+        };
+        let near = |found: (f64, f64, String), low: f64, high: f64, labels: &str| {
+            assert!((found.0 - low).abs() < 1e-9 && (found.1 - high).abs() < 1e-9 && found.2 == labels, "{found:?}");
+        };
+        near(ends(&[9.41, 9.57]), 9.4, 9.6, "9.4 9.45 9.5 9.55 9.6");
+        near(ends(&[21.0, 330.0]), 0.0, 400.0, "0 100 200 300 400");
+        near(ends(&[-3.0, 2.0]), -3.0, 2.0, "-3 -2 -1 0 1 2");
+    }
+
     #[test]
     fn times_below_a_second_are_in_milliseconds_or_less() {
         let said = |axis: &Axis, values: &[f64]| {
-            let ruler = Ruler::new(axis, values.iter().copied(), true);
+            let ruler = Ruler::new(axis, values.iter().copied(), Ends::Zero);
             let labels: Vec<String> = ruler.ticks.into_iter().map(|(_, label)| label).collect();
             (ruler.title, labels.join(" "))
         };
@@ -268,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_logarithmic_axis_of_one_prefix_has_it_in_its_title() {
-        let ruler = Ruler::new(&Axis::log("rate", "bit/s"), [5e6, 50e6].into_iter(), true);
+        let ruler = Ruler::new(&Axis::log("rate", "bit/s"), [5e6, 50e6].into_iter(), Ends::Zero);
         let labels: Vec<&str> = ruler.ticks.iter().map(|(_, label)| label.as_str()).collect();
         assert_eq!((ruler.title.as_str(), labels), ("rate, Mbit/s (logarithmic)", vec!["5", "10", "20", "50"]));
     }

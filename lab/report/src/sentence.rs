@@ -7,12 +7,12 @@ use crate::verdict::Verdict;
 /// The variants that have a measure, with the best first.
 type Ranked<'a> = [(&'a str, &'a Estimate)];
 
-/// How large a share may be, in percent with two digits.
+/// How large a share may be, in percent with two digits, rounded up: a little more than 2 % is not "up to 2.0 %".
 fn up_to(share: f64) -> String {
-    match share {
-        share if share > 1.0 => "above 100 %".to_owned(),
-        share if share < 0.1 => format!("up to {:.1} %", share * 100.0),
-        share => format!("up to {:.0} %", share * 100.0),
+    match share * 100.0 {
+        percent if percent > 100.0 => "above 100 %".to_owned(),
+        percent if percent < 10.0 => format!("up to {:.1} %", (percent * 10.0 - 1e-6).ceil() / 10.0),
+        percent => format!("up to {:.0} %", (percent - 1e-6).ceil()),
     }
 }
 
@@ -182,6 +182,36 @@ mod tests {
         assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);
     }
 
+    /// What is not found equal within 2 % may differ by more than 2 %. The interval of one difference alone is narrower than that of one of
+    /// many, and said less.
+    #[test]
+    fn what_is_not_equal_within_two_percent_may_differ_by_more() {
+        let seeds: Vec<u64> = (1..=6).collect();
+        let row = |name: &str, by: f64| {
+            // The differences have a mean of half a percent and vary by one and a half.
+            let value = |n: u64, at: u64| 100e6 * (1.0 + by * (0.0148 * ((n * 5 + at * 3) % 6 % 3) as f64 - 0.0098));
+            let cell = |at: u64| {
+                let values: Vec<f64> = seeds.iter().map(|n| value(*n, at)).collect();
+                Some(crate::judgement::tests::estimate(&values, &seeds))
+            };
+            Row { name: name.into(), cells: (0..12).map(cell).collect() }
+        };
+        let measures = (0..12).map(|n| Measure::new(format!("delay {n}"), "ns", Better::Less)).collect();
+        let rows = vec![row("a", 0.0), row("b", 1.0)];
+        let group = crate::comparison::Group { name: "flow call".into(), measures, rows, ..Default::default() };
+        let comparison = Comparison::new("", vec![group]);
+        let alone = comparison.contrasts()[0].difference;
+        assert!((alone.mean.abs() + alone.half_width()) / 100e6 < 0.02, "the interval of one alone: {alone:?}");
+        let sentences = comparison.sentences();
+        let open: Vec<&String> = sentences.iter().filter(|said| said.contains("undecided")).collect();
+        assert!(!open.is_empty(), "{sentences:#?}");
+        for said in open {
+            let (_, percent) = said.split_once("may be up to ").expect("a share");
+            let percent: f64 = percent.split_once(" %").and_then(|(number, _)| number.parse().ok()).expect("a number");
+            assert!(percent > 2.0, "{said}");
+        }
+    }
+
     /// Nobody wins by runs that are all equal, and means that are near each other are no equality if runs differ by far.
     #[test]
     fn a_tie_has_no_winner_and_near_means_are_no_equality() {
@@ -195,7 +225,7 @@ mod tests {
         let said = |rows: Vec<Row>| {
             let measures = vec![Measure::new("delay p99", "ns", Better::Less)];
             let group = crate::comparison::Group { name: "flow call".into(), measures, rows, ..Default::default() };
-            Comparison { title: String::new(), groups: vec![group] }.sentences().remove(0)
+            Comparison::new("", vec![group]).sentences().remove(0)
         };
         let fast = |n: u64| 17e6 + 1e4 * n as f64;
         let (fifo, codel, cake) = (of("fifo", &|n| 75e6 + 1e5 * n as f64), of("fq-codel", &fast), of("cake", &fast));

@@ -85,7 +85,7 @@ impl Comparison {
                 None => groups.push(of_group),
             }
         }
-        Self { title: self.title.clone(), groups }
+        Self::new(self.title.as_str(), groups)
     }
 }
 
@@ -171,8 +171,7 @@ mod tests {
             let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), Some(2.0.into())] };
             Group { name: name.into(), measures, rows: ["fifo", "codel"].map(row).into(), ..Group::default() }
         };
-        let all =
-            |names: &[&str]| Comparison { title: String::new(), groups: names.iter().map(|n| group(n)).collect() };
+        let all = |names: &[&str]| Comparison::new("", names.iter().map(|n| group(n)).collect());
         let said = |look: Look, names: &[&str], primary: &str| {
             look.stated(&all(names), &[primary.to_owned()]).map(|(part, is_chosen)| {
                 let of =

@@ -52,7 +52,7 @@ impl<'a> Swept<'a> {
         let rows = table.rows_with(only)?;
         let own = |row: &usize| texts[0][*row].as_deref().unwrap_or_default();
         let several = rows.iter().any(|row| own(row) != own(&rows[0]));
-        let compared = Compared::new(table, axes(table, &rows), several, by)?;
+        let compared = Compared::new(table, &rows, several, by)?;
         Ok(Self { rows, seeds, values, texts, compared })
     }
 
@@ -136,12 +136,14 @@ struct Compared<'a> {
 
 impl<'a> Compared<'a> {
     /// Finds the axes that `by` names; without a name the variants of the scenario, if there are `several`, or else all axes.
-    fn new(table: &Table, axes: Vec<(&'a str, &'a Column)>, several: bool, by: &[String]) -> Result<Self, String> {
+    fn new(table: &'a Table, rows: &[usize], several: bool, by: &[String]) -> Result<Self, String> {
+        let axes = axes(table, rows);
         let usual = by.is_empty();
         let mut chosen = if usual && !several { (0..axes.len()).collect() } else { Vec::new() };
         for name in by.iter().filter(|name| *name != "variant") {
             let column = table.known(name)?;
-            let place = axes.iter().position(|(_, axis)| std::ptr::eq(*axis, column));
+            let is_named = |axis: &Column| std::ptr::eq(axis, column) || vary_together(axis, column, rows);
+            let place = axes.iter().position(|(_, axis)| is_named(axis)).filter(|_| varies(column, rows));
             chosen.push(place.ok_or_else(|| {
                 let mut names: Vec<&str> = axes.iter().map(|(name, _)| *name).collect();
                 names.extend(several.then_some("variant"));
@@ -169,15 +171,30 @@ impl<'a> Compared<'a> {
     }
 }
 
-/// The axes that take several values in `rows`, by the last part of their path, or the whole path where two end alike.
+/// Whether a column takes several values in `rows`.
+fn varies(column: &Column, rows: &[usize]) -> bool {
+    let mut texts = rows.iter().map(|row| column.text(*row));
+    let first = texts.next();
+    texts.any(|text| Some(text) != first)
+}
+
+/// Whether each value of a column belongs to one value of the other, and the other way round, as those of keys that a sweep varies together.
+fn vary_together(a: &Column, b: &Column, rows: &[usize]) -> bool {
+    let (mut to_b, mut to_a) = (HashMap::new(), HashMap::new());
+    rows.iter().map(|row| (a.text(*row), b.text(*row))).all(|(a, b)| {
+        *to_b.entry(a.clone()).or_insert_with(|| b.clone()) == b && *to_a.entry(b).or_insert_with(|| a.clone()) == a
+    })
+}
+
+/// The axes that take several values in `rows`, by the last part of their path, or the whole path where two end alike. Of those that vary
+/// together the first stands for all.
 fn axes<'a>(table: &'a Table, rows: &[usize]) -> Vec<(&'a str, &'a Column)> {
-    let varies = |column: &Column| {
-        let mut texts = rows.iter().map(|row| column.text(*row));
-        let first = texts.next();
-        texts.any(|text| Some(text) != first)
-    };
-    let axes: Vec<(&str, &Column)> =
-        table.columns().filter(|(name, column)| !OWN.contains(name) && varies(column)).collect();
+    let mut axes: Vec<(&str, &Column)> = Vec::new();
+    for (name, column) in table.columns().filter(|(name, column)| !OWN.contains(name) && varies(column, rows)) {
+        if !axes.iter().any(|(_, known)| vary_together(known, column, rows)) {
+            axes.push((name, column));
+        }
+    }
     let is_unique = |name: &str| axes.iter().filter(|(other, _)| end(other) == name).count() == 1;
     let shown = |&(name, column): &(&'a str, &'a Column)| (if is_unique(end(name)) { end(name) } else { name }, column);
     axes.iter().map(shown).collect()
@@ -269,6 +286,26 @@ mod tests {
         assert_eq!(all[..2], ["red, rate=2mbit | flow bulk", "pie, rate=2mbit | flow bulk"]);
         assert!(said(&["speed"]).is_err_and(|why| why.contains("no column `speed`; it has link.a->b.rate")));
         assert!(said(&["digest"]).is_err_and(|why| why.ends_with("no two values in these runs; rate, variant do")));
+    }
+
+    /// A shaper a little below its line varies with it: a point is named by the first key alone, and either key names the axis.
+    #[test]
+    fn keys_that_vary_together_are_one_axis() {
+        let text = |all: [&str; 4]| Column::Text(all.map(|text| Some(text.to_owned())).into());
+        let table =
+            table([7, 8, 7, 8]).with("variant.cake.rate", text(["1900kbit", "1900kbit", "4700kbit", "4700kbit"]));
+        let said = |by: &[String]| {
+            let found = quantities(&table, &[], by).expect("a sweep");
+            found.iter().map(|of| of.variant.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&[]), ["rate=2mbit", "rate=5mbit"]);
+        assert_eq!(said(&["variant.cake.rate".to_owned()]), ["rate=2mbit", "rate=5mbit"]);
+        let other = quantities(&table, &[], &["link.a->b.queue".to_owned()]).expect_err("one value");
+        assert!(other.contains("no two values"), "{other}");
+        // A key that takes a value with two of the other's is an axis of its own.
+        let table = table.without(&["variant.cake.rate"]).with("buffer", text(["10", "20", "10", "20"]));
+        let found = quantities(&table, &[], &["rate".to_owned()]).expect("a sweep");
+        assert_eq!(found[0].subject, "rate=2mbit: flow bulk at buffer=10");
     }
 
     /// The usual question: which queue is better at each rate. Queues are compared at one rate, not rates with each other.

@@ -72,7 +72,7 @@ impl Drawing {
             }
             // In a wide font a line of a note is as narrow as it has to be. A picture of PGF has no font outside `\pgftext`, so the
             // line is measured inside.
-            Shape::Text { x, y, size, text, width: Some(width), .. } => push(
+            Shape::Text { x, y, size, text, most: Some(width), .. } => push(
                 pgf,
                 format_args!(
                     "\\pgftext[x={x:.2}pt,y={:.2}pt,left,base]{{\\setbox0\\hbox{{\\color{{{colour}}}\\fontsize{{{size:.2}pt}}{{{:.2}pt}}\

@@ -20,7 +20,8 @@ pub(crate) struct Verdict {
     pub(crate) orders: Vec<[usize; 2]>,
     /// Whether each variant is equal to each other within 2 %.
     pub(crate) all_alike: bool,
-    /// By which share of the greater mean the best and one of `open` may differ at most, by their 95 % intervals.
+    /// By which share of the greater mean the best and one of `open` may differ at most, by the test of equality with its correction: more
+    /// than the share within which equality was not found.
     pub(crate) reach: f64,
     /// The number of runs of the smallest sample.
     pub(crate) runs: usize,
@@ -67,9 +68,7 @@ impl Verdict {
                 (false, true) => verdict.apart.push(other),
                 (false, false) => {
                     verdict.open.push(other);
-                    let greater = estimates[best].mean.abs().max(estimates[other].mean.abs());
-                    let most = pair.difference.mean.abs() + pair.difference.half_width();
-                    verdict.reach = verdict.reach.max(most / greater);
+                    verdict.reach = verdict.reach.max(pair.reach(estimates, family.len()));
                     let more = pair.more_runs(family.len()).map(|more| (more, other));
                     verdict.more = verdict.more.into_iter().chain(more).min();
                 }

@@ -493,6 +493,35 @@ mod tests {
         assert!((2e6..9e6).contains(&rate), "cellular {rate}");
     }
 
+    /// Windows of one trace: what is before the beginning comes at the end of the period, and the mean of a period stays.
+    #[test]
+    fn a_trace_may_begin_later() {
+        let ends = |process: RateProcess, n: usize| {
+            let mut state = line(Conditions { rate: Some(process), ..Conditions::default() });
+            run(&mut state, n).iter().map(|packet| packet.0 / 1_000).collect::<Vec<_>>()
+        };
+        let trace = |from: u64| {
+            RateProcess::csv("0,8mbit\n0.003,2mbit\n0.005,0\n", Some(Span::from_millis(7)))
+                .unwrap()
+                .begun_at(Span::from_millis(from))
+        };
+        // From 4 ms on there are 1 ms at 2 Mbit/s (2,000 bits), nothing for 2 ms, and 8,000 bits in 1 ms of the next period.
+        assert_eq!(ends(trace(4).unwrap(), 3), [4_000, 5_250, 8_000]);
+        // The whole trace, shifted: three and a half periods are 24.5 ms.
+        for from in 0..7 {
+            let shifted = trace(from).unwrap();
+            assert_eq!(shifted.mean(Span::from_secs(7)), trace(0).unwrap().mean(Span::from_secs(7)), "{from}");
+        }
+        assert!(trace(7).unwrap_err().starts_with("it lasts 0.007 s, and has nothing at 0.007 s"));
+        let open = RateProcess::csv("0,8mbit\n1,2mbit\n", None).unwrap();
+        let begun = open.clone().begun_at(Span::from_secs(1)).unwrap();
+        assert_eq!(begun, RateProcess::constant(Rate::from_mbit(2)));
+        assert!(open.begun_at(Span::from_secs(2)).is_err());
+        // A trace that repeats after no time carries infinitely much.
+        assert!(RateProcess::mahimahi("0\n0\n").unwrap_err().contains("lasts no time"));
+        assert!(RateProcess::mahimahi("0\n4\n").is_ok());
+    }
+
     #[test]
     fn wrong_conditions_are_named() {
         let none = Conditions::default;

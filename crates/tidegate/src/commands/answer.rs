@@ -43,10 +43,22 @@ impl Answer<'_> {
         if self.is_compared() {
             self.conclude(out)?;
             writeln!(out)?;
+            if self.all {
+                self.write_differences(out)?;
+            }
         }
         let shown: Vec<&Item> = items.iter().filter(|item| self.all || self.has(item)).collect();
         tables(out, shown.iter().copied(), width())?;
         self.say_rest(out, items.len() - shown.len())
+    }
+
+    /// Writes the differences of all pairs that are stated, with their probabilities.
+    fn write_differences(&self, out: &mut impl Write) -> std::io::Result<()> {
+        let differences = self.comparison.differences();
+        if differences.rows.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "{}", differences.text(width()))
     }
 
     /// Whether a value is among those that the answer is about or, where nothing is compared, among the usual ones.

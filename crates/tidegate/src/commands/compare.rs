@@ -11,8 +11,9 @@ use tidegate_replay::recording::Reader;
 use tidegate_replay::session;
 use tidegate_replay::source::{Kind, sniff};
 use tidegate_report::columns::{self, Column};
+use tidegate_report::comparison::Comparison;
 use tidegate_report::simulation::{DIFFERENCES, Quantity, compared, unit};
-use tidegate_report::{Fold, Report, Section, swept};
+use tidegate_report::{Fold, Look, Report, Section, swept};
 
 use super::answer::Answer;
 use super::figure::{pair, read};
@@ -51,7 +52,7 @@ pub struct Args {
     output: Files,
     #[command(flatten)]
     paper: Paper,
-    /// Print a sentence for every measure at every point of a sweep, and every value
+    /// Print a sentence for every measure at every point of a sweep, the differences of all pairs with p, and every value
     #[arg(long)]
     all: bool,
     /// Print all values as JSON
@@ -87,7 +88,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let all = named(loaded, &names(&args.files));
     let comparison = compared("The files beside each other", &all);
+    let (all, comparison, primary) = match args.only.iter().any(is_of_quantities) && !primary.is_empty() {
+        true => narrowed(all, &comparison, &args.only, &primary),
+        false => (all, comparison, primary),
+    };
     let (chosen, is_part) = stated(&comparison, &args.output, &primary)?;
+    let is_part = is_part || args.only.iter().any(is_of_quantities);
     args.output.write(
         || {
             let values = Section { fold: Fold::Closed, ..Section::new("Values") }.with(comparison.table());
@@ -132,6 +138,37 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     answer.write(&mut out, &items)?;
     out.flush()?;
     Ok(())
+}
+
+/// Whether a choice of rows is one of quantities.
+fn is_of_quantities((column, _): &(String, String)) -> bool {
+    column == "measure" || column == "subject"
+}
+
+/// The quantities of a sweep that `only` chooses, and their comparison. Those that the scenario names as primary were planned together, and
+/// are corrected together with all that it names, whichever of them is chosen. If none of these is chosen, nothing is left of `primary`.
+fn narrowed(
+    all: Vec<Quantity>,
+    comparison: &Comparison,
+    only: &[(String, String)],
+    primary: &[String],
+) -> (Vec<Quantity>, Comparison, Vec<String>) {
+    let is_chosen = |measure: &str, subject: &str| {
+        only.iter().all(|(column, text)| match column.as_str() {
+            "measure" => text == measure,
+            "subject" => text == subject.split(" at ").next().unwrap_or(subject),
+            _ => true,
+        })
+    };
+    let some: Vec<Quantity> = all.into_iter().filter(|of| is_chosen(&of.measure, of.plain())).collect();
+    let planned = Look::page().stated(comparison, primary).ok().map(|(planned, _)| planned);
+    let part = planned.and_then(|planned| {
+        let quantities: Vec<_> =
+            planned.quantities().into_iter().filter(|(measure, subject)| is_chosen(measure, subject)).collect();
+        (!quantities.is_empty()).then(|| planned.planned_part(&quantities))
+    });
+    let comparison = part.unwrap_or_else(|| compared(&comparison.title, &some));
+    (some, comparison, Vec::new())
 }
 
 /// The files by the shortest end of their paths that no other has.
@@ -182,7 +219,14 @@ fn sweep(folder: &Path, args: &Args) -> Result<Loaded, Failure> {
         let advice = if why.ends_with("choose some") { " by --only COLUMN=TEXT" } else { "" };
         Failure::Usage(format!("{}: {why}{advice}", folder.display()))
     };
-    let found = swept::quantities(&table, &args.only, &args.by).map_err(wrong)?;
+    if args.only.iter().any(is_of_quantities) {
+        // What is not there is an error.
+        swept::quantities(&table, &args.only, &args.by).map_err(wrong)?;
+    }
+    // What was planned is chosen from later, and is corrected for all of it.
+    let is_loaded = |only: &&(String, String)| table.primary.is_empty() || !is_of_quantities(only);
+    let only: Vec<(String, String)> = args.only.iter().filter(is_loaded).cloned().collect();
+    let found = swept::quantities(&table, &only, &args.by).map_err(wrong)?;
     if found.iter().all(|quantity| quantity.variant.is_empty()) {
         return Err(wrong("all runs have the same values, so that there is nothing to compare".to_owned()));
     }

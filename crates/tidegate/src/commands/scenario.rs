@@ -35,24 +35,8 @@ pub fn read(source: &Source, beside: Option<&Path>, diagnostics: &mut Diagnostic
         Ok(found)
     };
     let scenario = Scenario::load(source, beside.map(|_| &open_beside as Files<'_>), diagnostics);
-    let scenario = scenario.filter(|scenario| is_measurable(scenario, diagnostics));
+    let scenario = scenario.filter(|scenario| scenario.check_primary(check_planned, diagnostics));
     scenario.map(|scenario| Loaded { scenario, files: files.take() })
-}
-
-/// Checks that the quantities of `primary` mean something, which otherwise no run but only its answer would report.
-fn is_measurable(scenario: &Scenario, diagnostics: &mut Diagnostics) -> bool {
-    let before = diagnostics.errors();
-    if scenario.primary.is_empty() {
-        return true;
-    }
-    let measurable = scenario.measurable();
-    for (quantity, &place) in scenario.primary.iter().zip(&scenario.primary_places) {
-        if let Err(why) = check_planned(quantity, &measurable) {
-            let help = "name a measure of a flow or a link, such as \"delay p99 of flow call\"";
-            diagnostics.error(place, why).label("means no quantity").help(help);
-        }
-    }
-    diagnostics.errors() == before
 }
 
 /// Loads a scenario, whose diagnostics go to standard error.

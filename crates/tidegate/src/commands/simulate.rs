@@ -63,7 +63,8 @@ pub struct Args {
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
-    /// Print every measure and every percentile, not only those that the answer is about
+    /// Print every measure and every percentile, not only those that the answer is about, and the differences of all pairs of
+    /// variants with p
     #[arg(long)]
     all: bool,
     /// Print only a digest of the results: the same file and seed have the same digest on every machine

@@ -130,6 +130,8 @@ fn an_artifact_is_reproduced_elsewhere_and_says_so() {
         "## Reuse",
         "input/traces/line.mahimahi",
         "5 % for goodput",
+        "has the SHA-256\n  `",
+        "on one such processor",
     ] {
         assert!(readme.contains(part), "{part} in {readme}");
     }
@@ -142,6 +144,21 @@ fn an_artifact_is_reproduced_elsewhere_and_says_so() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(text(&output).ends_with("reproduced\n") && text(&output).contains("bit for bit"), "{}", text(&output));
     assert!(text(&output).contains("claim supported: CoDel waits less"), "{}", text(&output));
+    // The program is that which packed it, as the README says; a copy with another byte is another build.
+    assert!(
+        text(&output).contains(", the same program: ") && text(&output).contains("they took "),
+        "{}",
+        text(&output)
+    );
+    let sum = Command::new("sha256sum").arg(PROGRAM).output().expect("sha256sum starts");
+    assert!(readme.contains(text(&sum).split(' ').next().expect("a sum")), "{readme}");
+    let other = scratch.0.join("tidegate");
+    let mut bytes = fs::read(PROGRAM).expect("the program");
+    bytes.push(0);
+    fs::write(&other, bytes).expect("written");
+    fs::set_permissions(&other, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("executable");
+    let output = reproduce(&moved, &other.display().to_string());
+    assert!(output.status.code() == Some(0) && text(&output).contains(", another build: "), "{}", text(&output));
     for file in ["delay.svg", "delay.pdf", "report.html"] {
         let [expected, found] = ["expected", "reproduced"].map(|folder| fs::read(moved.join(folder).join(file)));
         assert_eq!(expected.expect("a figure"), found.expect("a figure"), "{file}");

@@ -253,6 +253,45 @@ fn primary_quantities_are_stated_wherever_results_are_compared() {
     assert!(words("artifact|--reproduce|a").ends_with("reproduced"));
 }
 
+/// A map and the answer about the same rows are decided by the same tests: all that the scenario names, of which one is drawn, or the rows
+/// that both choose. `--all` prints these tests, each with its p.
+#[test]
+fn a_map_of_the_best_decides_as_the_comparison_does() {
+    let folder = folder("family");
+    let primary = "runs = 3\nprimary = [\"delay p99 of flow bulk_1\", \"goodput of flow bulk_1\"]";
+    fs::write(folder.0.join("p.toml"), SCENARIO.replace("runs = 2", primary)).expect("written");
+    let words = |arguments: &str| text(&tidegate(&folder, arguments)).split_whitespace().collect::<Vec<_>>().join(" ");
+    for (scenario, sweep) in [("p.toml", "planned"), ("s.toml", "open")] {
+        words(&format!("sweep|{scenario}|--runs|3|--seed|1|--vary|link.1.rate=4mbit,8mbit|--out|{sweep}"));
+    }
+    let count = |said: &str| -> usize {
+        let (_, rest) = said.split_once("corrected for all ").expect(said);
+        rest.split(' ').next().and_then(|number| number.parse().ok()).expect(said)
+    };
+    let only = "--only|measure=delay p99|--only|subject=flow bulk_1";
+    for (sweep, tests) in [("planned", 4), ("open", 2)] {
+        let map = format!("figure|{sweep}|--kind|best|--x|link.1.rate|--y|seed|{only}|--look|text|--out|map.svg");
+        let map = map.replace("--y|seed", "--y|unit");
+        assert_eq!(words(&map), "");
+        let svg = fs::read_to_string(folder.0.join("map.svg")).expect("a map");
+        let note: String = svg.split(['<', '>']).step_by(2).collect::<Vec<_>>().join(" ");
+        let said = words(&format!("compare|{sweep}|{only}"));
+        assert_eq!([count(&note), count(&said)], [tests; 2], "{sweep}: {said}");
+        assert!(!said.contains("goodput"), "{said}");
+    }
+    assert_eq!(count(&words("compare|planned")), 4);
+    // What was not planned is explored, and corrected for what is chosen.
+    let other = words("compare|planned|--only|measure=delay p50|--only|subject=flow bulk_1");
+    assert!(count(&other) == 2 && other.contains("delay p50 of flow bulk_1"), "{other}");
+    let wrong = tidegate(&folder, "compare|planned|--only|measure=delay p98");
+    assert!(wrong.status.code() == Some(2) && text(&wrong).contains("no row has `delay p98`"), "{}", text(&wrong));
+    let all = words("compare|planned|--all");
+    assert!(all.contains("p (Holm) decided") && all.matches("fifo - codel").count() == 4, "{all}");
+    let all = words("simulate|p.toml|--no-cache|--all");
+    assert!(all.contains("p (Holm) decided") && all.matches("fifo - codel").count() == 2, "{all}");
+    assert!(!words("simulate|p.toml|--no-cache").contains("p (Holm)"));
+}
+
 /// A value that some of the runs lack says of how many it is, and the footer does not call it equal in all.
 #[test]
 fn values_of_fewer_runs_than_there_are_say_so() {
@@ -353,6 +392,9 @@ fn tex_sets_figures_and_tables_of_both_widths() {
         "workload = { kind = \"bulk\" } },\n  { name = \"short & 50%\", from = \"a\", to = \"b\", workload = { kind = \"mice\", per-second = 9, \
          size = { kind = \"constant\", value = \"60kB\" } } },\n  { name = \"a call\", from = \"b\", to = \"a\", workload = { kind = \"call\" } }",
     );
+    // A name as sweeps and people make them.
+    let scenario =
+        scenario.replace("name = \"codel\"", "name = \"queue=codel, target=5ms, interval=100ms, limit=10240 packets\"");
     fs::write(folder.0.join("s.toml"), scenario.replace("runs = 2", "runs = 5")).expect("written");
     for look in ["column", "text"] {
         let figures = ["", "queueing delay, link", "throughput of each flow", "completion time, distribution"];
@@ -367,11 +409,14 @@ fn tex_sets_figures_and_tables_of_both_widths() {
     }
     let table = tidegate(&folder, "simulate|s.toml|--latex");
     fs::write(folder.0.join("table.tex"), &table.stdout).expect("written");
+    let narrow = tidegate(&folder, "simulate|s.toml|--latex|--look|column");
+    fs::write(folder.0.join("narrow.tex"), &narrow.stdout).expect("written");
     let all = |look: &str| (0..5).map(|n| format!("\\noindent\\input{{{look}{n}.pgf}}\\par\n")).collect::<String>();
     let document = format!(
         "\\documentclass[10pt]{{article}}\n\\usepackage[letterpaper,textwidth=516pt,textheight=9in]{{geometry}}\n\
          \\usepackage[utf8]{{inputenc}}\n\\usepackage{{pgf,booktabs}}\n\\tracinglostchars=2\n\\begin{{document}}\n\
-         \\noindent\\begin{{minipage}}{{252pt}}\n{}\\end{{minipage}}\n\n{}{{\\footnotesize\\noindent\\input{{table.tex}}}}\n\
+         \\noindent\\begin{{minipage}}{{252pt}}\n{}\\end{{minipage}}\n\n{{\\hsize=252pt\n\
+         \\input{{narrow.tex}}\\par}}\n\n{}{{\\footnotesize\\noindent\\input{{table.tex}}}}\n\
          \\end{{document}}\n",
         all("column"),
         all("text")

@@ -163,7 +163,7 @@ fn verdicts(items: &[Item]) -> Comparison {
     };
     let rows = grouped(items, part).into_iter().map(row).collect();
     let group = Group { measures, rows, ..Group::default() };
-    Comparison { title: "Verdicts by the part of the paper".to_owned(), groups: vec![group] }
+    Comparison::new("Verdicts by the part of the paper", vec![group])
 }
 
 /// The maximum number of measures beside each other.
@@ -210,9 +210,9 @@ fn over_seeds(items: &[Item]) -> Vec<Comparison> {
     let several = items.iter().filter(|item| item.runs.len() > 1);
     grouped(several, part)
         .into_iter()
-        .map(|(name, items)| Comparison {
-            title: format!("{name}, over seeds"),
-            groups: grouped(items, |item| place(item).0).into_iter().flat_map(groups_of).collect(),
+        .map(|(name, items)| {
+            let groups = grouped(items, |item| place(item).0).into_iter().flat_map(groups_of).collect();
+            Comparison::new(format!("{name}, over seeds"), groups)
         })
         .collect()
 }

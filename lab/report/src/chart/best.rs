@@ -6,7 +6,7 @@ use super::Chart;
 use super::cells::{Cell, Grid};
 use crate::bars::subject_of;
 use crate::columns::Table;
-use crate::comparison::Better;
+use crate::comparison::{Better, Comparison};
 use crate::drawing::{Drawing, Ink};
 use crate::font::room;
 use crate::look::Look;
@@ -41,7 +41,7 @@ impl Chart {
             });
             places.insert(place, at);
         }
-        let comparison = compared_whole(&swept.quantities()?).of_quantities(&quantities);
+        let comparison = self.compared(table, &swept, &quantities)?;
         let family = comparison.family();
         let names = comparison.names_of_rows();
         let mut cells: Vec<Vec<Option<Best<'_>>>> = vec![vec![None; xs.len()]; ys.len()];
@@ -65,16 +65,33 @@ impl Chart {
         let (measures, subject) = (quantities.iter().all(|(of, _)| of == measure), subject_of(first));
         let subjects = quantities.iter().all(|(_, of)| subject_of(of) == subject);
         let note = format!(
-            "The best by {} of {} ({}): a name alone in its colour is told apart from all others, which are worse. Names \
-             together: the best mean, those equal to it within 2 % and, with ?, those not told apart from it. alike: all within 2 %; ? \
-             alone: undecided.{} Decided at 5 %, by runs with the same seed, corrected for all {} differences of the figure (Holm).",
+            "The best by {} of {} ({}): a name alone is told apart from all others. Names together: the best mean, those equal \
+             within 2 % and, with ?, not told apart. alike: all within 2 %; ? alone: undecided.{} Decided at 5 %, by runs with the \
+             same seed, corrected for all {} differences{} (Holm).",
             if measures { measure } else { "each measure" },
             if subjects { subject } else { "each subject" },
             if better(measure) == Better::More { "more is better" } else { "less is better" },
             if is_open { " Variants that did not reach it in all runs are left out; n.r.: none did." } else { "" },
-            family.len()
+            family.len(),
+            if comparison.is_planned() { " that were planned" } else { " of the figure" }
         );
         Ok(self.map(Grid { xs, ys, note, legend: 0.0, lines: 1 }, &cells, &names, look))
+    }
+
+    /// The comparison of quantities. Those that the scenario names before its first run were planned together, and are corrected together
+    /// with all that it names, as `compare` does, whichever of them is drawn.
+    fn compared(&self, table: &Table, swept: &Swept<'_>, quantities: &[(&str, String)]) -> Result<Comparison, String> {
+        if !table.primary.is_empty() {
+            let whole: Vec<_> =
+                self.only.iter().filter(|(column, _)| column != "measure" && column != "subject").cloned().collect();
+            let whole = compared_whole(&Swept::new(table, &whole, &self.by)?.quantities()?);
+            if let Ok((planned, _)) = Look::page().stated(&whole, &table.primary)
+                && quantities.iter().all(|(measure, subject)| planned.has(measure, subject))
+            {
+                return Ok(planned.planned_part(quantities));
+            }
+        }
+        Ok(compared_whole(&swept.quantities()?).of_quantities(quantities))
     }
 
     fn map(&self, mut grid: Grid, cells: &[Vec<Option<Best<'_>>>], names: &[&str], look: &Look) -> Drawing {
@@ -213,6 +230,34 @@ mod tests {
             "{:?}",
             cells(&drawing)
         );
+    }
+
+    /// Of two quantities that were planned one is drawn: it is corrected for both, as in the answer of `compare`, so that the map and the
+    /// answer cannot disagree.
+    #[test]
+    fn a_map_of_a_planned_quantity_is_corrected_for_all_that_was_planned() {
+        let other = table(0.0).columns().fold(Table::default(), |other, (name, column)| match name {
+            "measure" => other.with(name, Column::Text(vec![Some("loss".to_owned()); 40])),
+            _ => other.with(name, column.clone()),
+        });
+        let mut both = table(0.0);
+        both.append(other).expect("the same columns");
+        let chart = Chart { only: vec![("measure".into(), "goodput".into())], ..chart() };
+        let said = |table: &Table| {
+            let drawing = chart.drawing(table, &Look::text()).expect("a map");
+            let text = |shape: &Shape| if let Shape::Text { text, .. } = shape { Some(text.clone()) } else { None };
+            drawing.shapes.iter().filter_map(text).collect::<Vec<_>>().join(" ")
+        };
+        assert!(said(&both).contains("corrected for all 4 differences of the figure (Holm)"), "{}", said(&both));
+        both.primary = vec!["goodput of flow bulk".into(), "loss of flow bulk".into()];
+        let planned = said(&both);
+        assert!(planned.contains("corrected for all 8 differences that were planned (Holm)"), "{planned}");
+        let whole = compared_whole(&crate::swept::quantities(&both, &[], &[]).expect("a sweep"));
+        let (stated, _) = Look::page().stated(&whole, &both.primary).expect("both");
+        assert!(stated.method().is_some_and(|method| method.contains("corrected for all 8 differences")));
+        // Another quantity than those that were planned is explored, and corrected for what is drawn.
+        both.primary = vec!["loss of flow bulk".into()];
+        assert!(said(&both).contains("all 4 differences of the figure"));
     }
 
     #[test]

@@ -25,3 +25,20 @@ pub(super) fn of_means(name: String, points: &[(f64, f64)], counts: &mut Counts)
     }
     curve
 }
+
+/// Leaves a gap in a curve at each place of `taken` between its first and its last point at which it has no value, such as a point of a
+/// sweep whose runs failed: a line there would state values that nobody has measured. Returns the number of these places.
+pub(super) fn with_gaps(curve: &mut Curve, taken: &[f64]) -> usize {
+    let (Some(first), Some(last)) = (curve.points.first().copied(), curve.points.last().copied()) else { return 0 };
+    let is_missing = |at: &&f64| {
+        (first.0..last.0).contains(*at) && curve.points.binary_search_by(|point| point.0.total_cmp(at)).is_err()
+    };
+    let missing: Vec<f64> = taken.iter().filter(is_missing).copied().collect();
+    for at in &missing {
+        let place = curve.points.partition_point(|point| point.0 < *at);
+        curve.points.insert(place, (*at, f64::NAN));
+        let place = curve.band.partition_point(|point| point.0 < *at);
+        curve.band.insert(place, (*at, f64::NAN, f64::NAN));
+    }
+    missing.len()
+}

@@ -99,6 +99,38 @@ fn each_column_of_a_heat_map_has_a_label_or_a_note() {
     assert!(drawn(&many).join(" ").contains("columns is labelled"));
 }
 
+/// A point of a sweep that one queue has no runs of, as where they failed: its line has a gap there, its points beside the gap are marks,
+/// and the note counts it. A point that no queue has is no place of the axis.
+#[test]
+fn a_line_has_a_gap_where_its_curve_has_no_value() {
+    let text = |all: [&str; 7]| Column::Text(all.map(|text| Some(text.to_owned())).into());
+    let table = Table::default()
+        .with("rate", text(["5mbit", "10mbit", "20mbit", "40mbit", "5mbit", "20mbit", "40mbit"]))
+        .with("queue", text(["fifo", "fifo", "fifo", "fifo", "pie", "pie", "pie"]))
+        .with("value", Column::Number([4.0, 9.0, 19.0, 39.0, 3.0, 17.0, 37.0].map(Some).into()));
+    let lines = Chart { y: "value".into(), by: vec!["queue".into()], ..chart(ChartKind::Lines) };
+    let plot = lines.plot(&table).expect("a plot");
+    assert_eq!(plot.curves[0].gaps(), Vec::<f64>::new());
+    assert_eq!(plot.curves[1].gaps(), [10e6]);
+    assert!(plot.note.as_deref().is_some_and(|note| note.contains("No values: 1 (pie); gaps.")), "{:?}", plot.note);
+    let drawing = lines.drawing(&table, &Look::page()).expect("a figure");
+    let found = drawing.shapes.iter().filter_map(|shape| match shape {
+        Shape::Lines { lines, width, .. } if *width > 1.5 => Some(lines.iter().map(Vec::len).collect::<Vec<_>>()),
+        _ => None,
+    });
+    // The lines of both, and their samples in the legend.
+    assert_eq!(found.collect::<Vec<_>>(), [vec![4], vec![1, 2], vec![2], vec![2]]);
+    let alone: Vec<usize> = drawing
+        .shapes
+        .iter()
+        .filter_map(|shape| match shape {
+            Shape::Marks { points, ink, .. } if *ink != Ink::Ground => Some(points.len()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(alone, [1], "the point at 5 Mbit/s, which has no line");
+}
+
 #[test]
 fn lines_are_means_and_distributions_reach_one() {
     let mut lines = chart(ChartKind::Lines);

@@ -2,9 +2,9 @@ use super::*;
 
 #[test]
 fn lines_are_as_wide_as_they_may_be_and_keep_percentages_whole() {
-    let lines = Look::lines("those within 2 % of it", 10.0, width("those within 2", 10.0) + 1.0);
+    let lines = Look::lines("those within 2 % of it", 10.0, room("those within 2", 10.0) + 1.0);
     assert_eq!(lines, ["those within", "2 % of it"]);
-    assert_eq!(Look::lines("one two", 10.0, width("one two", 10.0)), ["one two"]);
+    assert_eq!(Look::lines("one two", 10.0, room("one two", 10.0)), ["one two"]);
 }
 use crate::comparison::{Better, Measure, Row};
 
@@ -83,10 +83,7 @@ fn rows_and_measures_are_chosen_by_name_in_the_order_given() {
     let row = |name: &str| Row { name: name.into(), cells: vec![Some(1.0.into()), None, Some(3.0.into())] };
     let measures = ["goodput", "delay p50", "delay p99"].map(|name| Measure::new(name, "", Better::Less)).into();
     let rows = ["red", "ared", "codel"].map(row).into();
-    let all = Comparison {
-        title: "t".into(),
-        groups: vec![Group { name: "call".into(), measures, rows, ..Group::default() }],
-    };
+    let all = Comparison::new("t", vec![Group { name: "call".into(), measures, rows, ..Group::default() }]);
     let look = |text: &str| Look::parse(text).expect("a look").comparison(&all);
     let some = look("row=codel,row=red,measure=p99").expect("a part");
     let names: Vec<&str> = some.groups[0].rows.iter().map(|row| row.name.as_str()).collect();
@@ -140,7 +137,7 @@ fn single_quantities_are_chosen_by_their_measure_and_subject() {
         let others = vec![(Measure::new("jitter", "", Better::Less), vec![Some(3.0.into()), None])];
         Group { name: name.into(), measures, rows: ["fifo", "codel"].map(row).into(), others }
     };
-    let all = Comparison { title: String::new(), groups: ["flow bulk", "flow call"].map(group).into() };
+    let all = Comparison::new("", ["flow bulk", "flow call"].map(group).into());
     let look = |texts: &[&str]| Look::parse_all(texts).expect("a look").comparison(&all);
     let names = |found: Comparison| -> Vec<String> {
         let of_group = |group: Group| {
@@ -169,7 +166,7 @@ fn each_subject_keeps_those_of_the_measures_that_it_has() {
         Group { name: name.into(), measures, rows: ["fifo", "codel"].map(row).into(), ..Group::default() }
     };
     let groups = vec![group("flow bulk", ["goodput", "loss"]), group("flow call", ["MOS up", "loss"])];
-    let all = Comparison { title: String::new(), groups };
+    let all = Comparison::new("", groups);
     let look = |text: &str| Look::parse(text).expect("a look").comparison(&all);
     let names = |found: Comparison| -> Vec<(String, usize)> {
         found.groups.into_iter().map(|group| (group.name, group.measures.len())).collect()

@@ -97,12 +97,12 @@ pub fn differences(quantities: &[Quantity], stated: &Comparison) -> Vec<Contrast
 /// Compares the variants by the most important measures (rate, delay, fairness, loss) for each subject of `quantities`:
 /// first the flows, then the links that are used most. The points of a sweep are compared one after the other.
 pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
-    Comparison { title: title.to_owned(), groups: groups_at_points(quantities, SUBJECTS) }
+    Comparison::new(title, groups_at_points(quantities, SUBJECTS))
 }
 
 /// Compares the variants of all subjects, however many there are.
 pub(crate) fn compared_whole(quantities: &[Quantity]) -> Comparison {
-    Comparison { title: String::new(), groups: groups_at_points(quantities, [usize::MAX; 2]) }
+    Comparison::new("", groups_at_points(quantities, [usize::MAX; 2]))
 }
 
 /// The groups of the comparison of `quantities` at each point, with at most so many flows and links.

@@ -99,10 +99,8 @@ fn report() -> Report {
         Row { name: name.into(), cells: vec![estimate(rate), estimate(delay)] }
     };
     let rows = vec![row("fifo", 5e6, 9e7), row("fq_codel", 5.1e6, 4e6)];
-    let comparison = Comparison {
-        title: "Two disciplines".into(),
-        groups: vec![Group { name: "flow call".into(), measures, rows, ..Group::default() }],
-    };
+    let group = Group { name: "flow call".into(), measures, rows, ..Group::default() };
+    let comparison = Comparison::new("Two disciplines", vec![group]);
     let folded = Section { fold: Fold::Closed, ..Section::new("Another run").with(rates.clone()) };
     Report {
         title: "A scenario with everything".into(),

@@ -162,7 +162,7 @@ impl Browser {
         self.stage = PageStage::Reading;
         if self.begun >= self.warm_up {
             self.pages.loaded += 1;
-            self.pages.load_ns.finished.record(now - self.begun);
+            self.pages.load_ns.finish(now - self.begun);
             if self.pages.each.len() < MOST_PAGES {
                 self.pages.each.push(self.load(now, true));
             }
@@ -191,7 +191,7 @@ impl Browser {
     pub fn pages(&self, now: u64) -> Pages {
         let mut pages = self.pages.clone();
         if self.stage != PageStage::Reading && self.begun >= self.warm_up {
-            pages.load_ns.open.record(now - self.begun);
+            pages.load_ns.leave_open(now - self.begun);
             pages.each.push(self.load(now, false));
         }
         pages

@@ -114,6 +114,10 @@ impl RateProcess {
             }
         }
         let Some(end) = counts.last().map(|last| last.0 + 1) else { return Err("no line with a time".into()) };
+        if text.lines().rev().find(|line| !line.trim().is_empty()).is_some_and(|last| last.trim().parse() == Ok(0_u64))
+        {
+            return Err("its last time is 0 ms, after which it repeats: it lasts no time".into());
+        }
         let mut steps: Vec<(Span, Rate)> = Vec::new();
         let mut push = |at: u64, rate: u64| {
             let rate = Rate::from_bps(rate);
@@ -146,6 +150,31 @@ impl RateProcess {
             return Err(format!("step {}: not later than the one before", place + 2));
         }
         Ok(Self::Steps { steps: steps.into(), repeat })
+    }
+
+    /// Steps that begin with what they have at the time `from`: those before it are left out or, if they repeat, come at the end of the period.
+    ///
+    /// # Errors
+    /// If they have ended by then, with how long they last.
+    pub fn begun_at(self, from: Span) -> Result<Self, String> {
+        let Self::Steps { steps, repeat } = &self else { return Ok(self) };
+        let last = repeat.or(steps.last().map(|step| step.0)).unwrap_or(Span::ZERO);
+        if from.is_zero() {
+            return Ok(self);
+        }
+        if from > last || Some(from) == *repeat {
+            return Err(format!("it lasts {} s, and has nothing at {} s", last.as_secs_f64(), from.as_secs_f64()));
+        }
+        // The first rate also applies before its time.
+        let begin = steps.partition_point(|step| step.0 <= from).max(1);
+        let later = steps[begin..].iter().map(|step| (step.0.saturating_sub(from), step.1));
+        let mut all: Vec<(Span, Rate)> = [(Span::ZERO, steps[begin - 1].1)].into_iter().chain(later).collect();
+        if let Some(repeat) = repeat {
+            let again =
+                steps[..begin].iter().enumerate().map(|(n, step)| (if n == 0 { Span::ZERO } else { step.0 }, step.1));
+            all.extend(again.filter(|step| step.0 < from).map(|step| (repeat.saturating_sub(from) + step.0, step.1)));
+        }
+        Ok(Self::Steps { steps: all.into(), repeat: *repeat })
     }
 
     /// Checks the parameters; the error is a short text.

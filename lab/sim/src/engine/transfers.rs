@@ -64,15 +64,12 @@ impl Simulation {
     pub(super) fn book(&mut self, flow: usize, transfer: &Underway, end: TransferEnd) {
         let paths = &self.paths[flow];
         let transfer = transfer.ended(paths, self.now, end);
-        let class = transfer.class() as usize;
         let pool = &mut self.metrics[paths.pool as usize];
         if end == TransferEnd::Completed {
-            pool.completion_ns.record(transfer.time_ns);
-            pool.completion_by_size_ns[class].record(transfer.time_ns);
-            pool.slowdown_micro[class].record(transfer.slowdown_micro());
+            pool.complete(&transfer);
             self.metrics[flow].completed += 1;
         } else {
-            pool.aborted[class] += 1;
+            pool.aborted[transfer.class() as usize] += 1;
         }
         self.metrics[flow].transfers.keep(transfer);
     }

@@ -1,7 +1,7 @@
 //! Measurements of a flow of the scenario.
 
 use tidegate_core::{Bytes, Colour, Rate, Span};
-use tidegate_metrics::{Histogram, Series};
+use tidegate_metrics::{Histogram, MOST_ORDERED, Series};
 
 use crate::packet::SimPacket;
 
@@ -184,6 +184,9 @@ pub struct FlowMetrics {
     /// Slowdown by [`SizeClass`], in millionths: the completion time divided by the time that the path needs when it
     /// is idle (1000 means not slowed down).
     pub slowdown_micro: [Histogram; 4],
+    /// The completion time and the slowdown of each completed transfer, with its [`SizeClass`], or of the first ones if there are
+    /// too many: in which order they and unfinished ones lasted.
+    pub(crate) ordered: Vec<(u64, u64, SizeClass)>,
     /// The transfers that have ended one by one, where they are kept.
     pub transfers: Transfers,
     /// Goodput bytes over time, if the flow is watched.
@@ -222,6 +225,17 @@ impl FlowMetrics {
         for (mine, theirs) in self.slowdown_micro.iter_mut().zip(&other.slowdown_micro) {
             mine.merge(theirs);
         }
+        self.ordered.extend(&other.ordered);
+    }
+    /// Counts a completed transfer.
+    pub(crate) fn complete(&mut self, transfer: &Transfer) {
+        let (class, slowdown) = (transfer.class(), transfer.slowdown_micro());
+        self.completion_ns.record(transfer.time_ns);
+        self.completion_by_size_ns[class as usize].record(transfer.time_ns);
+        self.slowdown_micro[class as usize].record(slowdown);
+        if self.ordered.len() < MOST_ORDERED {
+            self.ordered.push((transfer.time_ns, slowdown, class));
+        }
     }
     /// The memory in use, in bytes.
     pub(crate) fn footprint(&self) -> usize {
@@ -229,6 +243,7 @@ impl FlowMetrics {
         let all = single.into_iter().chain(&self.completion_by_size_ns).chain(&self.slowdown_micro);
         all.map(Histogram::footprint).sum::<usize>()
             + self.transfers.kept.capacity() * size_of::<Transfer>()
+            + self.ordered.capacity() * size_of::<(u64, u64, SizeClass)>()
             + self.series.as_ref().map_or(0, |series| series.footprint())
     }
     /// The delays of both directions.

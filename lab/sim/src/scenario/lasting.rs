@@ -23,10 +23,14 @@ impl Lasting {
             completion_ns: SizeClass::ALL.map(|class| of_class(&flows.completion_by_size_ns, class)),
             slowdown_micro: SizeClass::ALL.map(|class| of_class(&flows.slowdown_micro, class)),
         };
+        for &(completion_ns, slowdown_micro, class) in &flows.ordered {
+            lasting.completion_ns[class as usize].ordered[0].push(completion_ns);
+            lasting.slowdown_micro[class as usize].ordered[0].push(slowdown_micro);
+        }
         for transfer in underway {
             let class = transfer.class() as usize;
-            lasting.completion_ns[class].open.record(transfer.time_ns);
-            lasting.slowdown_micro[class].open.record(transfer.slowdown_micro());
+            lasting.completion_ns[class].leave_open(transfer.time_ns);
+            lasting.slowdown_micro[class].leave_open(transfer.slowdown_micro());
         }
         lasting
     }

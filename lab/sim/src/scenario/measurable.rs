@@ -1,5 +1,7 @@
 //! What a scenario can measure, known before its first run.
 
+use tidegate_config::Diagnostics;
+
 use super::file::Measure;
 use super::model::{FlowGroup, Scenario};
 use super::outcome::spread_names;
@@ -14,6 +16,23 @@ impl Scenario {
         let watched = (0..self.wires.len()).filter(|wire| self.wires[*wire].watch);
         let links = watched.map(|wire| (format!("link {}", self.wire_name(wire)), self.of_links()));
         flows.chain(links).filter(|(_, measures)| !measures.is_empty()).collect()
+    }
+
+    /// Checks that the quantities of `primary` mean something, which otherwise no run but only its answer would report. `check` says why
+    /// one means nothing among those that are [measurable](Self::measurable): `tidegate_report::check_planned`. Returns whether all do.
+    pub fn check_primary(
+        &self,
+        check: impl Fn(&str, &[(String, Vec<String>)]) -> Result<(), String>,
+        diagnostics: &mut Diagnostics,
+    ) -> bool {
+        let (before, measurable) = (diagnostics.errors(), self.measurable());
+        for (quantity, place) in self.primary.iter().zip(&self.primary_places) {
+            if let Err(why) = check(quantity, &measurable) {
+                let help = "name a measure of a flow or a link, such as \"delay p99 of flow call\"";
+                diagnostics.error(*place, why).label("means no quantity").help(help);
+            }
+        }
+        diagnostics.errors() == before
     }
 
     fn of_flows(&self, section: &FlowGroup) -> Vec<String> {

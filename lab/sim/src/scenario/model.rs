@@ -94,8 +94,8 @@ pub struct Scenario {
     pub(super) most_runs: u32,
     /// The quantities by which variants are compared, each as `MEASURE of SUBJECT`; empty for the most important ones.
     pub primary: Vec<String>,
-    /// The place of each of them in the file.
-    pub primary_places: Vec<Place>,
+    /// Their places in the file.
+    pub(super) primary_places: Vec<Place>,
     /// The resolution of what is recorded on watched links. It changes the curves of an outcome but not its digest.
     pub detail: Detail,
     pub(super) measures: Vec<Measure>,

@@ -10,6 +10,7 @@ use std::io::{Error, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 
 use tidegate_config::{Diagnostics, Source};
+use tidegate_report::check_planned;
 use tidegate_sim::scenario::{Detail, Scenario};
 
 use super::super::check::{refusal, say};
@@ -104,6 +105,7 @@ impl Inputs {
         };
         let mut diagnostics = Diagnostics::new();
         let scenario = Scenario::load(&source, Some(&open), &mut diagnostics);
+        let scenario = scenario.filter(|scenario| scenario.check_primary(check_planned, &mut diagnostics));
         say(&diagnostics, &source);
         scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
         let read = read.into_inner();

@@ -140,6 +140,14 @@ struct Manifest {
     title: String,
     /// The version of Tidegate that made it.
     version: String,
+    /// The SHA-256 of that program; empty if it could not be read.
+    #[serde(default)]
+    program: String,
+    /// How long all runs took, in seconds, and on how many processors; zero if that is not known.
+    #[serde(default)]
+    seconds: f64,
+    #[serde(default)]
+    processors: usize,
     /// The scenario, relative to the folder `input`.
     scenario: String,
     seed: u64,

@@ -31,6 +31,11 @@ fn tolerances(given: &[Tolerance]) -> String {
     }
 }
 
+/// A number with the word for what is counted.
+fn several(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
 /// The claims of an artifact, one in a line.
 fn claims(manifest: &Manifest) -> String {
     let claim = |(n, claim): (usize, &Claim)| {
@@ -76,10 +81,12 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
     };
     let facts = [
         ("version", manifest.version.clone()),
-        ("took", human(ran.elapsed.as_secs_f64(), "s")),
-        ("processors", ran.jobs.to_string()),
-        ("runs", manifest.runs.to_string()),
-        ("variants", ran.scenario.parts().to_string()),
+        ("took", human(manifest.seconds, "s")),
+        ("processors", several(manifest.processors, "processor")),
+        ("alone", human(manifest.seconds * manifest.processors as f64, "s")),
+        ("program", if manifest.program.is_empty() { "unknown".to_owned() } else { format!("`{}`", manifest.program) }),
+        ("runs", several(manifest.runs as usize, "run")),
+        ("variants", several(ran.scenario.parts(), "variant")),
         ("simulated", human(ran.scenario.duration.as_nanos() as f64 / 1e9, "s")),
         ("digest", manifest.digest.clone()),
         ("tolerances", tolerances(&manifest.tolerances)),

@@ -29,7 +29,21 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
         let more = if others.len() == 1 { String::new() } else { format!(" and {} more", others.len() - 1) };
         writeln!(out, "{}{more}: not packed, and not checked", first.display())?;
     }
-    writeln!(out, "made with tidegate {}, repeated with tidegate {ours}: {} runs", manifest.version, manifest.runs)?;
+    let program = sums::of_program().unwrap_or_default();
+    let build = match (manifest.version == ours, program == manifest.program) {
+        (true, true) => ", the same program",
+        (true, false) => ", another build",
+        (false, _) => "",
+    };
+    writeln!(
+        out,
+        "made with tidegate {}, repeated with tidegate {ours}{build}: {} runs",
+        manifest.version, manifest.runs
+    )?;
+    if manifest.seconds > 0.0 {
+        let (took, processors) = (tidegate_display::human(manifest.seconds, "s"), manifest.processors);
+        writeln!(out, "they took {took} on {processors} processors when it was packed")?;
+    }
     out.flush()?;
     let (source, scenario) = load(&folder.join("input"), Path::new(&manifest.scenario))?;
     let ran = Ran::new(source, scenario, manifest.seed, manifest.runs, jobs)?;

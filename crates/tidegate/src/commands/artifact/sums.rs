@@ -24,6 +24,14 @@ fn sha256(bytes: &[u8]) -> String {
     context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// The SHA-256 of the program that runs. A version has many builds; this one is the one.
+///
+/// # Errors
+/// If its file cannot be read.
+pub fn of_program() -> std::io::Result<String> {
+    fs::read(std::env::current_exe()?).map(|bytes| sha256(&bytes))
+}
+
 /// The sums of the files of an artifact, by their names in it.
 #[derive(Debug, Default)]
 pub struct Sums(BTreeMap<PathBuf, String>);

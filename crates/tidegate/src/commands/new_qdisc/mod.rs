@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use tidegate_config::discipline::{Discipline, is_kind_name};
 
@@ -144,7 +144,7 @@ const FOLDERS: [&str; 4] = ["build", "deps", "examples", "incremental"];
 /// The source of the crates of Tidegate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
-    /// A source tree, by its absolute path.
+    /// A source tree.
     Tree(PathBuf),
     /// A git repository.
     Git(String),
@@ -153,6 +153,14 @@ pub(super) enum Origin {
 }
 
 impl Origin {
+    /// The origin as a crate in `folder` names it: a source tree by its path from there, so that both can be moved together, and no
+    /// path of this machine is in the crate.
+    fn seen_from(&self, folder: &Path) -> Self {
+        match (self, folder.canonicalize()) {
+            (Self::Tree(root), Ok(folder)) => Self::Tree(relative(root, &folder)),
+            _ => self.clone(),
+        }
+    }
     /// The dependency on `name` in `folder`, as a line of Cargo.toml that ends in `rest`.
     fn dependency(&self, name: &str, folder: &str, rest: &str) -> String {
         let source = match self {
@@ -162,6 +170,13 @@ impl Origin {
         };
         format!("{name} = {{ {source}{rest} }}")
     }
+}
+
+/// The path from `folder` to `to`, both absolute and without links.
+fn relative(to: &Path, folder: &Path) -> PathBuf {
+    let common = to.components().zip(folder.components()).take_while(|(a, b)| a == b).count();
+    let up = folder.components().skip(common).map(|_| Component::ParentDir);
+    up.chain(to.components().skip(common)).collect()
 }
 
 /// Quotes a word for a shell.
@@ -352,13 +367,15 @@ pub(super) fn write_all(
             folder.display()
         )));
     }
+    fs::create_dir_all(folder).map_err(failed(folder))?;
+    let seen = &origin.seen_from(folder);
     for (path, text) in files {
-        let path = folder.join(filled(path, name, origin, kernel));
+        let path = folder.join(filled(path, name, seen, kernel));
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(failed(parent))?;
         }
         let mut file = fs::File::create_new(&path).map_err(failed(&path))?;
-        file.write_all(filled(text, name, origin, kernel).as_bytes()).map_err(failed(&path))?;
+        file.write_all(filled(text, name, seen, kernel).as_bytes()).map_err(failed(&path))?;
     }
     if let Origin::Tree(root) = origin {
         // The versions that Tidegate itself is tested with, so that nothing has to be resolved. Without the file
@@ -416,6 +433,15 @@ mod tests {
         let said = root.display().to_string();
         assert!(line(&said).is_ok_and(|line| line.contains("crates/core")));
         assert_eq!(quoted("a \"b\" \\c"), "\"a \\\"b\\\" \\\\c\"");
+        // A crate names the tree by its place beside it, and no path of this machine.
+        let path = |to: &str, folder: &str| relative(Path::new(to), Path::new(folder)).display().to_string();
+        assert_eq!(path("/home/a/tidegate", "/home/a/papers/my-red"), "../../tidegate");
+        assert_eq!(path("/home/a/tidegate", "/home/a/tidegate/my-red"), "..");
+        let seen = Origin::Tree(root.clone()).seen_from(&root.join("lab"));
+        assert_eq!(
+            seen.dependency("tidegate-core", "crates/core", ""),
+            "tidegate-core = { path = \"../crates/core\" }"
+        );
     }
 
     /// Where the new crate and the tree share a target folder, a package with another profile is compiled again, and with it all that

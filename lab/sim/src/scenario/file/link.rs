@@ -233,6 +233,8 @@ tidegate_config::record! {
     pub struct MahimahiRate as "Mahimahi trace" {
         /// The file, beside the scenario.
         pub file: Spanned<String>,
+        /// The time of the trace at which a run begins, so that several windows of one trace can be compared. Default its beginning.
+        pub from: Span = "0s",
     }
 }
 
@@ -243,6 +245,8 @@ tidegate_config::record! {
         pub file: Spanned<String>,
         /// The period after which it begins anew. Default: the last rate stays.
         pub repeat: Option<Span>,
+        /// The time of the trace at which a run begins, so that several windows of one trace can be compared. Default its beginning.
+        pub from: Span = "0s",
     }
 }
 

@@ -111,18 +111,20 @@ impl Resolver<'_> {
     }
 
     fn rate_process(&mut self, section: &Spanned<RateSection>) -> Option<RateProcess> {
-        let trace =
-            |file: &Spanned<String>, read: &dyn Fn(&str) -> Result<RateProcess, String>, this: &mut Self| match this
-                .open(&file.value)
-                .and_then(|source| read(source.text()))
-            {
-                Ok(process) => Some(process),
-                Err(error) => {
-                    let message = format!("the trace `{}` cannot be used: {error}", file.value);
-                    this.error(file.place, message, "this file", "name a file beside the scenario");
-                    None
-                }
-            };
+        let trace = |file: &Spanned<String>,
+                     from: Span,
+                     read: &dyn Fn(&str) -> Result<RateProcess, String>,
+                     this: &mut Self| match this
+            .open(&file.value)
+            .and_then(|source| read(source.text())?.begun_at(from))
+        {
+            Ok(process) => Some(process),
+            Err(error) => {
+                let message = format!("the trace `{}` cannot be used: {error}", file.value);
+                this.error(file.place, message, "this file", "name a file beside the scenario");
+                None
+            }
+        };
         Some(match &section.value {
             RateSection::Steps(it) => RateProcess::Steps {
                 steps: it.steps.iter().map(|step| (step.at, step.rate)).collect(),
@@ -131,8 +133,8 @@ impl Resolver<'_> {
             RateSection::Sine(it) => {
                 RateProcess::Sine { mean: it.mean, amplitude: it.amplitude, period: it.period, step: it.step }
             }
-            RateSection::Mahimahi(it) => trace(&it.file, &RateProcess::mahimahi, self)?,
-            RateSection::Csv(it) => trace(&it.file, &|text| RateProcess::csv(text, it.repeat), self)?,
+            RateSection::Mahimahi(it) => trace(&it.file, it.from, &RateProcess::mahimahi, self)?,
+            RateSection::Csv(it) => trace(&it.file, it.from, &|text| RateProcess::csv(text, it.repeat), self)?,
             RateSection::Markov(it) => {
                 let state = |state: &crate::scenario::file::MarkovStateSection| MarkovState {
                     rate: state.rate,
