@@ -67,7 +67,7 @@ use crate::round::{Deficit, spread};
 use crate::slab::{Slab, reusable};
 use crate::step;
 use core::iter::repeat_n;
-use tidegate_units::{Bytes, Instant, Rate, Span};
+use tidegate_units::{Bytes, Instant, Rate};
 
 /// The quanta that a host may owe for flows that went before the others. Then its new flows take turns like the rest.
 /// Each costs a visit before the next turn of the host, so it bounds the work, too.
