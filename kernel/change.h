@@ -62,6 +62,11 @@ __noinline int twin_requeue_in(u32 slot)
 	/* It was classified last. */
 	u64 pair = twin_has_pairs(options_of(q)) ? twin_know_pair() : 0;
 
+	CAKE(if (twin_is_cake(options_of(q))) {
+		pair = twin_know_sharer(options_of(q)->hosts);
+		twin_packet_of(&state.held, slot)->segments = line_segments;
+		twin_packet_of(&state.held, slot)->is_ack = twin_know_ack();
+	})
 	twin_put_again(options_of(q), discipline_of(q), &state.held, tables_of(options_of(q)), pair, slot);
 	return 0;
 }
@@ -89,6 +94,7 @@ __noinline u64 twin_flow_by_rules(u32 number)
 	is_classified = false;
 	if (skb) {
 		classify(skb, in_force.rules);
+		CAKE(note_packet(skb);)
 		skb = bpf_kptr_xchg(&slot->skb, skb);
 		if (skb)
 			bpf_kfree_skb(skb);

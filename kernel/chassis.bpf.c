@@ -312,6 +312,7 @@ static __always_inline u64 segments_of(const struct sk_buff *skb)
 }
 
 #include "marks.h"
+#include "cake_packets.h"
 
 /* The size as the link counts it. */
 static __always_inline u64 size_of(const struct sk_buff *skb, const struct twin_link *link)
@@ -423,6 +424,7 @@ __noinline u32 twin_take(u64 now, u64 size, u64 key, u64 how)
 	discipline->arrives = (struct twin_arrival){ .number = arrived, .size = size, .key = key, .class = q, .service = how >> 1 & 0xff, .always = how & 1 };
 	if (twin_has_pairs(options))
 		discipline->arrives.pair = twin_know_pair();
+	CAKE(if (twin_is_cake(options)) know_cake(options, &discipline->arrives);)
 	RECORD(if (!has_classes(&in_force)) call.pair = discipline->arrives.pair;)
 	slot = twin_accept(options, discipline, &state.held, tables_of(options));
 	if (slot == TWIN_NONE)
@@ -475,6 +477,7 @@ __noinline u64 twin_decide(u32 q, u64 first, u64 always)
 
 	if (first)
 		twin_prepare(discipline);
+	CAKE(twin_cake.always = always;)
 	if (always && !twin_has_flows(options)) {
 		if (discipline->backlog.packets != 0)
 			step = twin_step(TWIN_SEND, twin_pop_of(discipline, &state.held, discipline->room.first));
@@ -489,6 +492,10 @@ __noinline u64 twin_decide(u32 q, u64 first, u64 always)
 		step = twin_step(TWIN_SEND, step);
 		RECORD(call.drops++;)
 	}
+	CAKE(if (twin_action(step) == TWIN_MARK_DROP) {
+		step = twin_step(TWIN_DROP, step);
+		RECORD(call.drops++;)
+	})
 	return step;
 }
 
@@ -600,6 +607,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	if (service == UNREAD)
 		service = twin_has_service(options_of(q)) ? service_of(skb) & 0xfc : 0;
 	RECORD(service = skb->mark >> 16 & 0xff;)
+	CAKE(note_packet(skb);)
 	counters = counters_of(q);
 	if (!counters || !link) {
 		bpf_qdisc_skb_drop(skb, to_free);
@@ -660,7 +668,7 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 			number = twin_excess(q);
 			if (number == TWIN_NONE)
 				break;
-			drop(sch, number, QDISC_DROP_REASON_FLOW_LIMIT);
+			drop(sch, number, discipline_of(q)->refusal);
 		}
 	}
 	if (inside && is_fbq(options))

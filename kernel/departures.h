@@ -7,9 +7,10 @@
 
 /*
  * What one step of dequeue does. TWIN_AGAIN: nothing yet. TWIN_WAIT: no packet may leave before the deadline. TWIN_DROP: the
- * packet of the slot is dropped, and there is another step. TWIN_SEND, TWIN_MARK: it leaves, marked or not.
+ * packet of the slot is dropped, and there is another step. TWIN_MARK_DROP: after it has been marked. TWIN_SEND, TWIN_MARK: it
+ * leaves, marked or not.
  */
-enum twin_action { TWIN_AGAIN, TWIN_EMPTY, TWIN_WAIT, TWIN_DROP, TWIN_SEND, TWIN_MARK };
+enum twin_action { TWIN_AGAIN, TWIN_EMPTY, TWIN_WAIT, TWIN_DROP, TWIN_SEND, TWIN_MARK, TWIN_MARK_DROP };
 
 /* A step: the action in the upper half, the slot in the lower one. */
 TWIN_INLINE u64 twin_step(u32 action, u32 slot)
@@ -24,6 +25,10 @@ TWIN_INLINE u32 twin_action(u64 step)
 
 /* More than any call of dequeue takes: a visit of each queue for each 64 B of its first packet, two to find it empty. */
 #define TWIN_MOST_STEPS (1 << 22)
+
+/* The deadline of an empty queue, and that of one whose next packet may leave now. */
+#define TWIN_IDLE U64_MAX
+#define TWIN_NOW 0ull
 
 /* Takes the first packet of a queue of a discipline. */
 TWIN_INLINE u32 twin_pop_of(struct twin_discipline *discipline, struct twin_held *held, u32 number)
@@ -54,11 +59,11 @@ TWIN_INLINE u32 twin_pop_fair(const struct twin_options *options, struct twin_di
 	return slot;
 }
 
-/* Whether the limit of all queues together is exceeded. */
+/* Whether the limit of all queues together is exceeded, or a packet is to be dropped for another reason after an arrival. */
 TWIN_INLINE bool twin_exceeds(const struct twin_options *options, const struct twin_discipline *discipline)
 {
 	return twin_is_fair(options) && (discipline->backlog.packets > options->limit_packets ||
-					 discipline->backlog.bytes > options->limit_bytes);
+					 discipline->backlog.bytes > options->limit_bytes || twin_has_filtered(options));
 }
 
 /* After an arrival: the slot of a packet that is dropped because the limit of all queues is exceeded, or TWIN_NONE. */
@@ -68,6 +73,9 @@ TWIN_INLINE u32 twin_overflow(const struct twin_options *options, struct twin_di
 
 	if (!twin_exceeds(options, discipline))
 		return TWIN_NONE;
+	discipline->refusal = QDISC_DROP_REASON_FLOW_LIMIT;
+	if (twin_is_cake(options))
+		return twin_overflow_cake(options, discipline, held);
 	longest = twin_longest(&discipline->lengths);
 	return longest == TWIN_NONE ? TWIN_NONE : twin_pop_fair(options, discipline, held, longest);
 }
@@ -225,6 +233,8 @@ TWIN_INLINE u64 twin_step_own(const struct twin_options *options, struct twin_di
 }
 #endif
 
+#include "cake_departures.h"
+
 /* Before the steps of a call of dequeue. */
 TWIN_INLINE void twin_prepare(struct twin_discipline *discipline)
 {
@@ -236,7 +246,7 @@ TWIN_INLINE bool twin_rests(const struct twin_options *options)
 {
 	u64 kind = options->kind;
 
-	return twin_is_own(options) || kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED ||
+	return twin_is_own(options) || twin_is_cake(options) || kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED ||
 	       kind == TWIN_FBQ || kind == TWIN_CBQ || twin_is_coloured(options);
 }
 
@@ -277,6 +287,8 @@ TWIN_INLINE u64 twin_next_inside(const struct twin_options *options, struct twin
 		return twin_step_coupled(options, discipline, held);
 	if (twin_is_own(options))
 		return twin_step_own(options, discipline, held);
+	if (twin_is_cake(options))
+		return twin_step_cake(options, discipline, held);
 	if (!tables)
 		return twin_step_queue(options, discipline, held);
 	if (discipline->backlog.packets == 0)
@@ -306,10 +318,6 @@ TWIN_INLINE u64 twin_next(const struct twin_options *options, struct twin_discip
 	return twin_step(TWIN_DROP, step);
 }
 
-/* The deadline of an empty queue, and that of one whose next packet may leave now. */
-#define TWIN_IDLE U64_MAX
-#define TWIN_NOW 0ull
-
 /* When the next packet may leave. */
 TWIN_INLINE u64 twin_deadline(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held, u64 now)
 {
@@ -318,6 +326,8 @@ TWIN_INLINE u64 twin_deadline(const struct twin_options *options, struct twin_di
 
 	if (discipline->backlog.packets == 0)
 		return TWIN_IDLE;
+	if (twin_is_cake(options))
+		return twin_deadline_cake(options, discipline, max_u64(held->latest, now));
 	if (!twin_has_bucket(options))
 		return TWIN_NOW;
 	now = max_u64(held->latest, now);

@@ -18,9 +18,11 @@ struct twin_arrival {
 	u64 number, size, key, pair;
 	u32 class;
 	/* As of a packet in a slot. */
-	u32 service;
+	u32 service, segments;
 	/* Whether as far as there are slots it is not dropped; when it is accepted, whether it can be marked, and is to be. */
 	bool always, capable, marked;
+	/* cake: as of a packet in a slot. */
+	bool is_ack;
 };
 
 /* Queue protection of dualpi2: the buckets that flows can own, a power of two, and the places where packets under sanction are counted. */
@@ -94,10 +96,11 @@ struct twin_state {
 };
 
 #include "own.h"
+#include "cake.h"
 
 TWIN_INLINE bool twin_is_fair(const struct twin_options *options)
 {
-	return (options->kind >= TWIN_DRR && options->kind <= TWIN_FQ_CODEL) || options->kind == TWIN_FQ_PIE;
+	return (options->kind >= TWIN_DRR && options->kind <= TWIN_FQ_CODEL) || options->kind == TWIN_FQ_PIE || twin_is_cake(options);
 }
 
 /* Whether a packet can be marked. */
@@ -115,7 +118,7 @@ TWIN_INLINE bool twin_is_coloured(const struct twin_options *options)
 /* Whether the code point and the bits of congestion of packets matter. */
 TWIN_INLINE bool twin_has_service(const struct twin_options *options)
 {
-	return options->kind == TWIN_DUALPI2 || twin_is_coloured(options) || options->meter != 0;
+	return options->kind == TWIN_DUALPI2 || twin_is_cake(options) || twin_is_coloured(options) || options->meter != 0;
 }
 
 /* Whether each of many queues has a control law. */
@@ -280,6 +283,8 @@ TWIN_INLINE void twin_begin_queues(const struct twin_options *options, struct tw
 	twin_begin_own(options, discipline);
 	if (options->meter != 0)
 		twin_begin_meter(options, discipline, held->latest);
+	if (twin_is_cake(options))
+		twin_begin_cake(options);
 	if (options->kind == TWIN_PIE || options->kind == TWIN_FQ_PIE) {
 		pie_params params = twin_pie(options);
 
@@ -431,9 +436,13 @@ TWIN_GLOBAL u32 twin_put(const struct twin_options *options TWIN_GIVEN, struct t
 			 struct twin_held *held TWIN_GIVEN, u32 slot)
 {
 	struct twin_packet *packet = twin_packet_of(held, slot);
-	u32 number = twin_queue_for(options, discipline, held, packet->key);
-	struct twin_control *control = twin_control_of(held, number);
+	u32 number;
+	struct twin_control *control;
 
+	if (twin_is_cake(options))
+		return twin_put_cake(options, discipline, held, slot);
+	number = twin_queue_for(options, discipline, held, packet->key);
+	control = twin_control_of(held, number);
 	if (options->kind == TWIN_SFQ && twin_queue_of(held, number)->backlog.packets == 0)
 		control->since = sfq_hash_entered(&discipline->hash);
 	if (twin_is_controlled(options) && discipline->backlog.packets == 0) {
@@ -496,6 +505,8 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_disc
 	packet->key = arrives->key;
 	packet->class = arrives->class;
 	packet->profile = 0;
+	if (twin_is_cake(options))
+		twin_note_cake(arrives, packet);
 	twin_put(options, discipline, held, slot);
 	if (tables)
 		twin_measured(discipline, tables, packet);
@@ -543,7 +554,8 @@ TWIN_INLINE void twin_set_rate(const struct twin_options *options, struct twin_d
 TWIN_INLINE bool twin_supports(const struct twin_options *options)
 {
 	/* A packet more is held before another is dropped for it. */
-	return (options->kind < TWIN_KINDS || twin_is_own(options)) && options->limit_packets < TWIN_SLOTS && options->meter < TWIN_METERS &&
+	return (options->kind < TWIN_KINDS || twin_is_own(options) || (twin_is_cake(options) && twin_supports_cake(options))) &&
+	       options->limit_packets < TWIN_SLOTS && options->meter < TWIN_METERS &&
 	       (!twin_is_fair(options) || options->queues > 0) && twin_queues(options) <= TWIN_SPACE &&
 	       (options->kind != TWIN_MERED ||
 		(options->records > options->limit_packets && options->records <= TWIN_RECORDS));

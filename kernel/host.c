@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Every discipline that the twin has. */
+#define TWIN_WITH_CAKE
 #include "rates.h"
 #include "reshape.h"
 
@@ -190,6 +192,9 @@ static u32 release(u32 q, struct decision *decision)
 		switch (twin_action(step)) {
 		case TWIN_AGAIN:
 			continue;
+		case TWIN_MARK_DROP:
+			decision->drops++;
+			/* fall through */
 		case TWIN_DROP:
 			/* That of this call, which was queued and is released at once. */
 			if (arrives && twin_packet_of(&state.held, step)->number + 1 == state.arrived)
@@ -292,7 +297,9 @@ static void enqueue(const u64 *record, struct decision *decision)
 		return;
 	}
 	if (options.kind != TWIN_FBQ) {
-		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = record[5], .service = record[3] & 0xff }, decision);
+		enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = record[5], .service = record[3] & 0xff,
+						  .is_ack = record[3] >> 8 & 1, .segments = record[3] >> 32 },
+			   decision);
 		return;
 	}
 	if (twin_fbq_has_inside(&fbq_options, q)) {

@@ -22,6 +22,7 @@ typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
+typedef __s16 s16;
 typedef __s32 s32;
 typedef __s64 s64;
 typedef _Bool bool;
@@ -88,11 +89,34 @@ struct sk_buff {
 	u32 len;
 	u32 data_len;
 	u32 mark;
+	/* The record of the connection, and in the lowest bits how the packet belongs to it. */
+	unsigned long _nfct;
 	/* The index of the interface by which it came in; 0 for one of this host. */
 	int skb_iif;
 	__be16 protocol;
 	u16 network_header;
 	u16 mac_header;
+};
+
+union nf_inet_addr {
+	u32 all[4];
+};
+
+struct nf_conntrack_man {
+	union nf_inet_addr u3;
+};
+
+struct nf_conntrack_tuple {
+	struct nf_conntrack_man src;
+};
+
+struct nf_conntrack_tuple_hash {
+	struct nf_conntrack_tuple tuple;
+};
+
+struct nf_conn {
+	/* Packets of either direction as they were before addresses were translated. */
+	struct nf_conntrack_tuple_hash tuplehash[2];
 };
 
 struct skb_shared_info {

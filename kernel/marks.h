@@ -64,6 +64,8 @@ static __always_inline u32 twin_owing_queue(const struct twin_options *options, 
 
 	if (options->kind == TWIN_DUALPI2)
 		return first + twin_place_coupled(options, discipline, key, service);
+	if (twin_is_cake(options))
+		return first + twin_cake_queue_of(options, key);
 	return first + (twin_is_controlled(options) ? round_spread(key, options->queues) : 0);
 }
 

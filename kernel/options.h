@@ -27,6 +27,8 @@ enum twin_kind {
 	TWIN_OWN,
 	/* Of cbq.h. */
 	TWIN_CBQ,
+	/* Of cake.h. */
+	TWIN_CAKE,
 };
 
 /* The most points of a table of values, a power of two, and the longest length in it. */
@@ -141,6 +143,23 @@ struct twin_options {
 	u64 actions[3];
 	/* own, beside the rate and the burst of a bucket, 0 for none: the parameters of its decider, in the order of their fields. */
 	u64 own[16];
+	/*
+	 * cake, beside its limits, queues, quantum, random, the target, the interval, the mtu and marks of codel, and rate, 0 for none, with
+	 * burst for the depth of the line. What the line adds to a packet, the least that one takes there, and the framing by its number in
+	 * the core.
+	 */
+	u64 overhead;
+	u64 least;
+	u64 framing;
+	/* How many tins there are; of each the weight, and in the upper half the 16ths of the rate for which it goes first. */
+	u64 tins;
+	u64 tin[4];
+	/* The tin of each code point, in two bits. */
+	u64 tin_of[2];
+	/* The hosts that share a tin: 0 for none, 1 senders, 2 receivers, 3 pairs. */
+	u64 hosts;
+	/* 1 where later acknowledgements replace earlier ones. */
+	u64 ack_filter;
 	/* Without classes: where the chassis counts. */
 	u64 account;
 	/* Which of the two in struct twin_rules are in force, in the lowest bit; above it another number where the rules are others. */

@@ -44,8 +44,15 @@ struct twin_packet {
 	u32 next;
 	/* Its code point and, where it can be marked, its bits of congestion. */
 	u32 service;
-	/* mered: the record of its flow. */
-	u32 record;
+	union {
+		/* mered: the record of its flow. */
+		u32 record;
+		/* cake: the packets that it is on the line, and whether it is an acknowledgement without data. */
+		struct {
+			u16 segments;
+			u16 is_ack;
+		};
+	};
 	/* fbq: those that it arrived with. */
 	u16 class, profile;
 };

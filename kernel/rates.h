@@ -97,7 +97,9 @@ TWIN_GLOBAL u32 twin_fbq_queues_inside(const struct twin_fbq_options *options TW
 
 	if (!twin_fbq_has_inside(options, q))
 		return 0;
-	return twin_supports(inside) && inside->kind != TWIN_TBF ? twin_queues(inside) : TWIN_SPACE + 1;
+	if (inside->kind == TWIN_TBF || (twin_is_cake(inside) && inside->rate != 0))
+		return TWIN_SPACE + 1;
+	return twin_supports(inside) ? twin_queues(inside) : TWIN_SPACE + 1;
 }
 
 /* Whether the twin has room for the disciplines in classes. */

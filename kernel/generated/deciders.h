@@ -170,6 +170,18 @@ typedef struct {
 	units_instant updated;
 } bucket_token_bucket;
 
+typedef enum {
+	CAKE_FRAMING_NONE,
+	CAKE_FRAMING_ATM,
+	CAKE_FRAMING_PTM,
+} cake_framing;
+
+typedef struct {
+	s16 overhead;
+	units_bytes least;
+	cake_framing framing;
+} cake_wire;
+
 typedef struct {
 	units_instant free;
 	u64 rest;
@@ -290,12 +302,13 @@ typedef struct {
 } cbq_turn;
 
 typedef struct {
-	option_units_instant first_above;
-	units_instant drop_next;
 	u32 count;
-	u32 last_count;
 	bool dropping;
-} codel_state;
+	units_instant drop_next;
+	u32 probability;
+	units_instant blue_at;
+	option_units_instant empty_since;
+} cobalt_state;
 
 typedef struct {
 	u64 packets;
@@ -315,6 +328,14 @@ typedef struct {
 	fifo_limit limit;
 	option_units_span longest;
 } codel_params;
+
+typedef struct {
+	option_units_instant first_above;
+	units_instant drop_next;
+	u32 count;
+	u32 last_count;
+	bool dropping;
+} codel_state;
 
 typedef struct {
 	u64 dropped;
@@ -1223,6 +1244,16 @@ TWIN_INLINE bucket_token_bucket bucket_token_bucket_full(units_rate rate, units_
 	return (bucket_token_bucket){ .rate = rate, .depth = depth_2, .level = depth_2, .updated = now };
 }
 
+/* TokenBucket::is_in_debt of crates/core/src/structures/bucket.rs */
+TWIN_INLINE bool bucket_token_bucket_is_in_debt(const bucket_token_bucket *self, units_instant now)
+{
+	s64 t_2 = self->level;
+	s64 t_3 = self->depth;
+	u64 t = bucket_token_bucket_earned(self, now);
+	s64 t_4 = bucket_filled(t_2, t_3, t);
+	return (t_4 < 0ll);
+}
+
 /* TokenBucket::set_depth of crates/core/src/structures/bucket.rs */
 TWIN_INLINE void bucket_token_bucket_set_depth(bucket_token_bucket *self, units_instant now, units_bytes depth)
 {
@@ -1322,6 +1353,76 @@ TWIN_INLINE option_units_instant bucket_token_bucket_time_of(const bucket_token_
 	units_span wait = t_7;
 	units_instant t_8 = units_instant_add_span(self->updated, wait);
 	return (option_units_instant){ .some = true, .value = max_u64(t_8, now) };
+}
+
+/* Rate::from_bps of crates/units/src/quantity.rs */
+TWIN_INLINE units_rate units_rate_from_bps(u64 n)
+{
+	return n;
+}
+
+/* FIRST_DEPTH of crates/core/src/qdisc/cake/tins.rs */
+TWIN_INLINE u64 cake_first_depth(void)
+{
+	return ((u64)(8ull * 50ull));
+}
+
+/* first_share of crates/core/src/qdisc/cake/tins.rs */
+TWIN_INLINE bucket_token_bucket cake_first_share(units_rate rate, u32 sixteenths)
+{
+	u64 t = units_rate_as_bps(rate);
+	units_rate t_2 = units_rate_from_bps(saturating_mul_u64(((u64)(t / 16ull)), ((u64)sixteenths)));
+	units_rate rate_2 = t_2;
+	u64 t_3 = units_rate_as_bps(rate_2);
+	u64 depth = max_u64(((u64)(t_3 / cake_first_depth())), 3000ull);
+	units_bytes t_4 = units_bytes_new(depth);
+	bucket_token_bucket t_5 = bucket_token_bucket_full(rate_2, t_4, units_instant_zero());
+	return t_5;
+}
+
+/* Wire::one of crates/core/src/qdisc/cake/wire.rs */
+TWIN_INLINE u64 cake_wire_one(const cake_wire *self, u64 size)
+{
+	u64 overhead = unsigned_abs_s64(((s64)self->overhead));
+	u64 t;
+	if (self->overhead < 0) {
+		t = saturating_sub_u64(size, overhead);
+	} else {
+		t = saturating_add_u64(size, overhead);
+	}
+	u64 whole = t;
+	u64 t_2 = units_bytes_as_u64(self->least);
+	u64 size_2 = max_u64(whole, t_2);
+	cake_framing t_3 = self->framing;
+	u64 t_4;
+	if (t_3 == CAKE_FRAMING_NONE) {
+		t_4 = size_2;
+	} else if (t_3 == CAKE_FRAMING_ATM) {
+		t_4 = ((u64)(div_ceil_u64(size_2, 48ull) * 53ull));
+	} else {
+		t_4 = ((u64)(size_2 + div_ceil_u64(size_2, 64ull)));
+	}
+	return t_4;
+}
+
+/* Wire::bytes of crates/core/src/qdisc/cake/wire.rs */
+TWIN_INLINE units_bytes cake_wire_bytes(const cake_wire *self, units_bytes size, u32 segments)
+{
+	if (segments <= 1u) {
+		u64 t_2 = units_bytes_as_u64(size);
+		u64 t_3 = cake_wire_one(self, t_2);
+		units_bytes t_4 = units_bytes_new(t_3);
+		return t_4;
+	}
+	u64 before = ((u64)(((u64)segments) - 1ull));
+	u64 t_5 = units_bytes_as_u64(size);
+	u64 full = div_ceil_u64(t_5, ((u64)segments));
+	u64 t_6 = units_bytes_as_u64(size);
+	u64 last = saturating_sub_u64(t_6, ((u64)(full * before)));
+	u64 t_7 = cake_wire_one(self, full);
+	u64 t_8 = cake_wire_one(self, last);
+	units_bytes t_9 = units_bytes_new(((u64)(((u64)(t_7 * before)) + t_8)));
+	return t_9;
 }
 
 /* PART of crates/core/src/qdisc/cbq/turn.rs */
@@ -1662,6 +1763,172 @@ TWIN_INLINE s64 cbq_turn_turns(const cbq_turn *self, cbq_general general, u64 cu
 	return t_3;
 }
 
+/* FACTOR_LOW of crates/core/src/random.rs */
+TWIN_INLINE u64 random_factor_low(void)
+{
+	return 4865540595714422341ull;
+}
+
+/* FACTOR_HIGH of crates/core/src/random.rs */
+TWIN_INLINE u64 random_factor_high(void)
+{
+	return 2549297995355413924ull;
+}
+
+/* Stream::advance of crates/core/src/random.rs */
+TWIN_INLINE void random_stream_advance(random_stream *self)
+{
+	u64 product = wrapping_mul_u64(self->low, random_factor_low());
+	u64 cross = wrapping_add_u64(wrapping_mul_u64(self->high, random_factor_low()), wrapping_mul_u64(self->low, random_factor_high()));
+	u64 high = wrapping_add_u64(mul_high_u64(self->low, random_factor_low()), cross);
+	self->low = wrapping_add_u64(product, self->step_low);
+	self->high = wrapping_add_u64(wrapping_add_u64(high, self->step_high), ((u64)(self->low < product)));
+}
+
+/* Stream::next_u64 of crates/core/src/random.rs */
+TWIN_INLINE u64 random_stream_next_u64(random_stream *self)
+{
+	random_stream_advance(self);
+	return rotate_right_u64(((u64)(self->high ^ self->low)), ((u32)((u64)(self->high >> 58u))));
+}
+
+/* Stream::chance of crates/core/src/random.rs */
+TWIN_INLINE bool random_stream_chance(random_stream *self, u64 numerator)
+{
+	u64 t = random_stream_next_u64(self);
+	return (((u64)(t >> 32u)) < numerator);
+}
+
+/* State::is_unlucky of crates/core/src/qdisc/cake/cobalt.rs */
+TWIN_INLINE bool cobalt_state_is_unlucky(const cobalt_state *self, random_stream *random, bool last)
+{
+	bool t_2 = ((self->probability > 0u) && !last);
+	if (t_2) {
+		bool t = random_stream_chance(random, ((u64)self->probability));
+		t_2 = t;
+	}
+	return t_2;
+}
+
+/* State::on_arrival of crates/core/src/qdisc/cake/cobalt.rs */
+TWIN_INLINE void cobalt_state_on_arrival(cobalt_state *self, const codel_params *params, units_instant now)
+{
+	option_units_instant t = self->empty_since;
+	if (!t.some) {
+		return;
+	}
+	units_instant since = t.value;
+	self->empty_since = (option_units_instant){0};
+	units_instant t_2 = units_instant_add_span(self->blue_at, params->target);
+	units_instant first = max_u64(since, t_2);
+	if ((self->probability == 0u) || (now < first)) {
+		return;
+	}
+	units_span t_4 = units_instant_since(now, first);
+	u64 t_5 = units_span_as_nanos(t_4);
+	u64 t_6 = units_span_as_nanos(params->target);
+	u64 steps = ((u64)(1ull + ((u64)(t_5 / max_u64(t_6, 1ull)))));
+	units_span t_7 = units_span_saturating_mul(params->target, ((u64)(steps - 1ull)));
+	units_instant t_8 = units_instant_add_span(first, t_7);
+	self->blue_at = t_8;
+	u64 fall = min_u64(saturating_mul_u64(steps, ((u64)(1ull << 20u))), ((u64)U32_MAX));
+	self->probability = saturating_sub_u32(self->probability, ((u32)fall));
+}
+
+/* State::on_empty of crates/core/src/qdisc/cake/cobalt.rs */
+TWIN_INLINE void cobalt_state_on_empty(cobalt_state *self, units_instant now)
+{
+	self->empty_since = (option_units_instant){ .some = true, .value = now };
+	self->dropping = false;
+}
+
+/* State::on_overflow of crates/core/src/qdisc/cake/cobalt.rs */
+TWIN_INLINE void cobalt_state_on_overflow(cobalt_state *self, const codel_params *params, units_instant now)
+{
+	units_span t_2 = units_instant_since(now, self->blue_at);
+	if (t_2 >= params->target) {
+		self->blue_at = now;
+		self->probability = saturating_add_u32(self->probability, ((u32)(1u << 24u)));
+	}
+}
+
+/* MOST_DROPS_A_CALL of crates/core/src/aqm/codel.rs */
+TWIN_INLINE u32 codel_most_drops_a_call(void)
+{
+	return 32u;
+}
+
+/* Params::spacing of crates/core/src/aqm/codel.rs */
+TWIN_INLINE units_span codel_params_spacing(const codel_params *self, u32 count)
+{
+	u64 t = units_span_as_nanos(self->interval);
+	u64 interval = t;
+	units_span t_2 = units_span_from_nanos(isqrt_u64(((u64)(((u64)(interval * interval)) / ((u64)max_u32(count, 1u))))));
+	return t_2;
+}
+
+/* Instant::add_assign of crates/units/src/quantity.rs */
+TWIN_INLINE void units_instant_add_assign_span(units_instant *self, units_span span)
+{
+	units_instant t = units_instant_add_span((*self), span);
+	(*self) = t;
+}
+
+/* State::count_down of crates/core/src/qdisc/cake/cobalt.rs */
+TWIN_INLINE void cobalt_state_count_down(cobalt_state *self, const codel_params *params, units_instant now)
+{
+	u32 t = 0u;
+	u32 t_2 = codel_most_drops_a_call();
+	TWIN_FOR(u32, i, t, t_2) {
+		if ((self->count == 0u) || (now < self->drop_next)) {
+			return;
+		}
+		self->count = ((u32)(self->count - 1u));
+		units_span t_4 = codel_params_spacing(params, self->count);
+		units_instant_add_assign_span(&self->drop_next, t_4);
+	}
+	if (now < self->drop_next) {
+		return;
+	}
+	units_span t_6 = units_instant_since(now, self->drop_next);
+	u64 t_7 = units_span_as_nanos(t_6);
+	u64 t_8 = units_span_as_nanos(params->interval);
+	u64 fallen = mul_div_u64(t_7, ((u64)(1ull << 15u)), t_8);
+	u64 root = saturating_sub_u64(isqrt_u64(((u64)(((u64)self->count) << 32u))), fallen);
+	self->count = ((u32)div_ceil_u64(((u64)(root * root)), ((u64)(1ull << 32u))));
+	units_span t_9 = codel_params_spacing(params, self->count);
+	units_instant t_10 = units_instant_add_span(now, t_9);
+	self->drop_next = t_10;
+}
+
+/* State::signals of crates/core/src/qdisc/cake/cobalt.rs */
+TWIN_INLINE bool cobalt_state_signals(cobalt_state *self, const codel_params *params, units_instant at, bool more, units_instant now)
+{
+	units_span t = units_instant_since(now, at);
+	bool above = ((t >= params->target) && more);
+	if (!(above && self->dropping)) {
+		cobalt_state_count_down(self, params, now);
+	}
+	if (!above) {
+		self->dropping = false;
+		return false;
+	}
+	if (!self->dropping) {
+		self->dropping = true;
+		self->count = max_u32(self->count, 1u);
+		units_span t_5 = codel_params_spacing(params, self->count);
+		units_instant t_6 = units_instant_add_span(now, t_5);
+		self->drop_next = t_6;
+	}
+	if (now < self->drop_next) {
+		return false;
+	}
+	self->count = saturating_add_u32(self->count, 1u);
+	units_span t_8 = codel_params_spacing(params, self->count);
+	units_instant_add_assign_span(&self->drop_next, t_8);
+	return true;
+}
+
 /* State::observe of crates/core/src/aqm/codel.rs */
 TWIN_INLINE bool codel_state_observe(codel_state *self, const codel_params *params, units_instant now, units_span waited, units_bytes left)
 {
@@ -1680,12 +1947,6 @@ TWIN_INLINE bool codel_state_observe(codel_state *self, const codel_params *para
 		t_3 = (now >= at);
 	}
 	return t_3;
-}
-
-/* MOST_DROPS_A_CALL of crates/core/src/aqm/codel.rs */
-TWIN_INLINE u32 codel_most_drops_a_call(void)
-{
-	return 32u;
 }
 
 /* State::is_overdue of crates/core/src/aqm/codel.rs */
@@ -1709,15 +1970,6 @@ TWIN_INLINE bool codel_state_is_overdue(const codel_state *self, const codel_par
 	return t_4;
 }
 
-/* Params::spacing of crates/core/src/aqm/codel.rs */
-TWIN_INLINE units_span codel_params_spacing(const codel_params *self, u32 count)
-{
-	u64 t = units_span_as_nanos(self->interval);
-	u64 interval = t;
-	units_span t_2 = units_span_from_nanos(isqrt_u64(((u64)(((u64)(interval * interval)) / ((u64)max_u32(count, 1u))))));
-	return t_2;
-}
-
 /* State::enter of crates/core/src/aqm/codel.rs */
 TWIN_INLINE void codel_state_enter(codel_state *self, const codel_params *params, units_instant now)
 {
@@ -1737,13 +1989,6 @@ TWIN_INLINE void codel_state_enter(codel_state *self, const codel_params *params
 	units_span t_4 = codel_params_spacing(params, self->count);
 	units_instant t_5 = units_instant_add_span(now, t_4);
 	self->drop_next = t_5;
-}
-
-/* Instant::add_assign of crates/units/src/quantity.rs */
-TWIN_INLINE void units_instant_add_assign_span(units_instant *self, units_span span)
-{
-	units_instant t = units_instant_add_span((*self), span);
-	(*self) = t;
 }
 
 /* State::decide of crates/core/src/aqm/codel.rs */
@@ -2859,35 +3104,6 @@ TWIN_INLINE units_bytes units_bytes_saturating_mul(units_bytes self, u64 n)
 	return saturating_mul_u64(self, n);
 }
 
-/* FACTOR_LOW of crates/core/src/random.rs */
-TWIN_INLINE u64 random_factor_low(void)
-{
-	return 4865540595714422341ull;
-}
-
-/* FACTOR_HIGH of crates/core/src/random.rs */
-TWIN_INLINE u64 random_factor_high(void)
-{
-	return 2549297995355413924ull;
-}
-
-/* Stream::advance of crates/core/src/random.rs */
-TWIN_INLINE void random_stream_advance(random_stream *self)
-{
-	u64 product = wrapping_mul_u64(self->low, random_factor_low());
-	u64 cross = wrapping_add_u64(wrapping_mul_u64(self->high, random_factor_low()), wrapping_mul_u64(self->low, random_factor_high()));
-	u64 high = wrapping_add_u64(mul_high_u64(self->low, random_factor_low()), cross);
-	self->low = wrapping_add_u64(product, self->step_low);
-	self->high = wrapping_add_u64(wrapping_add_u64(high, self->step_high), ((u64)(self->low < product)));
-}
-
-/* Stream::next_u64 of crates/core/src/random.rs */
-TWIN_INLINE u64 random_stream_next_u64(random_stream *self)
-{
-	random_stream_advance(self);
-	return rotate_right_u64(((u64)(self->high ^ self->low)), ((u32)((u64)(self->high >> 58u))));
-}
-
 /* State::unlucky of crates/core/src/aqm/pie.rs */
 TWIN_INLINE bool pie_state_unlucky(pie_state *self, const pie_params *params, random_stream *random, units_bytes size, qdisc_backlog backlog)
 {
@@ -3387,6 +3603,18 @@ TWIN_INLINE u32 round_spread(u64 key, u32 n)
 	return ((u32)mul_high_u64(t, ((u64)n)));
 }
 
+/* Deficit::is_positive of crates/core/src/structures/round.rs */
+TWIN_INLINE bool round_deficit_is_positive(round_deficit self)
+{
+	return (self > 0ll);
+}
+
+/* Deficit::owes of crates/core/src/structures/round.rs */
+TWIN_INLINE bool round_deficit_owes(round_deficit self, s64 bytes)
+{
+	return (saturating_add_s64(self, bytes) <= 0ll);
+}
+
 /* Deficit::renew of crates/core/src/structures/round.rs */
 TWIN_INLINE bool round_deficit_renew(round_deficit *self, s64 quantum)
 {
@@ -3639,6 +3867,24 @@ TWIN_INLINE tswtcm_tsw_tcm tswtcm_tsw_tcm_drawing(tswtcm_params params, units_in
 	u64 t = units_rate_as_bps(params.ctr);
 	u64 estimate = ((u64)(t << (tswtcm_fraction() & 63u)));
 	return (tswtcm_tsw_tcm){ .params = params, .estimate = estimate, .front = now, .random = random };
+}
+
+/* ACKS_LEFT of crates/core/src/qdisc/cake.rs */
+TWIN_INLINE u32 cake_acks_left(void)
+{
+	return 3u;
+}
+
+/* ACKS_LOOKED_AT of crates/core/src/qdisc/cake.rs */
+TWIN_INLINE u32 cake_acks_looked_at(void)
+{
+	return 16u;
+}
+
+/* MOST_DEBT of crates/core/src/qdisc/cake.rs */
+TWIN_INLINE s64 cake_most_debt(void)
+{
+	return 16ll;
 }
 
 /* MOST_UPDATES of crates/core/src/qdisc/dualpi2/decider.rs */

@@ -121,21 +121,7 @@ pub struct Line {
     pub interfaces: Vec<String>,
     /// Whether packets of ECT(1) are marked at a short delay.
     pub l4s: L4s,
-    /// Where packets are queued. The kernel has no CAKE: there the connections share the line evenly, and not the hosts.
-    pub place: Place,
 }
-
-/// Where packets are queued.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// In tidegate.
-    UserSpace,
-    /// In the kernel.
-    Kernel,
-}
-
-/// How long a packet may wait in a class in the kernel, at the rate of the line.
-const LONGEST_WAIT: Span = Span::from_millis(100);
 
 impl Line {
     /// The directions that are shaped: those whose rate is known.
@@ -183,9 +169,6 @@ impl Line {
         let part = Rate::from_bps((u128::from(rate.as_bps()) * u128::from(percent) / 100).max(1) as u64);
         let (word, what) = (direction.word(), verb(direction));
         let mut text = format!("# What {what}, for a line of {rate}.\nversion = 1\n\n[interface]\n{}", self.names());
-        if self.place == Place::Kernel {
-            return Some(text + &self.in_kernel(word, part, percent, why));
-        }
         let _ = write!(
             text,
             "direction = \"{word}\"\n\n\
@@ -242,20 +225,6 @@ impl Line {
         text + " }\n"
     }
 
-    /// The rest of a file for a direction in the kernel.
-    fn in_kernel(&self, direction: &str, part: Rate, percent: u64, why: &str) -> String {
-        let limit = part.bytes_in_floor(LONGEST_WAIT).max(Bytes::new(30_000));
-        format!(
-            "direction = \"{direction}\"\ndata-path = \"kernel\"\n# Bytes that the line adds to each packet; how it cuts them up is \
-             not counted.\noverhead = \"{}B\"\n\n\
-             # The connections share evenly.\n[shaper]\n# {percent} % of the line: {why}.\nrate = \"{part}\"\n\n\
-             [[class]]\nname = \"all\"\nrate = \"{part}\"\ndefault = true\n# What the line carries in {LONGEST_WAIT}.\n\
-             limit = \"{}B\"\n",
-            self.wire.overhead,
-            limit.as_u64(),
-        )
-    }
-
     fn is_asymmetric(&self) -> bool {
         match (self.up, self.down) {
             (Some(up), Some(down)) => down.base().as_bps() / ASYMMETRIC > up.base().as_bps(),
@@ -286,28 +255,7 @@ mod tests {
 
     fn line(up: u64, down: u64, wire: Wire) -> Line {
         let rate = |kbit| (kbit > 0).then(|| LineRate::Constant(Rate::from_kbit(kbit)));
-        Line {
-            up: rate(up),
-            down: rate(down),
-            wire,
-            interfaces: vec!["wan0".into()],
-            l4s: L4s::Off,
-            place: Place::UserSpace,
-        }
-    }
-
-    #[test]
-    fn the_preset_in_the_kernel_is_a_class_below_the_line() {
-        let line = Line { place: Place::Kernel, ..line(20_000, 100_000, LINKS[0].2) };
-        let source = Source::new("preset", line.text().expect("two rates"));
-        let mut diagnostics = Diagnostics::new();
-        let configs = load_all(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)));
-        for (config, rate) in configs.iter().zip([19_000, 90_000]) {
-            let Root::Shaper(shaper) = &config.root else { panic!("classes") };
-            assert_eq!((shaper.rate, config.interface.overhead), (Rate::from_kbit(rate), Bytes::new(44)));
-            assert_eq!(shaper.classes[0].limit, Bytes::new(rate * 100 / 8));
-        }
-        assert_eq!(configs.len(), 2);
+        Line { up: rate(up), down: rate(down), wire, interfaces: vec!["wan0".into()], l4s: L4s::Off }
     }
 
     #[test]

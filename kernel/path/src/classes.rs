@@ -11,7 +11,7 @@ use super::options::fbq_class_options::{ACCOUNT, INSIDE, RATE, WORDS as CLASS};
 use super::options::fbq_options::{CLASSES as COUNT, CONDITIONS, DEFAULT_CLASS, FLOWS, STRUCTURE, WORDS as HEAD};
 use super::options::fbq_profile::WORDS as PROFILE;
 use super::options::fbq_promise::WORDS as PROMISE;
-use super::options::{CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, MERED, Options, SPACE};
+use super::options::{CAKE, CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, MERED, Options, SPACE};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
@@ -135,6 +135,10 @@ impl Classes {
         };
         let insides: Vec<_> = leaves.into_iter().take(CLASSES).map(&mut one).collect();
         examine(&insides, lack);
+        // Each has a program of its own.
+        if insides.iter().flatten().any(|options| options.kind == CAKE) {
+            lack("kind = \"cake\" in a class of cbq".into());
+        }
         note(format!(
             "up to {} may leave at once of a class, although less is asked for: the kernel does not segment superpackets here",
             Bytes::new(largest)
@@ -220,6 +224,9 @@ fn discipline_of(
         return None;
     }
     let options = options_of(discipline, &place, lack)?;
+    if options.kind == CAKE && options.rate != 0 {
+        lack(format!("`rate` of kind = \"cake\" in {}, which has a rate of its own", place.shown));
+    }
     Some(Options {
         limit_packets: options.limit_packets.min(PACKETS),
         limit_bytes: options.limit_bytes.max(largest),
@@ -233,8 +240,10 @@ fn examine(insides: &[Option<Options>], lack: &mut dyn FnMut(String)) {
     if queues > SPACE {
         lack(format!("{queues} queues of the disciplines in classes (up to {SPACE} are possible)"));
     }
-    if insides.iter().flatten().filter(|options| options.kind == MERED).count() > 1 {
-        lack("kind = \"mered\" in more than one class".into());
+    for (kind, name) in [(MERED, "mered"), (CAKE, "cake")] {
+        if insides.iter().flatten().filter(|options| options.kind == kind).count() > 1 {
+            lack(format!("kind = \"{name}\" in more than one class"));
+        }
     }
 }
 
@@ -364,6 +373,9 @@ mod tests {
         let mered = "mered\", link = \"1mbit\", memory = { pair-rule = \"off\" }, signal = \"drop";
         assert!(of(1, mered).is_ok());
         assert!(of(2, mered).unwrap_err().contains("in more than one class"));
+        assert!(of(1, "cake").is_ok());
+        assert!(of(2, "cake").unwrap_err().contains("kind = \"cake\" in more than one class"));
+        assert!(of(1, "cake\", rate = \"1mbit").unwrap_err().contains("`rate` of kind = \"cake\" in class `c0`"));
     }
 
     /// Rates change in place; anything else is another structure.

@@ -3,6 +3,7 @@
 use tidegate_config::discipline::meter::Metered;
 use tidegate_config::discipline::outside::Outside;
 use tidegate_config::discipline::{Discipline, InKernel, Site};
+use tidegate_core::cake::{self, AckFilter, Isolation, Tins};
 use tidegate_core::dualpi2::{self, Nqb, Scheduler};
 use tidegate_core::elephants::{FlowBy, Measure};
 use tidegate_core::fifo::Limit;
@@ -13,11 +14,11 @@ use tidegate_core::red::{AboveMax, EarlyDrop, Profile, Signal, Sizing, Spacing, 
 use tidegate_core::rio::{Coupling, Rio};
 use tidegate_core::two_bucket::TwoBucketRule;
 use tidegate_core::wred::Wred;
-use tidegate_core::{Bytes, Colour, Instant, Span, codel, meredt, pie, red};
+use tidegate_core::{Bytes, Colour, Dscp, Instant, Rate, Span, codel, meredt, pie, red};
 
 use super::options::{
-    ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS, RED,
-    RIO, SFQ, SLOTS, SPACE, WRED,
+    ARED, CAKE, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS,
+    RED, RIO, SFQ, SLOTS, SPACE, WRED,
 };
 
 /// The most packets that are queued: the arriving packet needs a slot too, before another is dropped for it.
@@ -67,7 +68,7 @@ fn metered(
         return None;
     }
     // Such a mark is decided on before it is known whether the packet passes.
-    if point == Point::Exit && options.marks == 1 && [CODEL, FQ_CODEL, DUALPI2].contains(&options.kind) {
+    if point == Point::Exit && options.marks == 1 && [CODEL, FQ_CODEL, DUALPI2, CAKE].contains(&options.kind) {
         lack(format!(
             "`at = \"exit\"` behind the marks of kind = \"{}\" in {place} (signal = \"drop\" is possible)",
             inside.kind()
@@ -209,6 +210,10 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
             return metered(&inside, &section.conditioner.value, section.at, at, lack);
         }
         Discipline::DualPi2(section) => (coupled(&section.params()), Signal::Mark),
+        Discipline::Cake(section) => {
+            let params = section.params();
+            (cake(&params, place, lack), params.codel.signal)
+        }
         Discipline::Outside(section) => (own(section, discipline.kind(), place, lack)?, Signal::Drop),
         other => {
             lack(format!("kind = \"{}\" in {place}", other.kind()));
@@ -219,7 +224,7 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
         lack(format!("{} queues of `{}` in {place} (up to {SPACE} are possible)", options.queues, discipline.kind()));
     }
     let random = match options.kind {
-        RED | ARED | PIE | FQ_PIE | MERED | OWN => Stream::named(at.seed, at.stream).parts(),
+        RED | ARED | PIE | FQ_PIE | MERED | OWN | CAKE => Stream::named(at.seed, at.stream).parts(),
         WRED => Wred::stream(at.seed, at.stream, 0).parts(),
         RIO => Rio::stream(at.seed, at.stream, Colour::Green).parts(),
         _ => [0; 4],
@@ -231,11 +236,25 @@ impl Options {
     /// The queues that a discipline needs of [`SPACE`].
     pub(super) fn queues_needed(&self) -> u64 {
         match self.kind {
-            DRR | SFQ | FQ_CODEL | FQ_PIE => self.queues,
+            DRR | SFQ | FQ_CODEL | FQ_PIE | CAKE => self.queues,
             MERED => 2,
             DUALPI2 => 3,
             _ => 1,
         }
+    }
+
+    /// The options with the tins of CAKE.
+    pub fn with_tins(self, tins: Tins) -> Self {
+        let list = tins.list();
+        let mut options = Self { tins: list.len() as u64, tin: [0; 4], tin_of: [0; 2], ..self };
+        for (to, tin) in options.tin.iter_mut().zip(list) {
+            *to = u64::from(tin.first_share) << 32 | u64::from(tin.weight);
+        }
+        for point in (0..64).filter_map(Dscp::new) {
+            let at = usize::from(point.value());
+            options.tin_of[at / 32] |= (tins.of(point) as u64) << (at % 32 * 2);
+        }
+        options
     }
 
     fn within(self, limit: Limit) -> Self {
@@ -243,14 +262,15 @@ impl Options {
     }
 }
 
-/// Whether it tells pairs of hosts apart.
-pub(super) fn by_pairs(discipline: &Discipline) -> bool {
+/// Whether it tells receivers apart, or pairs of hosts.
+pub(super) fn tells_receivers(discipline: &Discipline) -> bool {
     let elephants = match discipline {
         Discipline::Mered(section) => section.params().table_driven().elephants,
         Discipline::Meredt(section) => match section.params() {
             Ok(params) => params.elephants,
             Err(_) => return false,
         },
+        Discipline::Cake(section) => return matches!(section.hosts, Isolation::Destination | Isolation::Pair),
         _ => return false,
     };
     elephants.pair.is_some() || elephants.flow_by == FlowBy::HostPair
@@ -374,6 +394,32 @@ fn coloured([green, yellow, red]: [Profile; 3], early_drop: EarlyDrop, streams: 
         more_random,
         ..early(&red::Params { profile: green, early: early_drop })
     }
+}
+
+fn cake(params: &cake::Params, place: &str, lack: &mut dyn FnMut(String)) -> Options {
+    if params.step.is_some() {
+        lack(format!("`l4s-step` in {place}"));
+    }
+    let (options, _) = controlled(CAKE, &params.codel);
+    Options {
+        rate: params.rate.map_or(0, Rate::as_bps),
+        burst: params.rate.map_or(0, |rate| rate.bytes_in_floor(params.lateness).as_u64()),
+        queues: params.queues.into(),
+        quantum: params.quantum.as_u64(),
+        // Sixteen bits with a sign.
+        overhead: params.wire.overhead as u64,
+        least: params.wire.least.as_u64(),
+        framing: params.wire.framing as u64,
+        hosts: match params.hosts {
+            Isolation::Flows => 0,
+            Isolation::Source => 1,
+            Isolation::Destination => 2,
+            Isolation::Pair => 3,
+        },
+        ack_filter: u64::from(params.ack_filter == AckFilter::On),
+        ..options
+    }
+    .with_tins(params.tins)
 }
 
 fn early(params: &red::Params) -> Options {

@@ -51,6 +51,7 @@ pub const KINDS: u64 = 14;
 pub const FBQ: u64 = 14;
 pub const OWN: u64 = 15;
 pub const CBQ: u64 = 16;
+pub const CAKE: u64 = 17;
 
 /// `struct twin_options` of kernel/options.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -123,6 +124,14 @@ pub struct Options {
     pub meter_random: [u64; 4],
     pub actions: [u64; 3],
     pub own: [u64; 16],
+    pub overhead: u64,
+    pub least: u64,
+    pub framing: u64,
+    pub tins: u64,
+    pub tin: [u64; 4],
+    pub tin_of: [u64; 2],
+    pub hosts: u64,
+    pub ack_filter: u64,
     pub account: u64,
     pub rules: u64,
     pub changes: u64,
@@ -130,7 +139,7 @@ pub struct Options {
 
 impl Options {
     /// How many numbers they are.
-    pub const NUMBERS: usize = 118;
+    pub const NUMBERS: usize = 130;
 
     /// The numbers in their order.
     pub fn numbers(&self) -> [u64; Self::NUMBERS] {
@@ -148,8 +157,9 @@ impl Options {
             ageing, yellow_min, yellow_max, yellow_max_p, red_min,
             red_max, red_max_p, more_random: [more_random_0, more_random_1, more_random_2, more_random_3, more_random_4, more_random_5, more_random_6, more_random_7], coupled, meter,
             meter_exit, meter_aware, meter_rates: [meter_rates_0, meter_rates_1], meter_bursts: [meter_bursts_0, meter_bursts_1], meter_window,
-            meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3], actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
-            changes,
+            meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3], actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], overhead, least,
+            framing, tins, tin: [tin_0, tin_1, tin_2, tin_3], tin_of: [tin_of_0, tin_of_1], hosts,
+            ack_filter, account, rules, changes,
         } = *self;
         [
             kind, limit_packets, limit_bytes, rate, burst,
@@ -175,7 +185,9 @@ impl Options {
             own_1, own_2, own_3, own_4, own_5,
             own_6, own_7, own_8, own_9, own_10,
             own_11, own_12, own_13, own_14, own_15,
-            account, rules, changes,
+            overhead, least, framing, tins, tin_0,
+            tin_1, tin_2, tin_3, tin_of_0, tin_of_1,
+            hosts, ack_filter, account, rules, changes,
         ]
     }
     /// Options of numbers in their order.
@@ -204,7 +216,9 @@ impl Options {
             own_1, own_2, own_3, own_4, own_5,
             own_6, own_7, own_8, own_9, own_10,
             own_11, own_12, own_13, own_14, own_15,
-            account, rules, changes,
+            overhead, least, framing, tins, tin_0,
+            tin_1, tin_2, tin_3, tin_of_0, tin_of_1,
+            hosts, ack_filter, account, rules, changes,
         ] = numbers;
         Self {
             kind, limit_packets, limit_bytes, rate, burst,
@@ -220,8 +234,9 @@ impl Options {
             ageing, yellow_min, yellow_max, yellow_max_p, red_min,
             red_max, red_max_p, more_random: [more_random_0, more_random_1, more_random_2, more_random_3, more_random_4, more_random_5, more_random_6, more_random_7], coupled, meter,
             meter_exit, meter_aware, meter_rates: [meter_rates_0, meter_rates_1], meter_bursts: [meter_bursts_0, meter_bursts_1], meter_window,
-            meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3], actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], account, rules,
-            changes,
+            meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3], actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], overhead, least,
+            framing, tins, tin: [tin_0, tin_1, tin_2, tin_3], tin_of: [tin_of_0, tin_of_1], hosts,
+            ack_filter, account, rules, changes,
         }
     }
 }

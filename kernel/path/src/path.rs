@@ -281,8 +281,8 @@ impl KernelPath {
             return Err(StartError::Change(text.into()));
         }
         if !self.discipline.can_have(config) {
-            let text = "`cbq` and disciplines of other crates have programs of their own, which are loaded at the start only; stop, and start \
-                        again";
+            let text = "`cbq`, `cake` and disciplines of other crates have programs of their own, which are loaded at the start only; stop, and \
+                        start again";
             return Err(StartError::Change(text.into()));
         }
         let to = self.attached.as_ref().ok_or_else(detached)?;

@@ -1,5 +1,7 @@
 //! [`Plan`]: the options of the program for a configuration.
 
+use std::iter;
+
 use tidegate_config::discipline::cbq::CbqQueue;
 use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::shaper::{Advice, Borrow, Class, Config, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper};
@@ -7,9 +9,10 @@ use tidegate_core::fbq::Ceilings;
 use tidegate_core::{AnyPacket, Bytes, Instant, Span};
 
 use super::classes::{CATCH_UP, Classes};
-use super::discipline::{PACKETS, Place, by_pairs, options_of};
-use super::options::{CBQ, CBQ_INNER, CBQ_LEAVES, FBQ, LINES, OWN, Options, TBF};
+use super::discipline::{PACKETS, Place, options_of, tells_receivers};
+use super::options::{CAKE, CBQ, CBQ_INNER, CBQ_LEAVES, FBQ, LINES, OWN, Options, TBF};
 use super::tree;
+use tidegate_engine::LONGEST_WHOLE;
 use tidegate_live::shaping::StartError;
 
 /// Bytes of a superpacket where the link does not report a limit: the kernel's default.
@@ -103,7 +106,8 @@ impl Plan {
         }
         refused(&lacks)?;
         let mut options = options.unwrap_or_default();
-        if options.rate != 0 && options.burst < burst {
+        // The line of CAKE goes into debt for a superpacket.
+        if options.rate != 0 && options.kind != CAKE && options.burst < burst {
             let (asked, now) = (Bytes::new(options.burst), Bytes::new(burst));
             notes.push(format!(
                 "up to {now} may leave at once instead of {asked}: the kernel does not segment superpackets here"
@@ -152,17 +156,19 @@ impl Plan {
 /// [`StartError::NotInKernel`] with everything that would differ.
 pub(super) fn examine_choice(config: &Config) -> Result<(), StartError> {
     let mut lacks = Vec::new();
-    let rate = match &config.root {
-        Root::Shaper(shaper) => Some(shaper.rate),
-        root => cbq_of(root).map(|cbq| cbq.link.value),
+    let (rate, longest) = match &config.root {
+        Root::Shaper(shaper) => (Some(shaper.rate), LONGEST_SUPERPACKET),
+        // CAKE is for short queues: what user space does not segment either passes whole.
+        Root::Discipline(discipline) if is_cake(config) => (discipline.line(), LONGEST_WHOLE),
+        root => (cbq_of(root).map(|cbq| cbq.link.value), LONGEST_SUPERPACKET),
     };
     if let Some(rate) = rate {
         let time = rate.time_for_ceil(Bytes::new(SUPERPACKET));
         // The kernel does not segment them.
-        if time.is_none_or(|time| time > LONGEST_SUPERPACKET) {
+        if time.is_none_or(|time| time > longest) {
             lacks.push(format!(
-                "to segment superpackets, of which one takes more than {LONGEST_SUPERPACKET} at {rate} (data-path = \"kernel\" has \
-                 them pass whole)"
+                "to segment superpackets, of which one takes more than {longest} at {rate} (data-path = \"kernel\" has them pass \
+                 whole)"
             ));
         }
     }
@@ -230,7 +236,7 @@ fn by_receivers(config: &Config) -> bool {
         matches!(shaper.flow_by, FlowBy::Destination | FlowBy::HostPair) || shaper.fair_by == FairBy::Destination
     };
     matches!(&config.root, Root::Shaper(shaper) if by_receiver(shaper))
-        || disciplines(config).any(by_pairs)
+        || disciplines(config).any(tells_receivers)
         || config.rules.iter().map(|rule| &rule.matches).any(|matches| {
             !matches.destinations.is_empty()
                 || !matches.hosts.is_empty()
@@ -285,7 +291,12 @@ pub(super) fn is_mered(config: &Config) -> bool {
     disciplines(config).any(|discipline| matches!(discipline, Discipline::Mered(_) | Discipline::Meredt(_)))
 }
 
-/// The discipline of the interface, or those in classes.
+/// Whether a configuration needs the program with CAKE.
+pub(super) fn is_cake(config: &Config) -> bool {
+    disciplines(config).any(|discipline| matches!(discipline, Discipline::Cake(_)))
+}
+
+/// The discipline of the interface, or those in classes, each with what it has inside.
 fn disciplines(config: &Config) -> impl Iterator<Item = &Discipline> {
     let (of_interface, classes) = match &config.root {
         Root::Discipline(discipline) => (Some(&**discipline), &[][..]),
@@ -293,10 +304,20 @@ fn disciplines(config: &Config) -> impl Iterator<Item = &Discipline> {
     };
     let leaves = cbq_of(&config.root).into_iter().flat_map(|cbq| &cbq.class);
     let of_leaves = leaves.filter_map(|class| Some(&*class.queue.as_ref()?.value.0));
-    of_interface.into_iter().chain(of_leaves).chain(classes.iter().filter_map(|class| class.queue.as_ref()))
+    let outer =
+        of_interface.into_iter().chain(of_leaves).chain(classes.iter().filter_map(|class| class.queue.as_ref()));
+    outer.flat_map(|outer| iter::successors(Some(outer), |outer| inside(outer)))
 }
 
-/// The program in BPF that alone has the discipline of a configuration: that of another crate.
+/// The discipline inside another one.
+fn inside(outer: &Discipline) -> Option<&Discipline> {
+    match outer {
+        Discipline::Marker(section) => Some(&*section.inside.as_ref()?.value.0),
+        _ => None,
+    }
+}
+
+/// The program in BPF that a discipline of another crate brings, if it is that of a configuration.
 pub(super) fn own_program(config: &Config) -> Option<&'static [u8]> {
     let discipline = match &config.root {
         Root::Discipline(discipline) => discipline,

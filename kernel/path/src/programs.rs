@@ -29,6 +29,8 @@ const OBJECT: &[u8] = include_bytes!("../../generated/chassis.o");
 const OF_MANY: &[u8] = include_bytes!("../../generated/chassis-many.o");
 /// The chassis with CBQ alone.
 const OF_TREES: &[u8] = include_bytes!("../../generated/chassis-trees.o");
+/// The chassis with CAKE besides.
+const OF_CAKE: &[u8] = include_bytes!("../../generated/chassis-cake.o");
 const NEEDS: Needs = Needs {
     operations: "Qdisc_ops",
     functions: &[
@@ -109,14 +111,13 @@ pub(crate) struct Discipline {
 }
 
 impl Discipline {
-    /// The program for `config`: that of another crate, or ours, for fewer flows where there is no memory for as many as it asks for.
+    /// The program that `config` alone needs, or the one for its flows, or for fewer where there is no memory for so many.
     fn load(config: &Config) -> Result<Self, LoadError> {
-        let (has_mered, flows, is_tree) = (plan::is_mered(config), plan::flows(config), plan::is_tree(config));
+        let (alone, has_mered, flows) = (needed(config), plan::is_mered(config), plan::flows(config));
         let without: &[&str] = if has_mered { &[] } else { &[OF_MERED] };
         let is_many = flows > QUEUES && bpf::check_memory(OF_MANY, without).is_ok();
-        let (object, queues) = match plan::own_program(config) {
-            _ if is_tree => (OF_TREES, QUEUES),
-            Some(own) => (own, QUEUES),
+        let (object, queues) = match alone {
+            Some(object) => (object, QUEUES),
             None if is_many => (OF_MANY, MANY_QUEUES),
             None => (OBJECT, QUEUES),
         };
@@ -124,7 +125,7 @@ impl Discipline {
         let maps = program.filters();
         let (options, link) = (maps.map("twin_options")?, maps.map("twin_link")?);
         let (counters, classes) = (maps.map("twin_counters")?, maps.map("twin_classes")?);
-        let tree = is_tree.then(|| maps.map("twin_tree")).transpose()?;
+        let tree = plan::is_tree(config).then(|| maps.map("twin_tree")).transpose()?;
         let (rules, marks, advice) = (maps.map("twin_rules")?, maps.map("twin_marks")?, maps.map("twin_advice")?);
         let flows = Flows::new(maps.map(".bss")?, object)?;
         let mut number = 1;
@@ -162,8 +163,9 @@ impl Discipline {
 
     /// Whether it has all that `config` needs of a program.
     pub fn can_have(&self, config: &Config) -> bool {
+        // The program with CBQ has nothing else.
         (self.has_mered || !plan::is_mered(config))
-            && plan::own_program(config).is_none_or(|own| self.object == own)
+            && needed(config).is_none_or(|object| self.object == object)
             && plan::is_tree(config) == self.tree.is_some()
     }
 
@@ -301,6 +303,14 @@ impl OffloadProvider for KernelPrograms {
         let free = free.cloned().ok_or_else(|| StartError::NoKernelProgram(why()))?;
         Ok(Box::new(KernelPath::new(free)))
     }
+}
+
+/// The object that alone has the discipline of a configuration, if one has: CBQ, CAKE, or that of another crate.
+fn needed(config: &Config) -> Option<&'static [u8]> {
+    if plan::is_tree(config) {
+        return Some(OF_TREES);
+    }
+    plan::is_cake(config).then_some(OF_CAKE).or_else(|| plan::own_program(config))
 }
 
 /// Checks whether this process can have a data path in the kernel, and leaves nothing behind.

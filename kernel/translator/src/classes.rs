@@ -10,8 +10,8 @@ use tidegate_core::step::Step;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
 use tidegate_kernel::options::fbq_class_options::INSIDE;
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, DUALPI2, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE,
-    RED, RIO, SFQ, SPACE, WRED,
+    ARED, CAKE, CODEL, DRR, DUALPI2, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, MERED, Options,
+    PIE, RED, RIO, SFQ, SPACE, WRED,
 };
 use tidegate_kernel::options::{fbq_class_options, fbq_options, fbq_profile, fbq_promise};
 
@@ -46,14 +46,17 @@ pub struct Classes {
 }
 
 /// The kinds of disciplines in classes.
-const KINDS: [u64; 13] = [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, DUALPI2, WRED, RIO];
+const KINDS: [u64; 14] = [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, DUALPI2, WRED, RIO, CAKE];
 
 /// The discipline of a class at random, for packets of which one lasts about `typical` nanoseconds at the total rate. `room` are the
-/// queues that are left; only one has records.
-pub fn inside(random: &mut Stream, typical: u64, room: &mut u64, records: &mut bool) -> Options {
+/// queues that are left; only one has records, and only one is CAKE.
+pub fn inside(random: &mut Stream, typical: u64, room: &mut u64, [records, cake]: &mut [bool; 2]) -> Options {
     let mut kind = KINDS[random.below(KINDS.len() as u64) as usize];
     if kind == MERED && !std::mem::take(records) {
         kind = RED;
+    }
+    if kind == CAKE && !std::mem::take(cake) {
+        kind = FQ_CODEL;
     }
     let least = if matches!(kind, PIE | FQ_PIE | DUALPI2) { 10_000_000 } else { 1_000 };
     let interval = typical.saturating_mul(spread(random, 1, 200)).clamp(least, 4_000_000_000);
@@ -66,8 +69,11 @@ pub fn inside(random: &mut Stream, typical: u64, room: &mut u64, records: &mut b
         options.idle_packet = typical;
     }
     options.records = options.records.max(packets + 1);
+    if kind == CAKE {
+        (options.rate, options.burst) = (0, 0);
+    }
     options.queues = if kind == DRR { packets + 2 } else { options.queues.min(1_024) };
-    let queues = if matches!(kind, DRR | SFQ | FQ_CODEL | FQ_PIE) { options.queues } else { 3 };
+    let queues = if matches!(kind, DRR | SFQ | FQ_CODEL | FQ_PIE | CAKE) { options.queues } else { 3 };
     if queues + CLASSES as u64 > *room {
         return Options { kind: FIFO, ..options };
     }
@@ -142,9 +148,9 @@ impl Classes {
         };
         let profiles = random.below(6);
         let classes: Vec<_> = (0..count).map(|_| class(random)).collect();
-        let (mut room, mut records) = (SPACE, true);
+        let (mut room, mut left) = (SPACE, [true; 2]);
         let mut inside =
-            |class: &[u64; CLASS]| (class[INSIDE] == 1).then(|| inside(random, typical, &mut room, &mut records));
+            |class: &[u64; CLASS]| (class[INSIDE] == 1).then(|| inside(random, typical, &mut room, &mut left));
         let insides = classes.iter().map(&mut inside).collect();
         Self {
             rate,

@@ -8,11 +8,11 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    CBQ, DRR, DUALPI2, FBQ, FIFO, FQ_CODEL, FQ_PIE, OWN, Options, PIE, RECORDS, RIO, SFQ, SLOTS, SPACE, TBF, WRED,
+    CAKE, CBQ, DRR, DUALPI2, FBQ, FIFO, FQ_CODEL, FQ_PIE, OWN, Options, PIE, RECORDS, RIO, SFQ, SLOTS, SPACE, TBF, WRED,
 };
 
 use super::classes::{Classes, NUMBERS};
-use super::more::{coloured, coupled, metered};
+use super::more::{cake, coloured, coupled, metered};
 use super::packets;
 use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE, Structure};
 use super::script::{GRID, Script, grid};
@@ -200,7 +200,7 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
     let one = 1 << 32;
     let largest_mean = if random.below(50) == 0 { 1 << 40 } else { 5_000 };
     let mean = if random.below(2) == 0 { 0 } else { spread(random, 1, largest_mean) };
-    let is_fair = matches!(kind, DRR | SFQ | FQ_CODEL | FQ_PIE);
+    let is_fair = matches!(kind, DRR | SFQ | FQ_CODEL | FQ_PIE | CAKE);
     let largest_limit = if random.below(4) == 0 { MOST_PACKETS } else { 300 };
     let limit_packets = spread(random, 1, largest_limit);
     let parts = Stream::named(random.next_u64(), "packets").parts();
@@ -275,6 +275,7 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
     let options = match kind {
         DUALPI2 => coupled(random, options),
         WRED | RIO => coloured(random, options),
+        CAKE => cake(random, options),
         _ => options,
     };
     let has_none = [TBF, FBQ, OWN].contains(&kind);
@@ -290,8 +291,8 @@ pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<
     // A queue without a decider needs the fewest.
     let next = |kind, random: &mut Stream| match kind {
         FBQ => CBQ,
-        CBQ if random.below(4) == 0 => FIFO,
-        CBQ => TBF,
+        CAKE if random.below(4) == 0 => FIFO,
+        CAKE => TBF,
         kind => kind + 1,
     };
     compare_kinds(program, operations, Stream::named(seed, "twin"), FIFO, next)

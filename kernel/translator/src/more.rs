@@ -1,7 +1,9 @@
-//! Random options of the disciplines that have some of their own: DualPI2, WRED, RIO, and meters.
+//! Random options of the disciplines that have some of their own: DualPI2, WRED, RIO, CAKE, and meters.
 
+use tidegate_core::cake::Tins;
 use tidegate_core::random::Stream;
-use tidegate_kernel::options::{CODEL, DUALPI2, FQ_CODEL, Options};
+use tidegate_core::{Rate, Span};
+use tidegate_kernel::options::{CAKE, CODEL, DUALPI2, FQ_CODEL, Options};
 
 use super::equal::spread;
 
@@ -15,7 +17,7 @@ pub fn metered(random: &mut Stream, options: Options) -> Options {
     let does = |random: &mut Stream| if random.below(3) == 0 { random.below(2) } else { 2 + random.below(64) };
     let actions = std::array::from_fn(|_| does(random));
     // A mark that is decided on when a packet leaves is not given where that is dropped behind it.
-    let marks_late = options.kind == DUALPI2 || options.marks == 1 && matches!(options.kind, CODEL | FQ_CODEL);
+    let marks_late = options.kind == DUALPI2 || options.marks == 1 && matches!(options.kind, CODEL | FQ_CODEL | CAKE);
     Options {
         meter: 1 + random.below(4),
         meter_exit: if marks_late { 0 } else { random.below(2) },
@@ -69,9 +71,42 @@ pub fn coupled(random: &mut Stream, options: Options) -> Options {
     }
 }
 
+/// Numbers of queues of CAKE.
+const CAKE_QUEUES: [u64; 4] = [8, 16, 64, 1_024];
+
+/// Adds the options of CAKE, with the law of a queue of these.
+pub fn cake(random: &mut Stream, options: Options) -> Options {
+    let tins = [Tins::BestEffort, Tins::Diffserv3, Tins::Diffserv4][random.below(3) as usize];
+    // Up to a byte a nanosecond: the reference finds the lateness by the depth.
+    let rate = Rate::from_bps((random.below(4).min(1)) * spread(random, 100_000, 8_000_000_000));
+    let lateness = Span::from_nanos(random.below(2) * random.below(20_000_000));
+    Options {
+        rate: rate.as_bps(),
+        burst: rate.bytes_in_floor(lateness).as_u64(),
+        queues: CAKE_QUEUES[random.below(CAKE_QUEUES.len() as u64) as usize],
+        overhead: if random.below(4) == 0 { 0_u64.wrapping_sub(random.below(65)) } else { random.below(257) },
+        least: random.below(2) * random.below(200),
+        framing: random.below(3),
+        hosts: random.below(4),
+        ack_filter: random.below(2),
+        ..options
+    }
+    .with_tins(tins)
+}
+
 /// A code point, of those that disciplines tell apart more often than others, and bits of congestion.
 pub fn service(random: &mut Stream) -> u64 {
     const POINTS: [u64; 8] = [0, 0, 45, 10, 12, 14, 36, 38];
     let dscp = if random.below(8) == 0 { random.below(64) } else { POINTS[random.below(8) as usize] };
     dscp << 2 | random.below(4)
+}
+
+/// What CAKE tells a packet of `flow` apart by, of which packets mostly have the same code point, of the first few: its service, from bit 8
+/// on whether it is an acknowledgement without data, and in the upper half its packets on the line.
+pub fn cake_traits(random: &mut Stream, flow: u64, points: u64) -> u64 {
+    const POINTS: [u64; 8] = [46, 0, 8, 34, 1, 48, 16, 10];
+    let point = if random.below(40) == 0 { random.below(64) } else { POINTS[(flow % points) as usize] };
+    let is_ack = u64::from(flow.is_multiple_of(3) && random.below(3) != 0);
+    let segments = if random.below(4) == 0 { random.below(45) } else { 1 };
+    point << 2 | random.below(4) | is_ack << 8 | segments << 32
 }

@@ -4,6 +4,7 @@ use std::ops::Deref;
 
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::Ared;
+use tidegate_core::cake::{self, AckFilter, Cake, Framing, Isolation, Tins, Wire};
 use tidegate_core::cbq::{Borrow, Cbq, Class};
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
@@ -35,7 +36,7 @@ use tidegate_core::{
     Bytes, ClassId, Colour, Deadline, Dscp, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
 };
 use tidegate_kernel::options::{
-    ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, RIO, SFQ, TBF, WRED,
+    ARED, CAKE, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, RIO, SFQ, TBF, WRED,
 };
 
 use super::classes::{Classes, set_rate};
@@ -43,7 +44,8 @@ use super::promises::{Promises, note_ended};
 use super::trees::Tree;
 
 /// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, its service (code point and bits of
-/// congestion), the key of its flow and that of its pair of hosts; of a change the rate. With FBQ an arrival has its class, its service
+/// congestion), the key of its flow and that of its pair of hosts; of a change the rate. For CAKE the second has in bit 8 whether it is an
+/// acknowledgement without data, and in its upper half the packets that it is on the line. With FBQ an arrival has its class, its service
 /// and the key of its host in 16, 16 and 32 bits of the second, and its profile in place of the fourth, in the upper half of which is the
 /// number of its promise; a change has the number of a class, plus 1, in place of the second. Of another promise there are its
 /// place, with its class in the upper half, minimum, flows and number; before it, as an operation of its own, its steps of
@@ -217,6 +219,31 @@ impl Specification<'_> {
             ..meredt::Params::for_link(Rate::from_mbit(10))
         })
     }
+    fn cake(&self) -> cake::Params {
+        let rate = Some(Rate::from_bps(self.rate)).filter(|rate| !rate.is_zero());
+        cake::Params {
+            rate,
+            // What the rate carries in that time is the depth.
+            lateness: rate.and_then(|rate| rate.time_for_ceil(Bytes::new(self.burst))).unwrap_or(Span::ZERO),
+            wire: Wire {
+                overhead: self.overhead as i16,
+                least: Bytes::new(self.least),
+                framing: [Framing::None, Framing::Atm, Framing::Ptm][self.framing as usize % 3],
+            },
+            tins: match self.tins {
+                1 => Tins::BestEffort,
+                3 => Tins::Diffserv3,
+                _ => Tins::Diffserv4,
+            },
+            hosts: [Isolation::Flows, Isolation::Source, Isolation::Destination, Isolation::Pair]
+                [self.hosts as usize % 4],
+            codel: self.codel(),
+            step: None,
+            queues: u32::try_from(self.queues).unwrap_or(u32::MAX),
+            quantum: Bytes::new(self.quantum),
+            ack_filter: if self.ack_filter == 1 { AckFilter::On } else { AckFilter::Off },
+        }
+    }
     /// The discipline, if it is not one with a rate.
     ///
     /// # Errors
@@ -279,6 +306,7 @@ impl Specification<'_> {
             FQ_PIE => {
                 Box::new(FqPie::drawing_from(fq_pie::Params { pie: self.pie(), queues, quantum }, self.stream())?)
             }
+            CAKE => Box::new(Cake::drawing_from(self.cake(), self.stream())?),
             _ => return Ok(None),
         }))
     }
@@ -302,10 +330,12 @@ pub struct Numbered {
     colour: Colour,
     class: ClassId,
     profile: u32,
+    pure_ack: bool,
+    segments: u32,
 }
 
 impl Packet for Numbered {
-    packet_fields!(size, flow, ecn, mark_ce, dscp, colour, class, profile);
+    packet_fields!(size, flow, ecn, mark_ce, dscp, colour, class, profile, pure_ack, segments);
 }
 
 /// The parameters of a discipline with classes, beside its options.
@@ -354,8 +384,9 @@ impl Outlet<Numbered> for Outcome {
     fn dropped(&mut self, packet: Numbered, reason: DropReason) {
         self.drops += 1;
         self.which += packet.id + 1;
-        // Fair queueing drops another packet for one that it has queued, at its limit of flows.
-        self.refused |= reason != DropReason::FlowLimit || self.refuses_at_limits;
+        // Fair queueing drops another packet for one that it has queued, at its limit of flows, and so does the filter of acknowledgements.
+        let is_other = matches!(reason, DropReason::FlowLimit | DropReason::AckFiltered);
+        self.refused |= !is_other || self.refuses_at_limits;
     }
     fn event(&mut self, event: Event) {
         self.marks += u64::from(matches!(event, Event::Marked { .. }));
@@ -427,8 +458,9 @@ impl Reference {
         let mut result = 0;
         match what {
             ENQUEUE => {
-                let (source, destination) = if has_classes { (second >> 32, second >> 32) } else { (pair, 0) };
-                let flow = FlowKey { flow, source, destination };
+                // One number stands for either host.
+                let host = if has_classes { second >> 32 } else { pair };
+                let flow = FlowKey { flow, source: host, destination: host };
                 let (class, profile) = if has_classes { (second as u16, pair as u32) } else { (0, 0) };
                 let class = ClassId(class.into());
                 let service = if has_classes { (second >> 16) as u8 } else { second as u8 };
@@ -446,6 +478,8 @@ impl Reference {
                     colour: dscp.colour(),
                     class,
                     profile,
+                    pure_ack: !has_classes && second >> 8 & 1 == 1,
+                    segments: if has_classes { 1 } else { (second >> 32) as u32 },
                 };
                 self.next += 1;
                 if let Queue::Fbq(queue, _) = &self.queue {

@@ -2,12 +2,12 @@
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    ARED, CBQ, CODEL, DUALPI2, FBQ, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RED, RIO, SFQ, TBF, WRED,
+    ARED, CAKE, CBQ, CODEL, DUALPI2, FBQ, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RED, RIO, SFQ, TBF, WRED,
 };
 
 use super::classes::Classes;
 use super::equal::spread;
-use super::more::service;
+use super::more::{cake_traits, service};
 use super::promises::Draw;
 use super::reference::{DEQUEUE, ENQUEUE, Operation, SET_RATE, Structure};
 use super::trees::{Rates, Tree};
@@ -48,6 +48,9 @@ pub struct Script<'a> {
     pending: Option<Operation>,
     /// The largest rate that a class gets.
     most: u64,
+    is_cake: bool,
+    /// How many code points most packets for CAKE have, up to 8.
+    points: u64,
 }
 
 impl<'a> Script<'a> {
@@ -58,15 +61,19 @@ impl<'a> Script<'a> {
             Some(Structure::Tree(tree)) => (None, Some((tree, tree.rates()))),
             None => (None, None),
         };
-        let has_codel = matches!(options.kind, CODEL | FQ_CODEL);
+        let has_codel = matches!(options.kind, CODEL | FQ_CODEL | CAKE);
         // Packets of one MTU leave exactly that behind, and flows of classes are next at one time.
         let alike = (has_codel || matches!(options.kind, MERED | FBQ | CBQ)) && random.below(2) == 0;
         let sizes = if alike { options.mtu } else { spread(random, 60, 70_000) };
         // About the time of a packet, so that queues build up and run empty.
         let typical = match options.kind {
-            TBF | FBQ | CBQ => (sizes as u128 * 8_000_000_000 / u128::from(options.rate.max(1))).min(1 << 44) as u64,
+            TBF | FBQ | CBQ | CAKE if options.rate > 0 => {
+                (sizes as u128 * 8_000_000_000 / u128::from(options.rate)).min(1 << 44) as u64
+            }
             RED | ARED | MERED | WRED | RIO if random.below(2) == 0 => options.idle_packet.max(1),
-            CODEL | FQ_CODEL | RED | ARED | MERED | WRED | RIO | PIE | FQ_PIE | SFQ | DUALPI2 => options.interval / 20,
+            CODEL | FQ_CODEL | RED | ARED | MERED | WRED | RIO | PIE | FQ_PIE | SFQ | DUALPI2 | CAKE => {
+                options.interval / 20
+            }
             OWN => spread(random, 1_000, 20_000_000),
             _ => 1_000,
         };
@@ -83,11 +90,14 @@ impl<'a> Script<'a> {
             arrivals,
             sizes,
             alike,
-            largest: if matches!(options.kind, FQ_CODEL | FQ_PIE) { 1 << 17 } else { 1 << 48 },
+            largest: if matches!(options.kind, FQ_CODEL | FQ_PIE | CAKE) { 1 << 17 } else { 1 << 48 },
             // Few that send much are told apart, or put under sanction.
             flows: spread(random, 1, if matches!(options.kind, MERED | DUALPI2) { 60 } else { 2_000 }),
             few: random.below(100),
-            pairs: spread(random, 1, 60),
+            // Of few hosts each has many flows.
+            pairs: spread(random, 1, if options.kind == CAKE { 8 } else { 60 }),
+            is_cake: options.kind == CAKE,
+            points: 1 + random.below(8),
             most: classes.map_or(1 << 40, |classes| options.rate / classes.count() * 2),
             classes,
             tree,
@@ -112,9 +122,10 @@ impl<'a> Script<'a> {
                 self.now.saturating_sub(back)
             }
             2 => {
-                self.arrivals = 20 + self.random.below(60);
+                // Bursts of new flows, and queues that run empty, are what CAKE decides by.
+                self.arrivals = if self.is_cake { 5 + self.random.below(95) } else { 20 + self.random.below(60) };
                 // Packets that wait, or ones that are alone.
-                if self.classes.is_some() || self.tree.is_some() {
+                if self.classes.is_some() || self.tree.is_some() || self.is_cake {
                     let most = if self.random.below(2) == 0 { 4 } else { 100 };
                     self.step = spread(self.random, 1, self.typical.saturating_mul(most).max(1));
                 }
@@ -159,6 +170,7 @@ impl<'a> Script<'a> {
                     (None, Some((tree, _))) => {
                         (tree.of_flow(self.random, flow) | service(self.random) << 16 | host << 32, 0)
                     }
+                    (None, None) if self.is_cake => (cake_traits(self.random, flow, self.points), host),
                     (None, None) => (service(self.random), host),
                 };
                 [ENQUEUE, self.now, size.clamp(1, self.largest), second, flow, fourth]

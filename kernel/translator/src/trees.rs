@@ -60,8 +60,9 @@ impl Tree {
         for at in (1..order.len()).rev() {
             order.swap(at, random.below(at as u64 + 1) as usize);
         }
-        let (mut room, mut records) = (SPACE, true);
-        let insides = (0..leaves).map(|_| inside(random, typical, &mut room, &mut records)).collect();
+        // The program with CBQ has no CAKE.
+        let (mut room, mut left) = (SPACE, [true, false]);
+        let insides = (0..leaves).map(|_| inside(random, typical, &mut room, &mut left)).collect();
         let params = params(random, rate, typical, leaves, root);
         Self { params, classes, order, insides }
     }

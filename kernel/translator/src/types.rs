@@ -23,13 +23,14 @@ pub enum Ty {
 }
 
 /// The integers of the subset with their C types; floats are none.
-const INTEGERS: [(&str, &str); 8] = [
+const INTEGERS: [(&str, &str); 9] = [
     ("u8", "u8"),
     ("u16", "u16"),
     ("u32", "u32"),
     ("u64", "u64"),
     ("u128", "u128"),
     ("usize", "u64"),
+    ("i16", "s16"),
     ("i32", "s32"),
     ("i64", "s64"),
 ];

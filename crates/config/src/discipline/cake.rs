@@ -98,7 +98,8 @@ impl CakeQueue {
         }
     }
 
-    fn params(&self) -> cake::Params {
+    /// The parameters of the discipline.
+    pub fn params(&self) -> cake::Params {
         let rate = self.rate.map(|rate| rate.value);
         // Without a rate the target, interval and limit are those of a fast line.
         let base = cake::Params::for_link(rate.unwrap_or(Rate::from_mbit(320)));

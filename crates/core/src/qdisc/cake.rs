@@ -42,11 +42,14 @@
 pub mod cobalt;
 mod params;
 mod sets;
+mod stats;
 mod tins;
 mod wire;
 
 pub use params::{AckFilter, Isolation, Params};
 use sets::Sets;
+pub use stats::Stats;
+use tins::first_share;
 pub use tins::{Tin, Tins};
 pub use wire::{Framing, Wire};
 
@@ -64,30 +67,15 @@ use crate::round::{Deficit, spread};
 use crate::slab::{Slab, reusable};
 use crate::step;
 use core::iter::repeat_n;
-use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
+use tidegate_units::{Bytes, Instant, Rate};
 
 /// The quanta that a host may owe for flows that went before the others. Then its new flows take turns like the rest.
 /// Each costs a visit before the next turn of the host, so it bounds the work, too.
 const MOST_DEBT: i64 = 16;
 /// Acknowledgements the filter leaves in a queue.
 const ACKS_LEFT: u32 = 3;
-
-/// Counts since the start.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Stats {
-    /// Packets COBALT dropped.
-    pub dropped: u64,
-    /// Packets that COBALT or the step marked.
-    pub marked: u64,
-    /// Packets dropped because the limit was passed.
-    pub overflowed: u64,
-    /// Acknowledgements that later ones replaced.
-    pub acks_filtered: u64,
-    /// Packets that had to share a queue with another flow, because their set was full.
-    pub shared: u64,
-    /// Packets that left, by tin, and their bytes on the line.
-    pub tins: [crate::Account; 4],
-}
+/// The oldest packets of a queue among which the filter looks for the one to drop.
+const ACKS_LOOKED_AT: u32 = 16;
 
 #[derive(Clone, Debug, Default)]
 struct Flow {
@@ -158,13 +146,15 @@ impl<P: Packet> Cake<P> {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
+        Self::drawing_from(params, Stream::named(seed, name))
+    }
+    /// As [`new`](Self::new), drawing from `random`.
+    ///
+    /// # Errors
+    /// As [`Params::validate`].
+    pub fn drawing_from(params: Params, random: Stream) -> Result<Self, ParamError> {
         let params = params.validate()?;
-        let share = |tin: &Tin| {
-            let rate = params.rate.filter(|_| tin.first_share > 0)?;
-            let rate = Rate::from_bps((rate.as_bps() / 16).saturating_mul(u64::from(tin.first_share)));
-            let depth = rate.bytes_in_floor(Span::from_millis(20)).max(Bytes::new(3_000));
-            Some(TokenBucket::full(rate, depth, Instant::ZERO))
-        };
+        let share = |tin: &Tin| Some(first_share(params.rate.filter(|_| tin.first_share > 0)?, tin.first_share));
         let tin = |tin: &Tin| TinState {
             sparse: List::default(),
             hosts: List::default(),
@@ -185,7 +175,7 @@ impl<P: Packet> Cake<P> {
             line: params.rate.map(line),
             pool: Pool::new(params.codel.limit),
             largest: 0,
-            random: Stream::named(seed, name),
+            random,
             stats: Stats::default(),
             latest: Instant::ZERO,
             params,
@@ -388,7 +378,7 @@ impl<P: Packet> Cake<P> {
     /// Whether the tin may go before lower ones now.
     fn goes_first(&self, tin: usize) -> bool {
         let tin = &self.tins[tin];
-        !tin.backlog.is_empty() && tin.first.is_some_and(|share| share.level(self.latest) >= Credit::ZERO)
+        !tin.backlog.is_empty() && tin.first.is_some_and(|share| !share.is_in_debt(self.latest))
     }
 
     /// The tin whose turn it is; `None` when nothing waits.
@@ -448,7 +438,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
         if is_ack && !foreign && self.params.ack_filter == AckFilter::On && flow.acks > ACKS_LEFT {
             let old = |packet: &P| packet.is_pure_ack() && packet.flow().flow == key.flow;
             if let Some(packet) =
-                self.pool.take(index, &mut flow.queue, |store, queue| store.take_where(queue, 16, old))
+                self.pool.take(index, &mut flow.queue, |store, queue| store.take_where(queue, ACKS_LOOKED_AT, old))
             {
                 self.gone(index, &packet);
                 self.stats.acks_filtered += 1;
@@ -468,7 +458,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         self.latest = self.latest.max(now);
-        if self.pool.backlog().is_empty() || self.line.is_some_and(|line| line.level(self.latest) < Credit::ZERO) {
+        if self.pool.backlog().is_empty() || self.line.is_some_and(|line| line.is_in_debt(self.latest)) {
             return None;
         }
         let mut drops = 0;
@@ -478,7 +468,7 @@ impl<P: Packet> Qdisc<P> for Cake<P> {
             self.stats.tins[tin].count(wire);
             match &mut self.tins[tin].first {
                 // The share goes into debt by what was sent first; what was sent in turn is not counted against it.
-                Some(share) if share.level(self.latest) >= Credit::ZERO => share.charge(self.latest, wire),
+                Some(share) if !share.is_in_debt(self.latest) => share.charge(self.latest, wire),
                 _ => self.tins[tin].deficit.spend(wire.as_u64() as i64),
             }
             if let Some(line) = &mut self.line {

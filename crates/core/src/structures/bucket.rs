@@ -72,6 +72,11 @@ impl TokenBucket {
     pub fn level(&self, now: Instant) -> Credit {
         Credit::from_raw(i128::from(filled(self.level, self.depth, self.earned(now))))
     }
+    /// Whether the level at `now` is a debt.
+    #[inline]
+    pub fn is_in_debt(&self, now: Instant) -> bool {
+        filled(self.level, self.depth, self.earned(now)) < 0
+    }
     /// The whole bytes that the level at `now` pays for; zero when it is a debt.
     #[inline]
     pub fn bytes(&self, now: Instant) -> Bytes {

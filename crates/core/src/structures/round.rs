@@ -47,7 +47,7 @@ impl Deficit {
     }
     /// Whether `bytes` or more have to be paid back.
     pub const fn owes(self, bytes: i64) -> bool {
-        self.0 <= -bytes
+        self.0.saturating_add(bytes) <= 0
     }
 }
 

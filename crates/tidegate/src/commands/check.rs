@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tidegate_config::discipline::Discipline;
-use tidegate_config::preset::Place;
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
 use tidegate_config::shaper::{Advice, Borrow, Config, DataPath, Direction, DividedBy, FairBy, Root, Shaper};
 use tidegate_config::values::dscp_name;
@@ -99,7 +98,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Writes the file that `--up` and `--down` stand for; as JSON with its text.
 fn presets(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let source = args.line.source(&args.interface, Place::UserSpace)?;
+    let source = args.line.source(&args.interface)?;
     let configs = load_all(&source)?;
     if args.json {
         let mut whole = whole_json(&source, &Diagnostics::new(), Some(&configs));

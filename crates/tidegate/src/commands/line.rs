@@ -1,7 +1,7 @@
 //! The rates of a line, as an alternative to a shaper file.
 
 use tidegate_config::Source;
-use tidegate_config::preset::{self, L4s, LINKS, Line, LineRate, Place};
+use tidegate_config::preset::{self, L4s, LINKS, Line, LineRate};
 use tidegate_core::cake::Wire;
 
 use crate::Failure;
@@ -45,26 +45,29 @@ impl LineArgs {
     pub const fn has_rates(&self) -> bool {
         self.up.is_some() || self.down.is_some()
     }
+    /// Whether a rate varies, which the shaper follows.
+    pub fn varies(&self) -> bool {
+        [self.up, self.down].iter().any(|rate| matches!(rate, Some(LineRate::Varies { .. })))
+    }
     /// The file that the rates stand for.
     ///
     /// # Errors
     /// [`Failure::Usage`] for a rate of zero, and without a rate.
-    pub fn source(&self, interfaces: &[String], place: Place) -> Result<Source, Failure> {
-        source([self.up, self.down], &self.link, self.overhead, self.l4s, interfaces, place)
+    pub fn source(&self, interfaces: &[String]) -> Result<Source, Failure> {
+        source([self.up, self.down], &self.link, self.overhead, self.l4s, interfaces)
     }
 }
 
 /// The file for the rates up and down of a line of that kind.
 ///
 /// # Errors
-/// [`Failure::Usage`] for a rate of zero, without a rate, and for a range beside no other or in the kernel.
+/// [`Failure::Usage`] for a rate of zero, without a rate, and for a range beside no other.
 pub fn source(
     [up, down]: [Option<LineRate>; 2],
     link: &str,
     overhead: Option<i16>,
     l4s: bool,
     interfaces: &[String],
-    place: Place,
 ) -> Result<Source, Failure> {
     for (flag, rate) in [("--up", up), ("--down", down)] {
         if rate.is_some_and(LineRate::is_zero) {
@@ -77,18 +80,12 @@ pub fn source(
                     as 1mbit-20mbit";
         return Err(Failure::Usage(text.into()));
     }
-    if varies.contains(&true) && place == Place::Kernel {
-        let text =
-            "in the kernel nothing passes this process by which a rate could follow the line: leave --data-path out";
-        return Err(Failure::Usage(text.into()));
-    }
     let line = Line {
         up,
         down,
         wire: wire(link, overhead),
         interfaces: interfaces.to_vec(),
         l4s: if l4s { L4s::On } else { L4s::Off },
-        place,
     };
     let name = match (up, down) {
         (Some(_), Some(_)) => "preset for --up and --down",

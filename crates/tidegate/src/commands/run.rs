@@ -15,7 +15,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tidegate_config::Source;
-use tidegate_config::preset::Place;
 use tidegate_config::shaper::{Config, DataPath, MOST_INTERFACES};
 use tidegate_control::view::ClassQuantity;
 use tidegate_control::{EventKind, calls, words};
@@ -287,8 +286,11 @@ fn read(args: &Args) -> Result<(Vec<ShaperFile>, Vec<Source>), Failure> {
         return Err(Failure::Usage(format!("{missing}\n{}", interfaces::which(&example))));
     }
     if args.file.is_empty() {
-        let place = if args.in_kernel { Place::Kernel } else { Place::UserSpace };
-        add(Path::new("-"), None, args.line.source(&args.interface, place)?)?;
+        if args.in_kernel && args.line.varies() {
+            let text = "in the kernel nothing passes this process by which a rate could follow the line: leave --in-kernel out";
+            return Err(Failure::Usage(text.into()));
+        }
+        add(Path::new("-"), None, args.line.source(&args.interface)?)?;
     }
     Ok((files, sources))
 }

@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let kind = kind_of_line(args, &uplinks, uplink, &dialogue)?;
     let varies = uplink.is_some_and(|uplink| uplink.kind == Kind::Mobile);
     let (rates, peer) = rates(args, &interface, (&kind, varies), &dialogue)?;
-    let preset = line::source(rates, &kind, args.overhead, args.l4s, &[], preset::Place::UserSpace)?;
+    let preset = line::source(rates, &kind, args.overhead, args.l4s, &[])?;
     let text = format!("{}{}", instance.heading(), preset.text());
     // `run` must accept the file that is written.
     let configs = check::load_all(&Source::new(instance.file.display().to_string(), &text))?;

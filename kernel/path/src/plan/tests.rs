@@ -217,6 +217,35 @@ fn colours_and_meters_are_those_of_the_file() {
     assert!(error.contains("code points by the colour of a meter in [discipline]"), "{error}");
 }
 
+#[test]
+fn cake_is_that_of_the_file() {
+    let text = "[discipline]\nkind = \"cake\"\nrate = \"600mbit\"\noverhead = 44\nleast = \"84B\"\nframing = \"ptm\"\n\
+                tins = \"diffserv4\"\nack-filter = \"on\"\n";
+    let found = plan(text).unwrap();
+    // A superpacket takes less than a millisecond, and the line goes into debt for it.
+    assert!(found.notes.is_empty() && found.marks(), "{:?}", found.notes);
+    let found = found.options;
+    // What the rate carries in the lateness of 1 ms.
+    assert_eq!((found.kind, found.rate, found.burst, found.limit_packets), (CAKE, 600_000_000, 75_000, 10_240));
+    assert_eq!((found.queues, found.quantum, found.target, found.interval), (1_024, 1_514, 5_000_000, 100_000_000));
+    assert_eq!((found.overhead, found.least, found.framing, found.hosts, found.ack_filter), (44, 84, 2, 1, 1));
+    assert_eq!((found.tins, found.tin), (4, [1, 16, 8 << 32 | 8, 4 << 32 | 4]));
+    // CS1 is bulk, EF voice, CS2 video, and 63 best effort.
+    assert_eq!([8, 46, 16, 63].map(|point: usize| found.tin_of[point / 32] >> (point % 32 * 2) & 3), [0, 3, 2, 1]);
+    assert_eq!(found.random, Stream::named(7, "root").parts());
+    let bare = plan("[discipline]\nkind = \"cake\"\nhosts = \"flows\"\nsignal = \"drop\"\n").unwrap().options;
+    assert_eq!((bare.rate, bare.burst, bare.hosts, bare.tins, bare.marks), (0, 0, 0, 3, 0));
+}
+
+/// A program that only some configurations need is found inside a meter as well.
+#[test]
+fn what_is_inside_a_meter_needs_its_program() {
+    let meter = "conditioner = { red = \"drop\", meter = { kind = \"srtcm\", cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" } }";
+    let inside = |queue: &str| config(&format!("[discipline]\nkind = \"marker\"\n{meter}\ninside = {{ {queue} }}\n"));
+    assert!(is_cake(&inside("kind = \"cake\"")) && !is_cake(&inside("kind = \"codel\"")));
+    assert!(is_mered(&inside("kind = \"mered\", link = \"20mbit\"")));
+}
+
 /// Each is refused, and the error names it.
 #[test]
 fn what_the_program_does_not_do_is_named() {
@@ -228,6 +257,19 @@ fn what_the_program_does_not_do_is_named() {
             "round trips of what passes",
         ),
         ("[discipline]\nkind = \"wfq\"\nlink = \"20mbit\"\n".to_owned(), "kind = \"wfq\""),
+        (
+            "[discipline]\nkind = \"cake\"\nrate = \"500mbit\"\n".to_owned(),
+            "to segment superpackets, of which one takes more than 1ms at 500mbit",
+        ),
+        (
+            "[discipline]\nkind = \"cake\"\nrate = \"1gbit\"\nl4s-step = \"1ms\"\n".to_owned(),
+            "`l4s-step` in [discipline]",
+        ),
+        (
+            "[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"cake\"\nhosts = \"destination\"\n".to_owned(),
+            "addresses of receivers",
+        ),
+        (TREE.replace("\"codel\"", "\"cake\""), "kind = \"cake\" in a class of cbq"),
         ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
         ("[discipline]\nkind = \"sfq\"\nqueues = 9000\n".to_owned(), "9000 queues of `sfq`"),
         (

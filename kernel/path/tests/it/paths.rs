@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use tidegate_config::preset::{L4s, LINKS, Line, LineRate, Place};
+use tidegate_config::preset::{L4s, LINKS, Line, LineRate};
 use tidegate_config::shaper::{self, Config, DataPath, Direction};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_core::Instant;
@@ -177,15 +177,16 @@ fn asked(text: &str, data_path: DataPath) -> Result<(), String> {
 fn presets() -> Vec<(String, String)> {
     let rate = |text: &str| Some(text.parse::<LineRate>().expect("a rate"));
     let all = [
-        ("--up 20mbit", rate("20mbit"), None, Place::UserSpace),
-        ("--up 200mbit", rate("200mbit"), None, Place::UserSpace),
-        ("--down 200mbit", None, rate("200mbit"), Place::UserSpace),
-        ("--up 5mbit-20mbit", rate("5mbit-20mbit"), None, Place::UserSpace),
-        ("--up 20mbit --in-kernel", rate("20mbit"), None, Place::Kernel),
-        ("--down 200mbit --in-kernel", None, rate("200mbit"), Place::Kernel),
+        ("--up 20mbit", rate("20mbit"), None),
+        ("--up 200mbit", rate("200mbit"), None),
+        ("--up 1gbit", rate("1gbit"), None),
+        ("--down 1gbit", None, rate("1gbit")),
+        ("--up 5mbit-20mbit", rate("5mbit-20mbit"), None),
+        ("--up 20mbit --in-kernel", rate("20mbit"), None),
+        ("--down 200mbit --in-kernel", None, rate("200mbit")),
     ];
-    all.map(|(options, up, down, place)| {
-        let line = Line { up, down, wire: LINKS[0].2, interfaces: vec!["eth0".into()], l4s: L4s::Off, place };
+    all.map(|(options, up, down)| {
+        let line = Line { up, down, wire: LINKS[0].2, interfaces: vec!["eth0".into()], l4s: L4s::Off };
         (format!("`tidegate run {options}`"), line.text().expect("a rate"))
     })
     .into()

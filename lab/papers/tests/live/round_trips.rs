@@ -22,7 +22,6 @@ fn preset() -> String {
         wire: preset::wire_of("unknown").expect("a kind of line"),
         interfaces: Vec::new(),
         l4s: preset::L4s::Off,
-        place: preset::Place::UserSpace,
     };
     line.text().expect("two rates")
 }

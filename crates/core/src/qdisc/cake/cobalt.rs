@@ -15,6 +15,7 @@ use crate::packet::Packet;
 use crate::qdisc::Outlet;
 use crate::random::Stream;
 use tidegate_units::Instant;
+use tidegate_units::wide::mul_div;
 
 /// The state of one queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -55,15 +56,16 @@ impl State {
     }
     /// A packet arrived at the queue: lowers the drop probability of BLUE for the time for which the queue was empty.
     pub fn on_arrival(&mut self, params: &Params, now: Instant) {
-        let Some(since) = self.empty_since.take().filter(|_| self.probability > 0) else { return };
+        let Some(since) = self.empty_since else { return };
+        self.empty_since = None;
         let first = since.max(self.blue_at + params.target);
-        if now < first {
+        if self.probability == 0 || now < first {
             return;
         }
         let steps = 1 + now.since(first).as_nanos() / params.target.as_nanos().max(1);
         self.blue_at = first + params.target.saturating_mul(steps - 1);
-        self.probability =
-            self.probability.saturating_sub(u32::try_from(steps.saturating_mul(1 << 20)).unwrap_or(u32::MAX));
+        let fall = steps.saturating_mul(1 << 20).min(u64::from(u32::MAX));
+        self.probability = self.probability.saturating_sub(fall as u32);
     }
     /// The steps down that are due since the dropping ended, also those that were due while there was no packet.
     fn count_down(&mut self, params: &Params, now: Instant) {
@@ -79,15 +81,44 @@ impl State {
         }
         // From n they take interval (1 / sqrt(n - 1) + ..), next to 2 interval sqrt(n): in t the root, here with 16
         // bits of fraction, falls by t / (2 interval).
-        let late = u128::from(now.since(self.drop_next).as_nanos());
-        let fallen = (late << 15) / u128::from(params.interval.as_nanos());
-        let root = u128::from((u64::from(self.count) << 32).isqrt()).saturating_sub(fallen);
+        let fallen = mul_div(now.since(self.drop_next).as_nanos(), 1 << 15, params.interval.as_nanos());
+        let root = (u64::from(self.count) << 32).isqrt().saturating_sub(fallen);
         self.count = (root * root).div_ceil(1 << 32) as u32;
         self.drop_next = now + params.spacing(self.count);
     }
     /// BLUE's probability in units of 2⁻³².
     pub fn probability(&self) -> u32 {
         self.probability
+    }
+
+    /// CoDel's law for the packet that arrived at `at`, where `more` than a packet was queued with it. Returns whether its sender is
+    /// to be signalled.
+    pub fn signals(&mut self, params: &Params, at: Instant, more: bool, now: Instant) -> bool {
+        let above = now.since(at) >= params.target && more;
+        if !(above && self.dropping) {
+            self.count_down(params, now);
+        }
+        if !above {
+            self.dropping = false;
+            return false;
+        }
+        if !self.dropping {
+            self.dropping = true;
+            self.count = self.count.max(1);
+            // An interval from now, or a part of it when the last episode has not been counted down.
+            self.drop_next = now + params.spacing(self.count);
+        }
+        if now < self.drop_next {
+            return false;
+        }
+        self.count = self.count.saturating_add(1);
+        self.drop_next += params.spacing(self.count);
+        true
+    }
+
+    /// Whether BLUE drops a packet, which is the `last` of its queue or not.
+    pub fn is_unlucky(&self, random: &mut Stream, last: bool) -> bool {
+        self.probability > 0 && !last && random.chance(u64::from(self.probability))
     }
 
     /// Decides on the packet that arrived at `at`; `more` than a packet was queued with it, or it is the `last` of its
@@ -104,29 +135,12 @@ impl State {
         now: Instant,
         out: &mut dyn Outlet<P>,
     ) -> Decision {
-        let above = now.since(at) >= params.target && more;
-        let mut decision = Decision::Leave;
-        if !(above && self.dropping) {
-            self.count_down(params, now);
+        let marked = if self.signals(params, at, more, now) { Some(mark(params.signal, packet, out)) } else { None };
+        match marked {
+            _ if self.is_unlucky(random, last) => Decision::Drop,
+            Some(true) => Decision::Marked,
+            Some(false) => Decision::Drop,
+            None => Decision::Leave,
         }
-        if above {
-            if !self.dropping {
-                self.dropping = true;
-                self.count = self.count.max(1);
-                // An interval from now, or a part of it when the last episode has not been counted down.
-                self.drop_next = now + params.spacing(self.count);
-            }
-            if now >= self.drop_next {
-                self.count = self.count.saturating_add(1);
-                self.drop_next += params.spacing(self.count);
-                decision = if mark(params.signal, packet, out) { Decision::Marked } else { Decision::Drop };
-            }
-        } else {
-            self.dropping = false;
-        }
-        if self.probability > 0 && !last && random.chance(u64::from(self.probability)) {
-            decision = Decision::Drop;
-        }
-        decision
     }
 }

@@ -1,6 +1,8 @@
 //! [`Tins`]: classes of service by code point.
 
+use crate::bucket::TokenBucket;
 use crate::packet::Dscp;
+use tidegate_units::{Bytes, Instant, Rate};
 
 /// How code points are sorted into tins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,4 +55,14 @@ impl Tins {
             _ => 1,
         }
     }
+}
+
+/// The part of a second, in bits for a byte, for which a tin may send its share at once: 20 ms.
+const FIRST_DEPTH: u64 = 8 * 50;
+
+/// The bucket for the `sixteenths` of `rate` within which a tin goes first.
+pub(super) fn first_share(rate: Rate, sixteenths: u32) -> TokenBucket {
+    let rate = Rate::from_bps((rate.as_bps() / 16).saturating_mul(u64::from(sixteenths)));
+    let depth = (rate.as_bps() / FIRST_DEPTH).max(3_000);
+    TokenBucket::full(rate, Bytes::new(depth), Instant::ZERO)
 }

@@ -46,7 +46,9 @@ impl Wire {
     }
 
     fn one(&self, size: u64) -> u64 {
-        let size = size.saturating_add_signed(i64::from(self.overhead)).max(self.least.as_u64());
+        let overhead = i64::from(self.overhead).unsigned_abs();
+        let whole = if self.overhead < 0 { size.saturating_sub(overhead) } else { size.saturating_add(overhead) };
+        let size = whole.max(self.least.as_u64());
         match self.framing {
             Framing::None => size,
             Framing::Atm => size.div_ceil(48) * 53,
@@ -67,10 +69,10 @@ impl Wire {
         if segments <= 1 {
             return Bytes::new(self.one(size.as_u64()));
         }
-        let (size, segments) = (size.as_u64(), u64::from(segments));
-        let full = size.div_ceil(segments);
-        let last = size.saturating_sub(full * (segments - 1));
-        Bytes::new(self.one(full) * (segments - 1) + self.one(last))
+        let before = u64::from(segments) - 1;
+        let full = size.as_u64().div_ceil(u64::from(segments));
+        let last = size.as_u64().saturating_sub(full * before);
+        Bytes::new(self.one(full) * before + self.one(last))
     }
 }
 
