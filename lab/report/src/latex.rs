@@ -272,7 +272,7 @@ impl Layout {
             let most = groups.len().max(names.len());
             names.resize(most, String::new());
             groups.resize(if groups.is_empty() { 0 } else { most }, String::new());
-            for line in 0..most {
+            for (line, name) in names.iter().enumerate() {
                 // The further lines of a name stand to the right of its first.
                 let indent = |text: &str| match line > 0 && !text.is_empty() {
                     true => format!("\\quad {text}"),
@@ -281,7 +281,7 @@ impl Layout {
                 if let Some(group) = groups.get(line) {
                     out += &format!("{} & ", indent(group));
                 }
-                out += &indent(&names[line]);
+                out += &indent(name);
                 for column in &columns {
                     out += &match (line, column[at].as_str()) {
                         (0, "") => " & --".to_owned(),
@@ -387,10 +387,9 @@ mod tests {
             "queue=fq-codel, quantum=1514, target=5ms, interval=100ms, limit=10240 packets".into();
         all.groups[0].rows[1].name = "a".repeat(120);
         all.groups[0].measures[1].name = "completion_time_of_transfers_between_100kB_and_1MB p99".into();
-        let sheet = Sheet { width: 252.0, size: 8.0 };
         for look in ["column", "column,type=7,width=200"] {
             let look = Look::parse(look).expect("a look");
-            let sheet = Sheet { width: look.width, size: look.size, ..sheet };
+            let sheet = Sheet { width: look.width, size: look.size };
             let latex = all.latex(&look);
             assert!(latex.contains("\n\\noindent\n{\\fontsize"), "{latex}");
             for table in latex.split("\\begin{tabular}").skip(1) {

@@ -407,7 +407,7 @@ fn tex_sets_figures_and_tables_of_both_widths() {
         let boxes = format!("simulate|s.toml|--look|{look},form=box,measure=p99|--figure|{look}4.pgf");
         assert!(tidegate(&folder, &boxes).status.success());
     }
-    let table = tidegate(&folder, "simulate|s.toml|--latex");
+    let table = tidegate(&folder, "simulate|s.toml|--latex|--look|text");
     fs::write(folder.0.join("table.tex"), &table.stdout).expect("written");
     let narrow = tidegate(&folder, "simulate|s.toml|--latex|--look|column");
     fs::write(folder.0.join("narrow.tex"), &narrow.stdout).expect("written");
@@ -416,7 +416,7 @@ fn tex_sets_figures_and_tables_of_both_widths() {
         "\\documentclass[10pt]{{article}}\n\\usepackage[letterpaper,textwidth=516pt,textheight=9in]{{geometry}}\n\
          \\usepackage[utf8]{{inputenc}}\n\\usepackage{{pgf,booktabs}}\n\\tracinglostchars=2\n\\begin{{document}}\n\
          \\noindent\\begin{{minipage}}{{252pt}}\n{}\\end{{minipage}}\n\n{{\\hsize=252pt\n\
-         \\input{{narrow.tex}}\\par}}\n\n{}{{\\footnotesize\\noindent\\input{{table.tex}}}}\n\
+         \\input{{narrow.tex}}\\par}}\n\n{}{{\\footnotesize\\input{{table.tex}}}}\n\
          \\end{{document}}\n",
         all("column"),
         all("text")
