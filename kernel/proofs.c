@@ -33,6 +33,8 @@ static u64 any_from(u64 from, u64 to)
 }
 #define TWIN_FOR(type, i, from, to) for (type i = any_from(from, to), once = 1; once != 0 && i < (to); i++, once = 0)
 #endif
+/* In place of the one product that `kernel/prove` makes a call, in Point::between; see below. */
+u64 any_rise(u64 length, u64 value);
 #include "generated/deciders.h"
 
 /* Nothing counts so far: 2^62 packets or bytes are centuries of a fast line. */
@@ -101,6 +103,30 @@ u64 any_wrapped(u64 a, u64 b)
 s64 exact_sum(s64 a, s64 b) { return a + b; }
 s64 exact_difference(s64 a, s64 b) { return a - b; }
 s64 exact_signed_product(s64 a, s64 b) { return a * b; }
+
+/* The bounds of prove_point: no length is above the one, nor is a value to be above the other. */
+static u64 whole_run, whole_rise;
+u64 __CPROVER_uninterpreted_rise(u64 length, u64 value);
+
+/* A length times a value, which does not overflow by prove_rise, and grows with the length. */
+u64 any_rise(u64 length, u64 value)
+{
+	u64 rise = __CPROVER_uninterpreted_rise(length, value);
+
+	PROVE(length < 1ull << 47 && value <= 65535);
+	ASSUME(length > whole_run || rise <= __CPROVER_uninterpreted_rise(whole_run, value));
+	return rise;
+}
+
+/* div_ceil_u64 in prove_point: no more than a number whose product with b is at least a. */
+u64 any_ceil(u64 a, u64 b)
+{
+	u64 quotient = nondet_u64();
+
+	PROVE(b != 0);
+	ASSUME(a > __CPROVER_uninterpreted_rise(b, whole_rise) || quotient <= whole_rise);
+	return quotient;
+}
 
 /* bucket_cost. Proved by prove_cost. */
 s64 any_cost(units_bytes bytes)
@@ -722,6 +748,16 @@ void prove_elephants(void)
 	PROVE(pair.bucket.some && bucket_holds(&pair.bucket.value));
 }
 
+/* A length times a value does not overflow. */
+void prove_rise(void)
+{
+	ANY(u64, length);
+	ANY(u64, value);
+
+	ASSUME(length < 1ull << 47 && value <= 65535);
+	PROVE(length * value < 1ull << 63);
+}
+
 /* The value of an elephant between two points of a table is between theirs. */
 void prove_point(void)
 {
@@ -733,6 +769,8 @@ void prove_point(void)
 	ASSUME(before.length < after.length && after.length < 1ull << 47);
 	ASSUME(before.value <= after.value && after.value <= 65535);
 	ASSUME(before.length <= length && length < after.length);
+	whole_run = after.length - before.length;
+	whole_rise = after.value - before.value;
 	value = elephants_point_between(&before, &after, length);
 	PROVE(value >= before.value && value <= after.value);
 }

@@ -482,9 +482,13 @@ fn change(
             followers.supervisor.unwatch(at);
             let moved = shaping.move_to(&config);
             followers.moved(directions, at);
+            if moved.is_ok() {
+                directions[at].config = config.clone();
+            }
+            followers.promises.reinstate(directions, followers.notifier, at);
             moved
         }
-        Ok(_) => shaping.reconfigure(&config, Some(&config.text)),
+        Ok(_) => reconfigure(directions, followers, at, &config),
         Err(error) => Err(error),
     };
     if outcome.is_ok() {
@@ -492,14 +496,38 @@ fn change(
         followers.follow_config(directions);
     }
     followers.notifier.names_changed(at, &directions[at]);
-    if !outcome.as_ref().is_ok_and(|swapped| swapped.how == SwapKind::InPlace) {
-        followers.promises.reinstate(directions, followers.notifier, at);
-    }
     outcome.map_err(|error| match error {
         StartError::Change(text) => invalid(text),
         StartError::Build(failure) => invalid(failure.to_string()),
         error => Refusal::new(Code::Failed, format!("{error}; the previous configuration is in force again")),
     })
+}
+
+/// Exchanges the configuration of a data path. Where flows lose what was promised to them, they get it again before the proof,
+/// during which packets pass.
+fn reconfigure(
+    directions: &mut [ShapedDirection],
+    followers: &mut Followers<'_>,
+    at: usize,
+    config: &Config,
+) -> Result<SwapReport, StartError> {
+    let no_path = || StartError::DataPath("it is not running".into());
+    let shaping = directions[at].shaping_mut().ok_or_else(no_path)?;
+    let (swapped, change) = shaping.begin_change(config, Some(&config.text))?;
+    let before = std::mem::replace(&mut directions[at].config, config.clone());
+    let (promises, notifier) = (&mut *followers.promises, followers.notifier);
+    let is_in_place = swapped.how == SwapKind::InPlace;
+    let refused = if is_in_place { Vec::new() } else { promises.make_again(directions, notifier, at) };
+    let proven = directions[at].shaping_mut().ok_or_else(no_path)?.prove_change(change);
+    if proven.is_ok() {
+        promises.end(directions, notifier, refused);
+    } else {
+        directions[at].config = before;
+        if !is_in_place {
+            promises.reinstate(directions, notifier, at);
+        }
+    }
+    proven.map(|()| swapped)
 }
 
 /// When a file was changed last; none for standard input.

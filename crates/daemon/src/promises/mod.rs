@@ -177,7 +177,7 @@ impl Promises {
     }
 
     /// Ends promises, each for a reason, and notifies their holders.
-    fn end(&mut self, directions: &[ShapedDirection], notifier: &Notifier, ended: Vec<(u64, impl Into<String>)>) {
+    pub fn end(&mut self, directions: &[ShapedDirection], notifier: &Notifier, ended: Vec<(u64, impl Into<String>)>) {
         let mut changed = Vec::new();
         for (number, reason) in ended {
             let Some(place) = self.promises.iter().position(|promise| promise.number == number) else { continue };
@@ -201,8 +201,15 @@ impl Promises {
     /// changed. A promise that cannot be made again ends, and its holder is notified of the reason; one whose minimum no longer
     /// fits waits.
     pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, index: usize) {
+        let refused = self.make_again(directions, notifier, index);
+        self.end(directions, notifier, refused);
+    }
+
+    /// Like [`reinstate`](Self::reinstate), but a promise that cannot be made again stays without effect. Returns the numbers of these
+    /// with the reasons, for [`end`](Self::end).
+    pub fn make_again(&self, directions: &[ShapedDirection], notifier: &Notifier, index: usize) -> Vec<(u64, String)> {
         let direction = &directions[index];
-        let mut ended = Vec::new();
+        let mut refused = Vec::new();
         let _ = direction.ask_each(|| |engine: &mut LiveEngine, now| engine.promises(now).clear());
         for promise in self.promises.iter().filter(|promise| promise.direction == index) {
             let displace = promise.displace.as_ref();
@@ -216,12 +223,12 @@ impl Promises {
                 requests::make(direction, number, terms, class, flows, true)?
                     .map_err(|error| requests::refusal(error, &promise.class, promise.minimum, flows))
             };
-            if let Err(refused) = again() {
-                ended.push((number, refused.message));
+            if let Err(Refusal { message, .. }) = again() {
+                refused.push((number, message));
             }
         }
-        self.end(directions, notifier, ended);
         let _ = self.install(directions, notifier, index);
+        refused
     }
 
     /// Installs the conditions in directions whose promises or watches have ended; a data path that does not reply gets

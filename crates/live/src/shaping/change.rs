@@ -16,6 +16,14 @@ use super::owners::{devices, has_macs};
 use super::{Beside, Shaping, StartError, offload};
 use crate::{netlink, timing};
 
+/// A change that is not proven yet.
+#[derive(Debug)]
+#[must_use]
+pub struct Change {
+    /// The earlier configuration, to go back to.
+    before: (Config, Setup),
+}
+
 impl Shaping {
     /// The configuration in force.
     pub fn config(&self) -> &Config {
@@ -30,6 +38,16 @@ impl Shaping {
     /// # Errors
     /// See [`StartError`]; the earlier configuration is in force again then. Interface and direction cannot change.
     pub fn reconfigure(&mut self, config: &Config, text: Option<&str>) -> Result<SwapReport, StartError> {
+        let (swapped, before) = self.begin_change(config, text)?;
+        self.prove_change(before).map(|()| swapped)
+    }
+
+    /// Does a change up to its proof, which is to follow by [`prove_change`](Self::prove_change). In between, engines that have lost what
+    /// flows had been promised can be given it again: a proof takes its time, and packets pass meanwhile.
+    ///
+    /// # Errors
+    /// As [`reconfigure`](Self::reconfigure).
+    pub fn begin_change(&mut self, config: &Config, text: Option<&str>) -> Result<(SwapReport, Change), StartError> {
         self.check_change(config)?;
         let mut names = self.backend.prepare(config)?;
         names.off = self.options.quotas.rules_off(config);
@@ -47,10 +65,18 @@ impl Shaping {
         self.backend.finish_change();
         (self.running.config, self.running.setup) = (config.clone(), setup);
         self.running.class_names = self.with(|engine, _| engine.class_names().to_vec())?;
+        Ok((swapped, Change { before }))
+    }
+
+    /// Proves a change.
+    ///
+    /// # Errors
+    /// When it is not in force; the earlier configuration is again then.
+    pub fn prove_change(&mut self, change: Change) -> Result<(), StartError> {
         match self.backend.prove(&mut self.running) {
-            Ok(()) => Ok(swapped),
+            Ok(()) => Ok(()),
             Err(error) => {
-                (self.running.config, self.running.setup) = before;
+                (self.running.config, self.running.setup) = change.before;
                 let back = self.prepared(&self.running.config, &self.running.setup, None)?;
                 self.exchange(back, None)?;
                 self.backend.revert(&self.running.config, &self.running.setup.names)?;

@@ -55,6 +55,7 @@ use crate::rtnl::Rtnl;
 use crate::rules::{Direction, Installed, InterfaceLock, remove_holds};
 use crate::timing::Readiness;
 
+pub use change::Change;
 pub use command::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 pub use coverage::Coverage;
 pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven};

@@ -345,21 +345,23 @@ fn in_front(family: Family, then: Vec<Expression>) -> Result<(), tidegate_live::
     nft::create(&mut netfilter, &[table], Ownership::Persistent)
 }
 
+/// A queue of another program that holds the IPv6 packets, and only those.
+pub fn holding_ipv6(pair: &Pair) -> QueueSocket {
+    let hold = || {
+        let mut other = QueueSocket::open(1 << 20).unwrap();
+        other.bind(9, &QueueSettings::default()).unwrap();
+        // Whichever the kernel has.
+        in_front(Family::Ipv6, vec![Expression::QueueTarget { first: 9, count: 1 }])
+            .or_else(|_| in_front(Family::Ipv6, vec![Expression::Queue { first: 9, count: 1 }]))
+            .unwrap();
+        other
+    };
+    pair.left.run(hold).unwrap()
+}
+
 pub fn packets_that_another_program_takes_are_missed() -> Ended {
     let (pair, file) = (Pair::new(), shaper());
-    // A queue of another program holds the IPv6 packets, and only those.
-    let other = pair
-        .left
-        .run(|| {
-            let mut other = QueueSocket::open(1 << 20).unwrap();
-            other.bind(9, &QueueSettings::default()).unwrap();
-            // Whichever the kernel has.
-            in_front(Family::Ipv6, vec![Expression::QueueTarget { first: 9, count: 1 }])
-                .or_else(|_| in_front(Family::Ipv6, vec![Expression::Queue { first: 9, count: 1 }]))
-                .unwrap();
-            other
-        })
-        .unwrap();
+    let other = holding_ipv6(&pair);
     let said = Running::start(run(&pair, &file, DEVICE)).fails(1);
     assert!(said.contains("NOT in force") && said.contains("no IPv6 packet that we sent"), "{said}");
     assert!(!said.contains("no IPv4 packet"), "{said}");
