@@ -298,9 +298,9 @@ pub fn compare(program: &Path, operations: u64, seed: u64) -> io::Result<Option<
     compare_kinds(program, operations, Stream::named(seed, "twin"), FIFO, next)
 }
 
-/// Compares trees of CBQ alone.
-pub fn compare_trees(program: &Path, operations: u64, seed: u64) -> io::Result<Option<Difference>> {
-    compare_kinds(program, operations, Stream::named(seed, "trees"), CBQ, |_, _| CBQ)
+/// Compares operations of one kind alone.
+pub fn compare_kind(program: &Path, kind: u64, operations: u64, seed: u64) -> io::Result<Option<Difference>> {
+    compare_kinds(program, operations, Stream::named(seed, "kind"), kind, |_, _| kind)
 }
 
 /// Compares scripts from one for `kind` on, each for the kind that is `next`.

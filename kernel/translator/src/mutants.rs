@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::equal::{Scratch, compare, compile};
 use super::{GENERATED, packets};
@@ -99,9 +99,9 @@ pub fn mutants(root: &Path, count: usize, operations: u64) -> io::Result<Vec<Str
     Ok(missed)
 }
 
-/// Where a mutant differs from the core, or why it does not.
-fn difference(root: &Path, mutant: &Mutant, operations: u64) -> io::Result<Result<String, &'static str>> {
-    let scratch = Scratch::new("twin-mutant")?;
+/// The C compiled with another text of one of its files, in a folder of this name; `None` where it does not compile.
+pub fn compiled_with(root: &Path, name: &str, file: &str, text: &str) -> io::Result<Option<(Scratch, PathBuf)>> {
+    let scratch = Scratch::new(name)?;
     let folder = &scratch.0;
     // A file is looked for beside the one that includes it first.
     for file in fs::read_dir(root.join("kernel"))? {
@@ -110,11 +110,17 @@ fn difference(root: &Path, mutant: &Mutant, operations: u64) -> io::Result<Resul
             fs::copy(file.path(), folder.join(file.file_name()))?;
         }
     }
-    fs::write(folder.join(Path::new(mutant.file).file_name().unwrap_or_default()), &mutant.text)?;
+    fs::write(folder.join(Path::new(file).file_name().unwrap_or_default()), text)?;
     let program = folder.join("host");
-    if compile(root, folder, &program).is_err() {
+    let is_compiled = compile(root, folder, &program).is_ok();
+    Ok(is_compiled.then_some((scratch, program)))
+}
+
+/// Where a mutant differs from the core, or why it does not.
+fn difference(root: &Path, mutant: &Mutant, operations: u64) -> io::Result<Result<String, &'static str>> {
+    let Some((_scratch, program)) = compiled_with(root, "twin-mutant", mutant.file, &mutant.text)? else {
         return Ok(Err("does not compile"));
-    }
+    };
     let found = if CLASSIFICATION.contains(&mutant.file) {
         packets::compare(&program, operations, 1).map(|compared| compared.0)
     } else {

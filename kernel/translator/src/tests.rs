@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 
+use tidegate_kernel::options::{CAKE, CBQ};
 use tidegate_testbed::is_nightly;
 
-use super::equal::{Scratch, compare, compare_trees, compile, compiler};
-use super::mutants::mutants;
+use super::equal::{Scratch, compare, compare_kind, compile, compiler};
+use super::mutants::{compiled_with, mutants};
 use super::own;
 use super::packets;
 use super::problem::{Outside, Problem};
@@ -345,7 +346,7 @@ fn the_c_shares_a_link_as_the_core() {
         return;
     }
     let (_scratch, program) = host("trees");
-    if let Some(difference) = compare_trees(&program, 400_000, 7).unwrap() {
+    if let Some(difference) = compare_kind(&program, CBQ, 400_000, 7).unwrap() {
         panic!("{}", difference.0);
     }
 }
@@ -364,19 +365,36 @@ fn planted_differences_of_a_tree_are_found() {
         ("tree.h", "options->sleeps == 1", "options->sleeps == 2"),
         ("reshape.h", "if (is_it)", "if (!is_it)"),
     ];
-    let (scratch, _) = host("planted");
-    for (number, (file, from, to)) in planted.into_iter().enumerate() {
-        let folder = scratch.0.join(number.to_string());
-        std::fs::create_dir_all(&folder).unwrap();
+    are_found(CBQ, &planted);
+}
+
+/// The same of CAKE: tins, queues of a set, hosts, new flows, the filter of acknowledgements, and COBALT.
+#[test]
+fn planted_differences_of_cake_are_found() {
+    if !can_compile("planted_differences_of_cake_are_found") {
+        return;
+    }
+    let planted = [
+        ("cake.h", "options->tin_of[point / 32 & 1]", "options->tin_of[0]"),
+        ("cake.h", "options->hosts != 0 ?", "options->hosts > 1 ?"),
+        ("cake.h", "is_free == 0 || twin_cake_flow_at(home)->foreign != 0", "is_free == 0"),
+        ("cake.h", "flow->acks > cake_acks_left()", "flow->acks >= cake_acks_left()"),
+        ("cake_departures.h", "if (twin_cake_goes_first(tin, held->latest))", "if (tin->has_first)"),
+        ("cake_departures.h", " ||\n\t    tin->hosts.head != TWIN_NONE)", ")"),
+        ("cake_departures.h", "queue->backlog.packets == 0))\n\t\tdrops", "false))\n\t\tdrops"),
+        ("cake_departures.h", "marked ? TWIN_MARK_DROP : TWIN_DROP", "TWIN_DROP"),
+    ];
+    are_found(CAKE, &planted);
+}
+
+/// Each change of a file is found by operations of one kind.
+fn are_found(kind: u64, planted: &[(&str, &str, &str)]) {
+    for (file, from, to) in planted {
         let text = std::fs::read_to_string(root().join("kernel").join(file)).unwrap();
         assert_eq!(text.matches(from).count(), 1, "{file}: {from}");
-        for name in ["host.c", "tree.h", "cbq.h", "reshape.h"] {
-            std::fs::copy(root().join("kernel").join(name), folder.join(name)).unwrap();
-        }
-        std::fs::write(folder.join(file), text.replace(from, to)).unwrap();
-        let program = folder.join("host");
-        compile(&root(), &folder, &program).unwrap();
-        assert!(compare_trees(&program, 400_000, 7).unwrap().is_some(), "{file}: {to}");
+        let compiled = compiled_with(&root(), &format!("planted-{kind}"), file, &text.replace(from, to)).unwrap();
+        let (_scratch, program) = compiled.expect(to);
+        assert!(compare_kind(&program, kind, 400_000, 7).unwrap().is_some(), "{file}: {to}");
     }
 }
 
