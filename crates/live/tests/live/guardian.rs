@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -117,7 +118,7 @@ fn shape(interface: String, file: &str, mut pipe: UnixStream, directory: &std::p
     let mut byte = [0; 1];
     pipe.read_exact(&mut byte).unwrap();
     let config = shaper::load(&Source::new("shaper", file), &mut Diagnostics::default()).unwrap();
-    let program = if role == STUCK { ["/bin/sleep", "5"] } else { ["/proc/self/exe", "guard-a-shaper"] };
+    let program = if role == STUCK { ["/bin/sleep", "30"] } else { ["/proc/self/exe", "guard-a-shaper"] };
     let guardian = Settings {
         program: program[0].into(),
         arguments: vec![program[1].into()],
@@ -262,11 +263,13 @@ pub fn traffic_to(count: u8, every: Duration, pair: &Pair, work: impl FnOnce(&dy
                 thread::sleep(Duration::from_millis(1));
             }
         };
-        work(&until);
+        // The threads must end even if the work fails.
+        let worked = catch_unwind(AssertUnwindSafe(|| work(&until)));
         stop.store(true, Ordering::Relaxed);
         sending.join().unwrap();
         all_sent.store(true, Ordering::Release);
         let (reordered, gap) = receiving.join().unwrap();
+        worked.unwrap_or_else(|failure| resume_unwind(failure));
         // An unprivileged receiver has a small buffer, and what finds it full has arrived.
         let unread = pair.right.run(move || unread(port)).unwrap();
         let sent = sent.load(Ordering::Relaxed);
