@@ -220,6 +220,7 @@ void prove_saturating_arithmetic(void)
 	__int128 difference = (__int128)c - d, total = (__int128)c + d;
 	const __int128 most = S64_MAX, least = -(__int128)S64_MAX - 1;
 
+	PROVE(units_span_add_span(a, b) == saturating_add_u64(a, b));
 	PROVE(saturating_add_u64(a, b) == (sum > U64_MAX ? U64_MAX : (u64)sum));
 	PROVE(saturating_sub_u64(a, b) == (a > b ? a - b : 0));
 	PROVE(saturating_sub_s64(c, d) == (difference > most ? most : difference < least ? least : difference));
@@ -564,17 +565,50 @@ void prove_pie_catches_up(void)
 
 /* --- meters ----------------------------------------------------------------------------------------------------------------- */
 
-/* The buckets stay in their ranges, and a packet gets no better colour than it came with. */
-void prove_meters(void)
+static two_bucket_buckets any_buckets(void)
 {
 	two_bucket_buckets buckets = { .committed = any_bucket(), .second = any_bucket() };
+
+	return buckets;
+}
+static packet_colour any_colour(void)
+{
+	ANY(packet_colour, colour);
+
+	ASSUME(colour <= PACKET_COLOUR_RED);
+	return colour;
+}
+
+/* The buckets stay in their ranges, and a packet gets no better colour than it came with. */
+void prove_srtcm(void)
+{
+	two_bucket_buckets buckets = any_buckets();
 	ANY(u64, now);
 	ANY(u64, size);
-	ANY(packet_colour, incoming);
+	packet_colour incoming = any_colour();
 
-	ASSUME(incoming <= PACKET_COLOUR_RED);
 	PROVE(srtcm_colour(&buckets, now, size, incoming) >= incoming);
+	PROVE(bucket_holds(&buckets.committed) && bucket_holds(&buckets.second));
+}
+
+void prove_trtcm(void)
+{
+	two_bucket_buckets buckets = any_buckets();
+	ANY(u64, now);
+	ANY(u64, size);
+	packet_colour incoming = any_colour();
+
 	PROVE(trtcm_colour(&buckets, now, size, incoming) >= incoming);
+	PROVE(bucket_holds(&buckets.committed) && bucket_holds(&buckets.second));
+}
+
+void prove_rfc4115(void)
+{
+	two_bucket_buckets buckets = any_buckets();
+	ANY(u64, now);
+	ANY(u64, size);
+	packet_colour incoming = any_colour();
+
 	PROVE(rfc4115_colour(&buckets, now, size, incoming) >= incoming);
 	PROVE(bucket_holds(&buckets.committed) && bucket_holds(&buckets.second));
 }

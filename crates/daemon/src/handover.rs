@@ -145,7 +145,7 @@ pub(crate) fn restore(directions: &[ShapedDirection], grants: &mut Grants<'_>) -
                 let class = grant.class.filter(|class| direction.class_named(class).is_ok());
                 let class = request.class.or(class);
                 let request = PromiseCall { class, wait: true, lease: remaining, ..request };
-                promises.promise(directions, notifier, &caller, request).map(drop)
+                promises.add(directions, notifier, &caller, request).map(drop)
             }
             GrantRequest::Reservation(request) => {
                 let request = Reserve { lasts: remaining, ..request };
@@ -158,6 +158,10 @@ pub(crate) fn restore(directions: &[ShapedDirection], grants: &mut Grants<'_>) -
         next = next.max(notifier.numbers_used());
     }
     notifier.continue_numbers(next);
+    // Once for all: packets wait for a moment only.
+    if let Err(Refusal { message, .. }) = promises.install(directions, notifier, directions.len() - 1) {
+        lost.push(format!("what was promised before this start has no effect: {message}"));
+    }
     lost
 }
 

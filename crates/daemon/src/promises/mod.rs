@@ -242,7 +242,7 @@ impl Promises {
     }
 
     /// Installs the conditions of all promises and watches of a direction in its engine, and has its flows reviewed.
-    fn install(&self, directions: &[ShapedDirection], notifier: &Notifier, index: usize) -> Result<(), Refusal> {
+    pub fn install(&self, directions: &[ShapedDirection], notifier: &Notifier, index: usize) -> Result<(), Refusal> {
         let direction = &directions[index];
         let shaping = direction.running()?;
         for shard in direction.shards() {

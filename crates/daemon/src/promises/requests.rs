@@ -38,6 +38,31 @@ impl Promises {
         caller: &Caller,
         request: PromiseCall,
     ) -> Result<Promised, Refusal> {
+        let (number, subscription) = self.add(directions, notifier, caller, request)?;
+        let place = self.promises.len() - 1;
+        let index = self.promises[place].direction;
+        if let Err(refusal) = self.install(directions, notifier, index) {
+            notifier.unsubscribe(caller.client, subscription);
+            // Its conditions cannot be looked up, so it is not made.
+            self.promises.pop();
+            let _ = directions[index].ask_each(|| move |engine: &mut LiveEngine, now| engine.promises(now).end(number));
+            return Err(refusal);
+        }
+        Ok(Promised { promise: number, subscription, state: self.state(directions, place)? })
+    }
+
+    /// Makes a promise, which has no effect before the conditions of all are installed. Returns its number and that of its
+    /// subscription; it is the last one then.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn add(
+        &mut self,
+        directions: &[ShapedDirection],
+        notifier: &Notifier,
+        caller: &Caller,
+        request: PromiseCall,
+    ) -> Result<(u64, u64), Refusal> {
         let index = direction_named(directions, request.direction.as_deref())?;
         let direction = &directions[index];
         check(&request)?;
@@ -98,15 +123,7 @@ impl Promises {
         });
         // Before the promise is in force, so that no event that follows from it is missed.
         notifier.subscribe(caller.client, subscription, Selector::Promise(number));
-        if let Err(refusal) = self.install(directions, notifier, index) {
-            notifier.unsubscribe(caller.client, subscription);
-            // Its conditions cannot be looked up, so it is not made.
-            self.promises.pop();
-            let _ = direction.ask_each(|| move |engine: &mut LiveEngine, now| engine.promises(now).end(number));
-            return Err(refusal);
-        }
-        let place = self.promises.len() - 1;
-        Ok(Promised { promise: number, subscription, state: self.state(directions, place)? })
+        Ok((number, subscription))
     }
 
     /// Answers `renew`.

@@ -224,7 +224,9 @@ fn answer<B>(request: &Request<B>, served: &Served) -> Answer {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         return response;
     }
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    // What a proxy is asked for names a host by itself, which counts before that of the header (RFC 9112, section 3.2.2).
+    let named = request.uri().authority().map(|authority| authority.as_str());
+    let host = named.or_else(|| request.headers().get(header::HOST)?.to_str().ok());
     if !host.is_some_and(is_ours) {
         return plain(StatusCode::MISDIRECTED_REQUEST, "ask for this by an address or as localhost\n");
     }
@@ -406,6 +408,8 @@ mod tests {
             ("GET /api/history?span=5&since=18446744073709551616&span=\nHost: [::1]:80", Some(200)),
             ("GET /\nHost: localhost\nHost: localhost", Some(400)),
             ("GET /\nHost: evil.example", Some(421)),
+            ("GET http://evil.example/\nHost: localhost", Some(421)),
+            ("GET http://localhost/\nHost: localhost", Some(200)),
             ("POST /\nHost: localhost", Some(405)),
             ("GET /nothing\nHost: localhost", Some(404)),
             ("GET", None),

@@ -41,7 +41,7 @@ mod message;
 mod page;
 mod process;
 
-use std::ffi::{CStr, OsString};
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -191,8 +191,12 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// Has it watch.
+    /// Has it watch, in the place of an earlier guardian.
     pub(crate) fn watch(&self) {
+        let path = self.kept.path();
+        if let Some(next) = next_path(path) {
+            let _ = rustix::fs::rename(&next, path);
+        }
         self.send(GO);
     }
 
@@ -212,7 +216,8 @@ impl Guardian {
         let (control, other) = message::pair()?;
         let listener = match self.kept.path() {
             path if path.is_empty() => None,
-            path => Some(listen(path)?),
+            // At its own path a guardian that watches can be reached until this one does.
+            path => Some(listen(next_path(path).as_deref().unwrap_or(path))?),
         };
         let mut command = Command::new(&self.settings.program);
         command.args(&self.settings.arguments).env_clear().current_dir("/").process_group(0);
@@ -305,7 +310,7 @@ impl Guardian {
     }
     /// The name of its socket; empty if it has none.
     pub(crate) fn socket_name(&self) -> String {
-        let path = Path::new(std::ffi::OsStr::from_bytes(self.kept.path().to_bytes()));
+        let path = Path::new(OsStr::from_bytes(self.kept.path().to_bytes()));
         path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
     /// The file with the state of the shaper for its successor.
@@ -476,6 +481,16 @@ fn socket() -> io::Result<OwnedFd> {
 fn address(path: impl rustix::path::Arg) -> io::Result<SocketAddrUnix> {
     let too_long = |_| io::Error::other("the path of the guardian's socket is too long");
     SocketAddrUnix::new(path).map_err(too_long)
+}
+
+/// The path at which a guardian listens that is to watch later, beside the path of the one that watches; `None` where it would be
+/// too long.
+fn next_path(path: &CStr) -> Option<CString> {
+    let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+    let mut name = OsString::from(".next");
+    name.push(path.file_name()?);
+    let next = path.with_file_name(name);
+    CString::new(next.as_os_str().as_bytes()).ok().filter(|next| next.as_bytes().len() < message::PATH)
 }
 
 /// Listens at a path in the place of an earlier guardian. Only the owner may connect.

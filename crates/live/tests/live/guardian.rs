@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -61,10 +62,13 @@ impl Shaper {
         Self::spawn_at(DEVICE, file, pair, directory, take_over)
     }
     fn spawn_at(interface: &str, file: &str, pair: &Pair, directory: &std::path::Path, take_over: bool) -> Self {
+        Self::spawn_as(&take_over.to_string(), interface, file, pair, directory)
+    }
+    fn spawn_as(role: &str, interface: &str, file: &str, pair: &Pair, directory: &std::path::Path) -> Self {
         let (pipe, theirs) = UnixStream::pair().unwrap();
         pipe.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut command = pair.left.command("/proc/self/exe").unwrap();
-        command.args([SHAPE, interface, file]).arg(directory).arg(take_over.to_string());
+        command.args([SHAPE, interface, file]).arg(directory).arg(role);
         let child = command.stdin(OwnedFd::from(theirs)).spawn().unwrap();
         Self { child, pipe }
     }
@@ -102,21 +106,25 @@ pub const SHAPE: &str = "shape";
 /// Does what the arguments after [`SHAPE`] say.
 pub fn shape_by(mut arguments: impl Iterator<Item = String>) {
     let mut next = || arguments.next().unwrap();
-    let (interface, file, directory, take_over) = (next(), next(), next(), next() == "true");
+    let (interface, file, directory, role) = (next(), next(), next(), next());
     let pipe = UnixStream::from(tidegate_sys::process::take_stdin().unwrap());
-    shape(interface, &file, pipe, directory.as_ref(), take_over);
+    shape(interface, &file, pipe, directory.as_ref(), &role);
 }
 
-fn shape(interface: String, file: &str, mut pipe: UnixStream, directory: &std::path::Path, take_over: bool) {
+/// The role of a shaper that takes over, and whose guardian is never ready.
+const STUCK: &str = "stuck";
+
+fn shape(interface: String, file: &str, mut pipe: UnixStream, directory: &std::path::Path, role: &str) {
     let mut byte = [0; 1];
     pipe.read_exact(&mut byte).unwrap();
     let config = shaper::load(&Source::new("shaper", file), &mut Diagnostics::default()).unwrap();
+    let program = if role == STUCK { ["/bin/sleep", "30"] } else { ["/proc/self/exe", "guard-a-shaper"] };
     let guardian = Settings {
-        program: "/proc/self/exe".into(),
-        arguments: vec!["guard-a-shaper".into()],
+        program: program[0].into(),
+        arguments: vec![program[1].into()],
         directory: Some(directory.to_owned()),
         linger: Duration::from_secs(3),
-        take_over,
+        take_over: role != "false",
         log: None,
     };
     let options = Options { interfaces: vec![interface], guardian: Some(guardian), ..Options::default() };
@@ -255,11 +263,13 @@ pub fn traffic_to(count: u8, every: Duration, pair: &Pair, work: impl FnOnce(&dy
                 thread::sleep(Duration::from_millis(1));
             }
         };
-        work(&until);
+        // The threads must end even if the work fails.
+        let worked = catch_unwind(AssertUnwindSafe(|| work(&until)));
         stop.store(true, Ordering::Relaxed);
         sending.join().unwrap();
         all_sent.store(true, Ordering::Release);
         let (reordered, gap) = receiving.join().unwrap();
+        worked.unwrap_or_else(|failure| resume_unwind(failure));
         // An unprivileged receiver has a small buffer, and what finds it full has arrived.
         let unread = pair.right.run(move || unread(port)).unwrap();
         let sent = sent.load(Ordering::Relaxed);
@@ -435,6 +445,34 @@ pub fn a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs() -> E
         // The second one has shaped for long enough to hold some.
         if adopted > 0 { Ok(()) } else { Err("what the second shaper held has passed at once".into()) }
     })
+}
+
+/// A successor that is killed before its guardian watches leaves all to the next one: the guardian before it can still be reached.
+pub fn a_successor_that_is_killed_unguarded_leaves_all_to_the_next() -> Ended {
+    let (pair, directory) = (Pair::new(), Directory::new());
+    let mut first = Shaper::spawn(&pair, &directory.0, false);
+    let mut stuck = Shaper::spawn_as(STUCK, DEVICE, SHAPER, &pair, &directory.0);
+    let mut third = Shaper::spawn(&pair, &directory.0, true);
+    first.start();
+    let arrivals = traffic(&pair, |passed| {
+        passed(1_000);
+        stuck.pipe.write_all(b"s").unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while first.ended().is_none() {
+            assert!(Instant::now() < deadline, "the first one goes on");
+            thread::sleep(Duration::from_millis(5));
+        }
+        passed(1_000);
+        stuck.kill();
+        passed(200);
+        third.start();
+        passed(1_000);
+        assert_eq!(tables(&pair), 1);
+        third.tell(END);
+    });
+    arrivals.all_in_order();
+    assert_eq!(tables(&pair), 0);
+    Ended::Passed
 }
 
 pub fn a_guardian_that_ends_or_stops_is_replaced() -> Ended {

@@ -69,6 +69,7 @@ fn main() {
         guardian::a_guardian_that_ends_or_stops_is_replaced,
         guardian::a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one,
         guardian::a_successor_takes_over_all_threads,
+        guardian::a_successor_that_is_killed_unguarded_leaves_all_to_the_next,
         guardian::threads_that_stop_and_are_killed_lose_nothing,
         panicking::a_data_path_that_panics_lets_all_packets_pass_in_order,
         ceilings::hosts_and_their_class_stay_below_their_ceilings_through_a_change,
