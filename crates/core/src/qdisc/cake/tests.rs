@@ -2,6 +2,7 @@ use super::*;
 use crate::codel;
 use crate::fifo::Limit;
 use crate::packet::Dscp;
+use tidegate_units::Span;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct P {
