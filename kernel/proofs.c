@@ -280,8 +280,10 @@ void prove_bucket_fills(void)
 {
 	bucket_token_bucket bucket = any_bucket(), before = bucket;
 	ANY(u64, now);
+	bool owes = bucket_token_bucket_is_in_debt(&bucket, now);
 
 	bucket_token_bucket_update(&bucket, now);
+	PROVE(owes == (bucket.level < 0));
 	PROVE(bucket_holds(&bucket));
 	PROVE(bucket.level >= before.level);
 	PROVE(bucket.updated >= before.updated && bucket.updated >= now);
@@ -1001,6 +1003,7 @@ void prove_deficits(void)
 		PROVE(before <= 0 && deficit > before);
 	round_deficit_spend(&deficit, bytes);
 	PROVE((__int128)deficit >= (__int128)before - bytes);
+	PROVE(round_deficit_is_positive(deficit) == (deficit > 0) && round_deficit_owes(deficit, bytes) == (deficit <= -bytes));
 	PROVE(round_deficit_starting_with(quantum) == quantum);
 }
 
@@ -1081,6 +1084,7 @@ void prove_random(void)
 	random_stream stream = random_stream_from_parts(high, low, step_high, step_low);
 
 	random_stream_next_u64(&stream);
+	PROVE(!random_stream_chance(&stream, 0) && random_stream_chance(&stream, 1ull << 32));
 	PROVE(stream.step_high == step_high && stream.step_low == step_low);
 	PROVE(fbq_weight_one() <= fbq_weight_max() && fbq_whole() == ONE);
 }
