@@ -178,3 +178,22 @@ fn each_subject_keeps_those_of_the_measures_that_it_has() {
     assert!(look("measure=goodput,measure=jitter").is_err_and(|why| why.contains("goodput, loss, MOS up")));
     assert!(look("subject=video").is_err_and(|why| why.contains("there are flow bulk, flow call")));
 }
+
+/// A distribution of which nothing was completed is there, and is told apart from one that nobody meant.
+#[test]
+fn curves_that_stay_at_zero_say_that_nothing_was_completed() {
+    let plot = |points: &[(f64, f64)]| Plot {
+        title: "Completion time, distribution".into(),
+        x: crate::model::Axis::new("completion time", "s"),
+        y: crate::model::Axis::tail("share"),
+        style: Style::Cdf,
+        note: None,
+        curves: vec![
+            crate::model::Curve::new("fifo: flow a", [(7.0, 0.0)]),
+            crate::model::Curve::new("codel: flow a", points.iter().copied()),
+        ],
+    };
+    let said = Look::page().plot(plot(&[(6.0, 0.0)])).expect_err("nothing to draw");
+    assert!(said.contains("nothing was completed by fifo: flow a, codel: flow a"), "{said}");
+    assert_eq!(Look::page().plot(plot(&[(6.0, 0.25)])).map(|plot| plot.curves.len()), Ok(2));
+}
