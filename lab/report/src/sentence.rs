@@ -1,6 +1,6 @@
 //! The answer of a comparison in words: which variant is the best by a measure, and by how much.
 
-use crate::comparison::{Better, Estimate, Group, Measure};
+use crate::comparison::{Better, Estimate, Group, Measure, is_of_completed};
 use crate::judgement::{Family, would_decide};
 use crate::verdict::Verdict;
 
@@ -96,7 +96,12 @@ impl Group {
         }
         let not_reached = match (open.as_slice(), ranked.as_slice()) {
             ([], _) => String::new(),
-            (_, []) => return Some(format!("{}{subject}: not reached by any variant", measure.name)),
+            (_, []) => {
+                // Some runs may have reached it.
+                let any = open.iter().zip(&self.rows).all(|(said, row)| *said == row.name);
+                let by = if any { "any variant".to_owned() } else { open.join(", ") };
+                return Some(format!("{}{subject}: not reached by {by}", measure.name));
+            }
             (_, [(only, reached)]) => {
                 let value = measure.value(reached.mean);
                 return Some(format!(
@@ -111,6 +116,12 @@ impl Group {
         let verdict = self.verdict(at, &ranked, family);
         let said = match &verdict {
             // Single runs tell nothing apart, and no equality either: this is what they have.
+            None if is_of_completed(&ranked) => {
+                let left = ranked.iter().filter(|(_, estimate)| estimate.is_of_completed).map(|(name, _)| *name);
+                let left = left.collect::<Vec<_>>().join(", ");
+                let means = best(measure, &ranked, None) + &worst(measure, mean, *ranked.last()?);
+                format!("{means}; not tested, because these are means of what was completed, and not all was by {left}")
+            }
             None if !self.differs(at) => format!("all within 2 %, {}", measure.value(mean)),
             None => best(measure, &ranked, None) + &worst(measure, mean, *ranked.last()?),
             Some(verdict) if verdict.all_alike => format!("no difference above 2 %, {}", measure.value(mean)),
