@@ -384,6 +384,13 @@ mod tests {
             assert_eq!(drawing.misplaced(), Vec::<String>::new(), "{form}");
             let svg = drawing.svg();
             assert!(svg.contains("not reached") && !svg.contains("inf") && !svg.contains("NaN"), "{form}: {svg}");
+            // The note has in how many runs.
+            let texts = drawing.shapes.iter().filter_map(|shape| match shape {
+                crate::drawing::Shape::Text { text, .. } => Some(text.as_str()),
+                _ => None,
+            });
+            let said = texts.collect::<Vec<_>>().join(" ");
+            assert!(said.contains("Not reached: completion p99 of flow short, fifo in 2 of 4 runs."), "{form}: {said}");
         }
     }
 
