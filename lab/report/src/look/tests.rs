@@ -197,3 +197,24 @@ fn curves_that_stay_at_zero_say_that_nothing_was_completed() {
     assert!(said.contains("nothing was completed by fifo: flow a, codel: flow a"), "{said}");
     assert_eq!(Look::page().plot(plot(&[(6.0, 0.25)])).map(|plot| plot.curves.len()), Ok(2));
 }
+
+/// The note is about the curves that are drawn.
+#[test]
+fn a_note_names_no_curve_that_is_not_drawn() {
+    let curve = |name: &str, share: f64| crate::model::Curve::new(name, [(1.0, 0.5), (2.0, share)]);
+    let mut plot = Plot {
+        title: "Completion time, distribution".into(),
+        x: crate::model::Axis::new("completion time", "s"),
+        y: crate::model::Axis::tail("share"),
+        style: Style::Cdf,
+        note: None,
+        curves: vec![curve("fifo", 0.75), curve("pie", 0.75), curve("cake", 1.0)],
+    };
+    plot.note = Some(format!("Lines: medians of 6 runs. {}", plot.open_end().expect("open ends")));
+    let noted = |look: &str| {
+        let look = Look::parse(look).expect("a look");
+        look.plot(plot.clone()).expect("a plot").note.expect("a note")
+    };
+    assert!(noted("row=fifo").ends_with("the rest of fifo."), "{}", noted("row=fifo"));
+    assert_eq!(noted("row=cake"), "Lines: medians of 6 runs.");
+}
