@@ -46,7 +46,15 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
 fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> String {
     let ends = if measure.better == Better::More { "the most" } else { "the least" };
     let value = measure.value(ranked[0].1.mean);
-    let Some(verdict) = verdict else { return format!("{} has {ends}, {value}", ranked[0].0) };
+    let Some(verdict) = verdict else {
+        let equal = ranked.iter().take_while(|(_, estimate)| estimate.mean == ranked[0].1.mean);
+        return match equal.map(|(name, _)| *name).collect::<Vec<_>>().split_last() {
+            Some((last, others)) if !others.is_empty() => {
+                format!("{} and {last} have {ends}, {value} each", others.join(", "))
+            }
+            _ => format!("{} has {ends}, {value}", ranked[0].0),
+        };
+    };
     let mut text = match verdict.tied.split_last() {
         None => format!("{} has {ends}, {value}", ranked[0].0),
         Some((last, others)) => {
@@ -253,6 +261,13 @@ mod tests {
             "{near}"
         );
         assert!(near.contains("more runs would decide"), "{near}");
+        // Single runs that have the same are named together.
+        let three = [("fifo", 9e6), ("same", 5e6), ("codel", 5e6)]
+            .map(|(name, value)| Row { name: name.into(), cells: vec![Some(Estimate::from(value))] });
+        assert_eq!(
+            said(three.into()),
+            "delay p99 of flow call: same and codel have the least, 5 ms each; fifo has 9 ms, 1.8 times as much"
+        );
         // A single run of each is what it is.
         let one = |name: &str, value: f64| Row { name: name.into(), cells: vec![Some(Estimate::from(value))] };
         assert_eq!(said(vec![one("a", 5e6), one("b", 5.05e6)]), "delay p99 of flow call: all within 2 %, 5 ms");

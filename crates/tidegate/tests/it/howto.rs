@@ -348,7 +348,7 @@ fn an_experiment_is_written_and_its_claims_hold() {
     let output = shell(&there, "cargo run -- --figure it.svg --look column");
     let said = text(&output);
     assert!(output.status.success() && said.contains("delay p99") && !said.contains("goodput"), "{said}");
-    let svg = std::fs::read_to_string(there.join("it.svg")).expect("a figure");
+    let svg = fs::read_to_string(there.join("it.svg")).expect("a figure");
     assert!(svg.contains("delay p99") && !svg.contains("goodput"), "{svg}");
 }
 
