@@ -63,10 +63,14 @@ impl Survival {
         )
     }
     /// The distribution as points: a duration, the share that is at most as long. The last share is below one if the longest durations
-    /// have not ended.
+    /// have not ended. Where none has ended, the only point is a share of zero at the longest that one had lasted: nothing is known to be
+    /// shorter, which is another result than that nothing was measured.
     pub fn points(&self) -> Points {
         if self.unfinished() == 0 {
             return self.finished.points();
+        }
+        if self.finished.count() == 0 {
+            return vec![(self.open.quantile(1.0).unwrap_or(0) as f64, 0.0)];
         }
         self.steps().into_iter().map(|(value, share)| (value as f64, share)).collect()
     }
@@ -149,6 +153,18 @@ mod tests {
         assert_eq!((survival.count(), survival.unfinished()), (21, 12));
     }
 
+    /// Where nothing has ended, nobody knows a share above zero, and the distribution says so.
+    #[test]
+    fn what_never_ends_has_a_curve_at_zero() {
+        let mut survival = Survival::default();
+        assert!(survival.points().is_empty());
+        survival.endless = 1;
+        assert_eq!(survival.points(), [(0.0, 0.0)]);
+        survival.leave_open(7);
+        survival.leave_open(40);
+        assert_eq!(survival.points(), [(40.0, 0.0)]);
+    }
+
     /// The order within a bin matters: 1000 was left open before 1001 ended, so that one of the three that lasted as long ended there. By
     /// bins alone it was one of four, and three of ten ended at 1500 only.
     #[test]
@@ -224,7 +240,7 @@ mod tests {
         one.merge(&with(&[], 2));
         assert_eq!((one.count(), one.unfinished(), one.quantile(0.98)), (203, 3, Some(100.0)));
         let stalled = Survival { endless: 3, ..Survival::default() };
-        assert_eq!((stalled.quantile(0.5), stalled.points()), (Some(f64::INFINITY), Vec::new()));
+        assert_eq!((stalled.quantile(0.5), stalled.points()), (Some(f64::INFINITY), vec![(0.0, 0.0)]));
         assert_eq!(Survival::default().quantile(0.5), None);
     }
 }

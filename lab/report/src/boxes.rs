@@ -78,6 +78,9 @@ impl Comparison {
             if !beyond.is_empty() {
                 what += &format!(" Arrows: beyond the axis, {}.", beyond.join("; "));
             }
+            if let Some(fewer) = self.fewer_runs() {
+                what += &format!(" {fewer}");
+            }
             let lines = Look::lines(&what, small, look.width - 24.0 * u);
             drawing.note(&lines, (12.0 * u, y - 8.0 * u), small);
             y += lines.len() as f64 * small * 1.3;

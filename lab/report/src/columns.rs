@@ -207,16 +207,29 @@ impl Table {
     /// The rows that have all texts of `wanted`, which are pairs of column and text, or an error with the texts that exist.
     pub(crate) fn rows_with(&self, wanted: &[(String, String)]) -> Result<Vec<usize>, String> {
         let mut rows: Vec<usize> = (0..self.rows()).collect();
-        for (name, text) in wanted {
+        for (n, (name, text)) in wanted.iter().enumerate() {
             let column = self.known(name)?;
-            let before = rows.clone();
-            rows.retain(|row| column.text(*row).unwrap_or_default() == *text);
-            // A flow of a section with several has the name that figures and reports give it: `flow bulk 1`.
-            if let (true, "subject", Some(part)) = (rows.is_empty(), name.as_str(), self.column("part")) {
-                let whole = |row: usize| Some(format!("{} {}", column.text(row)?, part.text(row)?));
-                rows.extend(before.iter().filter(|row| whole(**row).as_deref() == Some(text)));
+            // Of one column the rows of all of its texts are wanted. They are looked for where it is named first.
+            if wanted[..n].iter().any(|(earlier, _)| earlier == name) {
+                continue;
             }
-            if rows.is_empty() {
+            let before = rows.clone();
+            let mut missing = None;
+            let mut found = std::collections::BTreeSet::new();
+            for (_, text) in wanted.iter().filter(|(other, _)| other == name) {
+                let of_text = |row: &&usize| column.text(**row).unwrap_or_default() == *text;
+                let mut own: Vec<usize> = before.iter().filter(of_text).copied().collect();
+                // A flow of a section with several has the name that figures and reports give it: `flow bulk 1`.
+                if let (true, "subject", Some(part)) = (own.is_empty(), name.as_str(), self.column("part")) {
+                    let whole = |row: usize| Some(format!("{} {}", column.text(row)?, part.text(row)?));
+                    own.extend(before.iter().filter(|row| whole(**row).as_deref() == Some(text)));
+                }
+                missing = missing.or_else(|| own.is_empty().then_some(text));
+                found.extend(own);
+            }
+            rows.retain(|row| found.contains(row));
+            let text = missing.unwrap_or(text);
+            if missing.is_some() {
                 let mut there: Vec<String> = before.iter().filter_map(|row| column.text(*row)).collect();
                 // Names that the text may mean come first: `delay up p99` for `delay p99`.
                 there.sort_by_cached_key(|other| (!means(other, text), other.clone()));
@@ -268,6 +281,10 @@ pub(crate) mod tests {
         let rows = |subject: &str| table.rows_with(&[("subject".to_owned(), subject.to_owned())]);
         assert_eq!(rows("flow bulk 2"), Ok(vec![1]));
         assert_eq!(rows("flow bulk"), Ok(vec![0, 1]));
+        // Several texts of one column are united, and each of them must be there.
+        let both = |texts: [&str; 2]| table.rows_with(&texts.map(|text| ("subject".to_owned(), text.to_owned())));
+        assert_eq!(both(["flow call", "flow bulk 2"]), Ok(vec![1, 2]));
+        assert!(both(["flow call", "flow web"]).is_err_and(|why| why.contains("no row has `flow web`")));
         assert!(rows("flow bulk 3").is_err_and(|why| why.contains("there are flow bulk, flow call")));
     }
 

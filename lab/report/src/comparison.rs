@@ -105,6 +105,9 @@ pub struct Estimate {
     pub lasted: Vec<f64>,
     /// Whether the runs have measured the same in everything, so that they are one. Nothing is tested by them.
     pub is_repeated: bool,
+    /// Whether it is the mean of what was completed, and not all was: the slower a variant, the more of its longest durations it leaves out.
+    /// Nothing is tested by it.
+    pub is_of_completed: bool,
 }
 
 impl From<f64> for Estimate {
@@ -217,6 +220,11 @@ pub struct Stated {
     pub more: String,
 }
 
+/// Whether one of the variants has the mean of what it completed alone, which is not tested.
+pub(crate) fn is_of_completed(ranked: &[(&str, &Estimate)]) -> bool {
+    ranked.iter().any(|(_, estimate)| estimate.is_of_completed)
+}
+
 /// Whether a name is meant by `text`: if it contains this text or, as `delay up p99` does those of `delay p99`, all of its
 /// words. Case does not matter.
 pub(crate) fn means(name: &str, text: &str) -> bool {
@@ -310,6 +318,7 @@ impl Group {
         match self.verdict(at, &ranked, family) {
             Some(verdict) if verdict.is_open() => Vec::new(),
             Some(verdict) => verdict.starred(0..ranked.len()).into_iter().map(|place| ranked[place].0).collect(),
+            None if is_of_completed(&ranked) => Vec::new(),
             None => ranked.iter().filter(|other| other.1.mean == ranked[0].1.mean).map(|other| other.0).collect(),
         }
     }
@@ -329,7 +338,7 @@ impl Group {
         let last = ranked.len() - 1;
         let orders = match self.verdict(at, &ranked, family) {
             Some(verdict) => verdict.orders,
-            None if !self.differs(at) => Vec::new(),
+            None if !self.differs(at) || is_of_completed(&ranked) => Vec::new(),
             None => vec![[0, last]],
         };
         let order = |[better, worse]: [usize; 2]| {

@@ -496,6 +496,10 @@ mod tests {
         let (a, b) = (shares(&[(10.0, 0.5), (30.0, 1.0)]), shares(&[(20.0, 1.0)]));
         let both = Runs::new([a.as_slice(), b.as_slice()]);
         assert_eq!(both.bands[0], [(10.0, 0.0, 0.5), (20.0, 0.5, 1.0), (30.0, 1.0, 1.0)]);
+        // Where nothing was completed the curve of a run stays at zero, and counts in the median.
+        let (a, b) = (shares(&[(10.0, 0.5), (30.0, 1.0)]), shares(&[(40.0, 0.0)]));
+        let most = Runs::new([a.as_slice(), b.as_slice(), b.as_slice()]);
+        assert_eq!(most.medians[0].points, [(10.0, 0.0), (30.0, 0.0), (40.0, 0.0)]);
         // Between a run without greater values and one with a tenth of them, a quantile has no share that no run can have.
         let (a, b) = (shares(&[(10.0, 1.0)]), shares(&[(10.0, 0.9), (30.0, 1.0)]));
         assert_eq!(Runs::new([a.as_slice(), b.as_slice()]).medians[0].points, [(10.0, 1.0), (30.0, 1.0)]);

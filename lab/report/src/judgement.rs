@@ -56,9 +56,10 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Tests two estimates; `None` if they have too few runs, or runs that differ in nothing, which are one.
+    /// Tests two estimates; `None` if they have too few runs, or runs that differ in nothing, which are one, or
+    /// if one is a mean that leaves out what was not completed.
     fn test(places: [usize; 2], a: &Estimate, b: &Estimate) -> Option<Self> {
-        if a.is_repeated && b.is_repeated {
+        if (a.is_repeated && b.is_repeated) || a.is_of_completed || b.is_of_completed {
             return None;
         }
         let pairs = by_seed(a, b);

@@ -303,7 +303,18 @@ impl Look {
     /// If a row that is wanted does not exist.
     pub(crate) fn plot(&self, mut plot: Plot) -> Result<Plot, String> {
         let chosen = Self::chosen(&plot.curves, &self.rows, |curve| &curve.name, "curve")?;
+        let open_ends = plot.open_end();
         plot.curves = chosen.into_iter().map(|n| plot.curves[n].clone()).collect();
+        plot.renote(open_ends.as_deref());
+        let is_cumulative = plot.style == Style::Cdf && !plot.curves.is_empty();
+        if is_cumulative && plot.curves.iter().all(|curve| curve.points.iter().all(|point| point.1 <= 0.0)) {
+            let names: Vec<&str> = plot.curves.iter().map(|curve| curve.name.as_str()).collect();
+            return Err(format!(
+                "`{}` has nothing to draw: nothing was completed by {}, or in the smaller part of the runs only",
+                plot.title,
+                names.join(", ")
+            ));
+        }
         plot.note_left();
         if !self.bands {
             plot.curves.iter_mut().for_each(|curve| curve.band.clear());

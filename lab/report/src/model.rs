@@ -207,6 +207,14 @@ impl Plot {
         self.note.clone().into_iter().chain(bands).reduce(|note, more| format!("{note} {more}"))
     }
 
+    /// Says of the curves that are left what the note said of all.
+    pub(crate) fn renote(&mut self, all: Option<&str>) {
+        if let (Some(note), Some(all)) = (&self.note, all) {
+            let said = note.replacen(all, &self.open_end().unwrap_or_default(), 1).trim().to_owned();
+            self.note = Some(said).filter(|note| !note.is_empty());
+        }
+    }
+
     pub(crate) fn open_end(&self) -> Option<String> {
         let is_open = |curve: &&Curve| curve.points.last().is_some_and(|point| point.1 < 1.0 - 1e-9);
         let open: Vec<&str> = self.curves.iter().filter(is_open).map(|curve| curve.name.as_str()).collect();

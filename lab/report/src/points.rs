@@ -48,10 +48,11 @@ impl<'a> Quantity<'a> {
             let verb = if first == Some(n) { format!(" has the {ends}") } else { String::new() };
             let what = match best {
                 Best::One(only) => format!("{only}{verb}"),
+                Best::Only(only) => format!("{only} alone reaches it in all runs, which is not tested,"),
                 Best::Several(names, _) => format!("{}{verb}", names.join(" or ")),
                 Best::Alike => "no difference above 2 %".to_owned(),
                 Best::Undecided => "undecided".to_owned(),
-                Best::Nobody => "not reached".to_owned(),
+                Best::Nobody => "no variant reaches it in all runs".to_owned(),
                 Best::Untested => "single runs decide nothing".to_owned(),
             };
             match (n, *count == all) {
@@ -73,6 +74,7 @@ impl<'a> Quantity<'a> {
         let rows = Rows::grid_of(&Comparison::new("", groups.collect()))?;
         let best = |(group, at): &(&'a Group, usize)| match group.standing(*at, family) {
             Best::One(only) => only.to_owned(),
+            Best::Only(only) => format!("({only})"),
             Best::Several(first, open) => {
                 let open = open.into_iter().map(|name| format!("{name}?"));
                 first.into_iter().map(str::to_owned).chain(open).collect::<Vec<_>>().join(" ")

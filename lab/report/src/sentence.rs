@@ -1,6 +1,6 @@
 //! The answer of a comparison in words: which variant is the best by a measure, and by how much.
 
-use crate::comparison::{Better, Estimate, Group, Measure};
+use crate::comparison::{Better, Estimate, Group, Measure, is_of_completed};
 use crate::judgement::{Family, would_decide};
 use crate::verdict::Verdict;
 
@@ -46,7 +46,15 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
 fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> String {
     let ends = if measure.better == Better::More { "the most" } else { "the least" };
     let value = measure.value(ranked[0].1.mean);
-    let Some(verdict) = verdict else { return format!("{} has {ends}, {value}", ranked[0].0) };
+    let Some(verdict) = verdict else {
+        let equal = ranked.iter().take_while(|(_, estimate)| estimate.mean == ranked[0].1.mean);
+        return match equal.map(|(name, _)| *name).collect::<Vec<_>>().split_last() {
+            Some((last, others)) if !others.is_empty() => {
+                format!("{} and {last} have {ends}, {value} each", others.join(", "))
+            }
+            _ => format!("{} has {ends}, {value}", ranked[0].0),
+        };
+    };
     let mut text = match verdict.tied.split_last() {
         None => format!("{} has {ends}, {value}", ranked[0].0),
         Some((last, others)) => {
@@ -96,7 +104,12 @@ impl Group {
         }
         let not_reached = match (open.as_slice(), ranked.as_slice()) {
             ([], _) => String::new(),
-            (_, []) => return Some(format!("{}{subject}: not reached by any variant", measure.name)),
+            (_, []) => {
+                // Some runs may have reached it.
+                let any = open.iter().zip(&self.rows).all(|(said, row)| *said == row.name);
+                let by = if any { "any variant".to_owned() } else { open.join(", ") };
+                return Some(format!("{}{subject}: not reached by {by}", measure.name));
+            }
             (_, [(only, reached)]) => {
                 let value = measure.value(reached.mean);
                 return Some(format!(
@@ -111,6 +124,12 @@ impl Group {
         let verdict = self.verdict(at, &ranked, family);
         let said = match &verdict {
             // Single runs tell nothing apart, and no equality either: this is what they have.
+            None if is_of_completed(&ranked) => {
+                let left = ranked.iter().filter(|(_, estimate)| estimate.is_of_completed).map(|(name, _)| *name);
+                let left = left.collect::<Vec<_>>().join(", ");
+                let means = best(measure, &ranked, None) + &worst(measure, mean, *ranked.last()?);
+                format!("{means}; not tested, because these are means of what was completed, and not all was by {left}")
+            }
             None if !self.differs(at) => format!("all within 2 %, {}", measure.value(mean)),
             None => best(measure, &ranked, None) + &worst(measure, mean, *ranked.last()?),
             Some(verdict) if verdict.all_alike => format!("no difference above 2 %, {}", measure.value(mean)),
@@ -242,6 +261,13 @@ mod tests {
             "{near}"
         );
         assert!(near.contains("more runs would decide"), "{near}");
+        // Single runs that have the same are named together.
+        let three = [("fifo", 9e6), ("same", 5e6), ("codel", 5e6)]
+            .map(|(name, value)| Row { name: name.into(), cells: vec![Some(Estimate::from(value))] });
+        assert_eq!(
+            said(three.into()),
+            "delay p99 of flow call: same and codel have the least, 5 ms each; fifo has 9 ms, 1.8 times as much"
+        );
         // A single run of each is what it is.
         let one = |name: &str, value: f64| Row { name: name.into(), cells: vec![Some(Estimate::from(value))] };
         assert_eq!(said(vec![one("a", 5e6), one("b", 5.05e6)]), "delay p99 of flow call: all within 2 %, 5 ms");

@@ -82,6 +82,24 @@ pub struct Quantity {
 const BEGUN_AND_ENDED: [(&str, &str, &str); 2] =
     [("opened", "completed", "transfers"), ("pages begun", "pages loaded", "pages")];
 
+/// The subjects, with their variants, that have not completed all of what they began in all runs, with what that is.
+pub(crate) fn unfinished<'a>(quantities: impl Iterator<Item = &'a Quantity>) -> BTreeSet<(&'a str, &'static str)> {
+    let (mut begun, mut ended) = (Vec::new(), BTreeMap::new());
+    for quantity in quantities {
+        for (begin, end, what) in BEGUN_AND_ENDED {
+            if quantity.measure == begin {
+                begun.push((quantity.subject.as_str(), what, quantity.mean));
+            } else if quantity.measure == end {
+                ended.insert((quantity.subject.as_str(), what), quantity.mean);
+            }
+        }
+    }
+    let is_left = |(subject, what, mean): &(&'a str, &'static str, f64)| {
+        *mean > ended.get(&(*subject, *what)).copied().unwrap_or(0.0)
+    };
+    begun.into_iter().filter(is_left).map(|(subject, what, _)| (subject, what)).collect()
+}
+
 /// The unit of a value by its name in results; empty for a name that is none.
 pub fn unit(text: &str) -> &'static str {
     ["bps", "ns", "packets", "1", "B", "bytes", "%"].into_iter().find(|known| *known == text).unwrap_or("")
@@ -199,7 +217,15 @@ impl Quantity {
         let rest = self.subject.strip_prefix(self.variant.as_str()).and_then(|rest| rest.strip_prefix(": "));
         rest.unwrap_or(&self.subject)
     }
-    pub(crate) fn estimate(&self) -> Estimate {
+    /// What the runs have of it. `unfinished` are the subjects that have not completed all.
+    pub(crate) fn estimate(&self, unfinished: &BTreeSet<(&str, &'static str)>) -> Estimate {
+        let is_mean = self.measure.ends_with(" mean");
+        let what = match self.measure.split(' ').next() {
+            Some("completion" | "slowdown") => "transfers",
+            _ if self.measure.starts_with("page load ") => "pages",
+            _ => "",
+        };
+        let is_of_completed = is_mean && self.values.len() > 1 && unfinished.contains(&(self.subject.as_str(), what));
         if self.mean == f64::INFINITY {
             let open = self.values.iter().filter(|value| **value == Some(f64::INFINITY)).count();
             return Estimate::not_reached(open, self.values.iter().flatten().count());
@@ -209,7 +235,7 @@ impl Quantity {
         let estimate =
             Estimate::of_runs(self.mean, self.half_width_95, self.values.iter().flatten().copied().collect());
         let missing = self.values.iter().filter(|value| value.is_none()).count();
-        Estimate { missing, ..estimate.with_seeds(seeds) }
+        Estimate { missing, is_of_completed, ..estimate.with_seeds(seeds) }
     }
 }
 
@@ -358,7 +384,69 @@ mod tests {
             assert_eq!(drawing.misplaced(), Vec::<String>::new(), "{form}");
             let svg = drawing.svg();
             assert!(svg.contains("not reached") && !svg.contains("inf") && !svg.contains("NaN"), "{form}: {svg}");
+            // The note has in how many runs.
+            let texts = drawing.shapes.iter().filter_map(|shape| match shape {
+                crate::drawing::Shape::Text { text, .. } => Some(text.as_str()),
+                _ => None,
+            });
+            let said = texts.collect::<Vec<_>>().join(" ");
+            assert!(said.contains("Not reached: completion p99 of flow short, fifo in 2 of 4 runs."), "{form}: {said}");
         }
+    }
+
+    /// A slow variant leaves its longest transfers out of its mean, which is therefore not tested, as a percentile that is not reached.
+    #[test]
+    fn the_mean_of_what_was_completed_is_not_tested() {
+        let of = |variant: &str, measure: &str, value: f64| Value {
+            variant: variant.into(),
+            subject: "flow short".into(),
+            measure: measure.into(),
+            unit: if measure.starts_with("completion ") { "ns" } else { "1" },
+            value,
+        };
+        let said = |completed: f64| {
+            let made: Vec<(u64, Vec<Value>)> = (1..=5)
+                .map(|seed| {
+                    let all = ["fifo", "cake"].into_iter().zip([(completed, 2e9), (30.0, 1e9)]);
+                    let of_variant = |(name, (completed, mean))| {
+                        let mean = mean + seed as f64 * 1e6;
+                        [
+                            ("completion p50", mean),
+                            ("completion mean", mean),
+                            ("opened", 30.0),
+                            ("completed", completed),
+                        ]
+                        .map(|(measure, value)| of(name, measure, value))
+                    };
+                    (seed, all.flat_map(of_variant).collect())
+                })
+                .collect();
+            let runs = made.iter().map(|(seed, values)| Run {
+                seed: *seed,
+                events: 0,
+                digest: String::new(),
+                values,
+                curves: &[],
+            });
+            let simulation = Simulation { runs: runs.collect(), ..Simulation::default() };
+            let look = crate::Look::parse("subject=flow short,measure=completion mean").expect("a look");
+            let chosen = look.comparison(&simulation.comparison()).expect("a part");
+            let tests = differences(&simulation.quantities(), &chosen);
+            let of_mean = tests.iter().filter(|of| of.measure == "completion mean").count();
+            (chosen.sentences(), chosen.stated().len(), of_mean)
+        };
+        let (sentences, stated, tests) = said(8.0);
+        assert_eq!(
+            sentences,
+            [
+                "completion mean of flow short: cake has the least, 1.003 s; fifo has 2.003 s, 2.0 times as much; not tested, because these \
+              are means of what was completed, and not all was by fifo"
+            ]
+        );
+        assert_eq!((stated, tests), (0, 0));
+        let (sentences, stated, tests) = said(30.0);
+        assert!(!sentences[0].contains("not tested"), "{sentences:?}");
+        assert_eq!((stated, tests), (1, 1));
     }
 
     /// The page of several runs says how it was decided, and that of one that nothing was.

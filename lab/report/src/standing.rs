@@ -1,6 +1,6 @@
 //! [`Best`]: who is the best by a measure, as maps and the answer about the points of a sweep have it.
 
-use crate::comparison::Group;
+use crate::comparison::{Group, is_of_completed};
 use crate::judgement::Family;
 
 /// Who is the best by a measure.
@@ -8,6 +8,8 @@ use crate::judgement::Family;
 pub(crate) enum Best<'a> {
     /// The runs tell this one apart from all others.
     One(&'a str),
+    /// This one alone reached it in all runs, so that nothing was tested.
+    Only(&'a str),
     /// The first are the best and those that are equal to it within 2 %; the runs do not tell the others apart from it. Both from the best
     /// mean to the worst.
     Several(Vec<&'a str>, Vec<&'a str>),
@@ -27,10 +29,13 @@ impl Group {
         let ranked = self.ranked(at);
         match ranked.as_slice() {
             [] => return Best::Nobody,
+            [(only, _)] if self.rows.len() > 1 => return Best::Only(only),
             [(only, _)] => return Best::One(only),
             _ => {}
         }
-        let Some(verdict) = self.verdict(at, &ranked, family) else { return Best::Untested };
+        let Some(verdict) = self.verdict(at, &ranked, family) else {
+            return if is_of_completed(&ranked) { Best::Undecided } else { Best::Untested };
+        };
         if verdict.alike.len() + 1 == ranked.len() {
             return Best::Alike;
         }
@@ -84,5 +89,17 @@ mod tests {
         assert_eq!(said(&[found[0].clone(), found[2].clone()]), r#"One("fq-codel")"#);
         assert_eq!(said(&[found[0].clone(), found[3].clone()]), "Alike");
         assert_eq!(said(&found[..2]), "Undecided");
+        // One that alone reached it in all runs was tested against nobody; nor was one where others left runs open.
+        let open = |of: &Quantity| {
+            let mut values = of.values.clone();
+            values[0] = Some(f64::INFINITY);
+            Quantity { values, mean: f64::INFINITY, half_width_95: None, ..of.clone() }
+        };
+        let alone = [found[0].clone(), open(&found[1]), open(&found[2])];
+        assert_eq!(said(&alone), r#"Only("fq-codel")"#);
+        assert_eq!(said(&[open(&found[0]), open(&found[1])]), "Nobody");
+        let sentence = |found: &[Quantity]| compared_whole(found).sentences().remove(0);
+        let both = sentence(&[open(&found[0]), open(&found[1])]);
+        assert_eq!(both, "completion p50 of flow short: not reached by fq-codel in 1 of 6 runs, fifo in 1 of 6 runs");
     }
 }

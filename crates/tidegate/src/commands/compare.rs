@@ -41,7 +41,8 @@ pub struct Args {
     /// The results, recordings and folders of sweeps
     #[arg(required = true, num_args = 1.., value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Compare only runs of a sweep that have this text in this column; may be repeated
+    /// Compare only runs of a sweep that have this text in this column; several texts of one
+    /// column are united
     #[arg(long, value_name = "COLUMN=TEXT", value_parser = pair)]
     only: Vec<(String, String)>,
     /// Compare the values of this column of a sweep with each other, at each combination of the others; `variant` is
@@ -154,10 +155,11 @@ fn narrowed(
     primary: &[String],
 ) -> (Vec<Quantity>, Comparison, Vec<String>) {
     let is_chosen = |measure: &str, subject: &str| {
-        only.iter().all(|(column, text)| match column.as_str() {
-            "measure" => text == measure,
-            "subject" => text == subject.split(" at ").next().unwrap_or(subject),
-            _ => true,
+        let plain = subject.split(" at ").next().unwrap_or(subject);
+        // Several texts of one column are united.
+        [("measure", measure), ("subject", plain)].into_iter().all(|(column, value)| {
+            let mut wanted = only.iter().filter(|(of, _)| of == column).peekable();
+            wanted.peek().is_none() || wanted.any(|(_, text)| text == value)
         })
     };
     let some: Vec<Quantity> = all.into_iter().filter(|of| is_chosen(&of.measure, of.plain())).collect();

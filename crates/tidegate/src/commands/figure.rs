@@ -32,7 +32,7 @@ pub struct Args {
     /// The column whose texts name the curves, or the rows; may be repeated, for a curve for each combination
     #[arg(long, value_name = "COLUMN")]
     by: Vec<String>,
-    /// Draw only rows that have this text in this column (`part=` those that have none); may be repeated
+    /// Draw only rows that have this text in this column (`part=` those that have none); several texts of one column are united
     #[arg(long, value_name = "COLUMN=TEXT", value_parser = pair)]
     only: Vec<(String, String)>,
     /// Divide by the values of the rows that have this text instead, and are equal otherwise; may be repeated

@@ -358,6 +358,23 @@ fn a_claim_that_the_results_do_not_support_is_refused() {
     assert!(code == Some(1) && said.contains("measured were: flow bulk, link a->b"), "{said}");
     let (code, said) = wrong("words", "CoDel waits less");
     assert!(code == Some(2) && said.contains("MEASURE of SUBJECT: VARIANT < VARIANT"), "{said}");
+    // What a variant did not reach in all runs was not tested, however its other runs are.
+    fs::write(scratch.0.join("duel.toml"), crate::simulate::DUEL).expect("written");
+    let duel = |folder: &str, more: &[&str]| {
+        let arguments = ["artifact", folder, "--scenario", "duel.toml", "--runs", "4"];
+        let output = tidegate(&scratch.0, &[&arguments[..], more].concat());
+        (output.status.code(), text(&output))
+    };
+    let (code, said) = duel("open", &["--claim", "short=completion p99 of flow mice: fair < one"]);
+    assert!(code == Some(1) && said.contains("did not reach it in "), "{said}");
+    assert!(said.contains(" of 4 runs, so that nothing was tested") && !scratch.0.join("open").exists(), "{said}");
+    let (code, said) = duel("mean", &["--claim", "short=completion mean of flow mice: fair < one"]);
+    assert!(code == Some(1) && said.contains("so that nothing was tested; claim a percentile"), "{said}");
+    // The table of an artifact says in how many runs it was not reached.
+    let (code, said) = duel("table", &[]);
+    assert!(code == Some(0), "{said}");
+    let readme = fs::read_to_string(scratch.0.join("table/README.md")).expect("a README");
+    assert!(["n.r. (1/4)", "n.r. (2/4)", "n.r. (3/4)"].iter().any(|open| readme.contains(open)), "{readme}");
     // One that somebody turned in the artifact, whose digest is right.
     let path = pack.join("artifact.json");
     let manifest = fs::read_to_string(&path).expect("a manifest");

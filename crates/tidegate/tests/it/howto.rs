@@ -343,6 +343,13 @@ fn an_experiment_is_written_and_its_claims_hold() {
         shell(&scratch.0, "tidegate new-experiment my-claims && cd my-claims && cargo test && cargo run -- --latex");
     assert!(output.status.success(), "{}", text(&output));
     assert!(text(&output).contains("\\begin{tabular}"), "{}", text(&output));
+    // What the scenario names as primary, the delay of the call, is printed and drawn, and nothing else.
+    let there = scratch.0.join("my-claims");
+    let output = shell(&there, "cargo run -- --figure it.svg --look column");
+    let said = text(&output);
+    assert!(output.status.success() && said.contains("delay p99") && !said.contains("goodput"), "{said}");
+    let svg = fs::read_to_string(there.join("it.svg")).expect("a figure");
+    assert!(svg.contains("delay p99") && !svg.contains("goodput"), "{svg}");
 }
 
 #[test]

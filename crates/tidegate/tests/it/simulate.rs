@@ -437,9 +437,11 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     assert_eq!(cell("completion p50", "comparisons").as_deref(), Some("38"));
     assert_eq!(number("completion p50", "p_holm_measure"), apart["p_holm_measure"].as_f64());
     assert_eq!(cell("completion p50", "comparisons_measure").as_deref(), Some("3"));
-    // The mean is not stated: it has the correction for its own pairs alone.
-    assert_eq!(cell("completion mean", "p_holm").as_deref(), Some(""));
-    assert!(number("completion mean", "p_holm_measure").is_some(), "{rows}");
+    // What is not stated has the correction for its own pairs alone.
+    assert_eq!(cell("delay mean", "p_holm").as_deref(), Some(""));
+    assert!(number("delay mean", "p_holm_measure").is_some(), "{rows}");
+    // Nothing is tested by the mean of those that were completed alone.
+    assert!(!rows.contains("completion mean"), "{rows}");
     // Each transfer has its size and its time.
     let transfers = std::fs::read_to_string(out.join("transfers.csv")).expect("transfers");
     assert!(
@@ -464,6 +466,25 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     assert!(drawn.status.success(), "{}", text(&drawn.stderr));
     let svg = std::fs::read_to_string(figure).expect("a figure");
     assert!(svg.replace("</text>", " ").contains("Not completed, in the mean of a run"), "{svg}");
+}
+
+/// Runs that the seeds do not change are one run: it has no interval in any file, and the file of differences says that there are none.
+#[test]
+fn runs_that_are_one_have_no_interval_in_files() {
+    let folder = Folder::new("same");
+    let bulk = DUEL.split("[[flow]]\nname = \"mice\"").next().expect("a beginning").replace("jitter = \"1s\"\n", "");
+    let variants = &DUEL[DUEL.find("[[variant]]").expect("variants")..];
+    let file = folder.with("same.toml", &format!("{bulk}{variants}"));
+    let out = folder.0.join("out");
+    let found = simulate(&[&file, "--runs", "3", "--out", &out.display().to_string()]);
+    assert!(found.status.success(), "{}", text(&found.stderr));
+    let said = text(&found.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("The seeds change nothing: all 3 runs have measured the same"), "{said}");
+    assert!(said.contains("one and same have the") || said.contains("one, same"), "{said}");
+    let summary = std::fs::read_to_string(out.join("summary.csv")).expect("a summary");
+    assert!(summary.lines().skip(1).all(|line| line.ends_with(',')), "{summary}");
+    let differences = std::fs::read_to_string(out.join("differences.csv")).expect("differences");
+    assert_eq!(differences.lines().count(), 1, "{differences}");
 }
 
 /// A look chooses what is stated, and p is corrected for that alone, in the text, JSON, the file and of a stored result.

@@ -61,17 +61,23 @@ impl Chart {
         }
         let mut all = comparison.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
         let is_open = all.any(|cell| !cell.is_reached());
+        let alone =
+            if has_alone(&cells) { " (In parentheses): alone in reaching it in all runs, and not tested." } else { "" };
         let Some((measure, first)) = quantities.first() else { return Err("no row is left to compare".into()) };
         let (measures, subject) = (quantities.iter().all(|(of, _)| of == measure), subject_of(first));
         let subjects = quantities.iter().all(|(_, of)| subject_of(of) == subject);
         let note = format!(
             "The best by {} of {} ({}): a name alone is told apart from all others. Names together: the best mean, those equal \
-             within 2 % and, with ?, not told apart. alike: all within 2 %; ? alone: undecided.{} Decided at 5 %, by runs with the \
+             within 2 % and, with ?, not told apart. alike: all within 2 %; ? alone: undecided.{}{alone} Decided at 5 %, by runs with the \
              same seed, corrected for all {} differences{} (Holm).",
             if measures { measure } else { "each measure" },
             if subjects { subject } else { "each subject" },
             if better(measure) == Better::More { "more is better" } else { "less is better" },
-            if is_open { " Variants that did not reach it in all runs are left out; n.r.: none did." } else { "" },
+            if is_open {
+                " Variants that did not reach it in all runs are left out; n.r.: none reached it in all."
+            } else {
+                ""
+            },
             family.len(),
             if comparison.is_planned() { " that were planned" } else { " of the figure" }
         );
@@ -97,7 +103,8 @@ impl Chart {
     fn map(&self, mut grid: Grid, cells: &[Vec<Option<Best<'_>>>], names: &[&str], look: &Look) -> Drawing {
         let small = Grid::small(look);
         let mut shown: Vec<String> = short(names);
-        let wide = shown.iter().map(|name| room(&format!("{name}?"), small)).fold(0.0, f64::max);
+        let longest = |name: &String| if has_alone(cells) { format!("({name})") } else { format!("{name}?") };
+        let wide = shown.iter().map(|name| room(&longest(name), small)).fold(0.0, f64::max);
         if wide > grid.room(look) {
             let letters: Vec<String> = (0..names.len()).map(letter).collect();
             let said: Vec<String> =
@@ -114,6 +121,8 @@ impl Chart {
                 Best::Nobody => plain(vec!["n.r.".into()]),
                 Best::Alike => plain(vec!["alike".into()]),
                 Best::Undecided | Best::Untested => plain(vec!["?".into()]),
+                // Nobody was tested against it: it is no winner, and has no colour.
+                Best::Only(only) => plain(vec![format!("({})", shown[place(only)])]),
                 Best::One(only) => {
                     let ground = Ink::Bar(colours[place(only)]);
                     let ink = if ground.is_dark(look.grey) { Ink::Ground } else { Ink::Text };
@@ -131,6 +140,11 @@ impl Chart {
         grid.lines = lines.max().unwrap_or(1);
         grid.drawing(self, look, cell, |_, _| ())
     }
+}
+
+/// Whether a cell has a variant that alone reached the measure in all runs.
+fn has_alone(cells: &[Vec<Option<Best<'_>>>]) -> bool {
+    cells.iter().flatten().flatten().any(|best| matches!(best, Best::Only(_)))
 }
 
 /// Names without what all begin with: the axis of `queue=fifo` and `queue=codel`.
@@ -210,6 +224,22 @@ mod tests {
             }
         }
         found
+    }
+
+    /// A variant that alone reached it in all runs was tested against nobody: it is no winner.
+    #[test]
+    fn one_that_alone_reached_it_is_in_parentheses() {
+        let mut open = table(0.0);
+        let place = open.names.iter().position(|name| name == "value").expect("a column");
+        let Column::Number(values) = &mut open.columns[place] else { panic!("values") };
+        // One run of the second at 4 Mbit/s and 5 ms, and one of each at 10 Mbit/s and 20 ms.
+        [1, 30, 31].into_iter().for_each(|row: usize| values[row] = Some(f64::INFINITY));
+        let drawing = chart().drawing(&open, &Look::text()).expect("a map");
+        let said = cells(&drawing);
+        assert!(said.contains(&(Ink::Ground, "(fq-codel)".to_owned())), "{said:?}");
+        assert!(said.contains(&(Ink::Ground, "n.r.".to_owned())), "{said:?}");
+        let svg = drawing.svg().replace("</text>", " ");
+        assert!(svg.contains("(In parentheses): alone in"), "{svg}");
     }
 
     #[test]

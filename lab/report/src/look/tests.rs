@@ -178,3 +178,43 @@ fn each_subject_keeps_those_of_the_measures_that_it_has() {
     assert!(look("measure=goodput,measure=jitter").is_err_and(|why| why.contains("goodput, loss, MOS up")));
     assert!(look("subject=video").is_err_and(|why| why.contains("there are flow bulk, flow call")));
 }
+
+/// A distribution of which nothing was completed is there, and is told apart from one that nobody meant.
+#[test]
+fn curves_that_stay_at_zero_say_that_nothing_was_completed() {
+    let plot = |points: &[(f64, f64)]| Plot {
+        title: "Completion time, distribution".into(),
+        x: crate::model::Axis::new("completion time", "s"),
+        y: crate::model::Axis::tail("share"),
+        style: Style::Cdf,
+        note: None,
+        curves: vec![
+            crate::model::Curve::new("fifo: flow a", [(7.0, 0.0)]),
+            crate::model::Curve::new("codel: flow a", points.iter().copied()),
+        ],
+    };
+    let said = Look::page().plot(plot(&[(6.0, 0.0)])).expect_err("nothing to draw");
+    assert!(said.contains("nothing was completed by fifo: flow a, codel: flow a"), "{said}");
+    assert_eq!(Look::page().plot(plot(&[(6.0, 0.25)])).map(|plot| plot.curves.len()), Ok(2));
+}
+
+/// The note is about the curves that are drawn.
+#[test]
+fn a_note_names_no_curve_that_is_not_drawn() {
+    let curve = |name: &str, share: f64| crate::model::Curve::new(name, [(1.0, 0.5), (2.0, share)]);
+    let mut plot = Plot {
+        title: "Completion time, distribution".into(),
+        x: crate::model::Axis::new("completion time", "s"),
+        y: crate::model::Axis::tail("share"),
+        style: Style::Cdf,
+        note: None,
+        curves: vec![curve("fifo", 0.75), curve("pie", 0.75), curve("cake", 1.0)],
+    };
+    plot.note = Some(format!("Lines: medians of 6 runs. {}", plot.open_end().expect("open ends")));
+    let noted = |look: &str| {
+        let look = Look::parse(look).expect("a look");
+        look.plot(plot.clone()).expect("a plot").note.expect("a note")
+    };
+    assert!(noted("row=fifo").ends_with("the rest of fifo."), "{}", noted("row=fifo"));
+    assert_eq!(noted("row=cake"), "Lines: medians of 6 runs.");
+}

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::Quantity;
+use super::{Quantity, unfinished};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::judgement::{Contrast, contrasts};
 
@@ -83,8 +83,9 @@ pub fn differences(quantities: &[Quantity], stated: &Comparison) -> Vec<Contrast
         });
         groups[index].push(quantity);
     }
+    let unfinished = unfinished(quantities.iter());
     let of_group = |group: Vec<&Quantity>| {
-        let estimates: Vec<Estimate> = group.iter().map(|quantity| quantity.estimate()).collect();
+        let estimates: Vec<Estimate> = group.iter().map(|quantity| quantity.estimate(&unfinished)).collect();
         let named = group.iter().map(|quantity| quantity.variant.as_str()).zip(&estimates);
         let named: Vec<(&str, &Estimate)> = named.filter(|(_, estimate)| estimate.is_reached()).collect();
         let (subject, measure) = (group[0].plain(), group[0].measure.as_str());
@@ -143,12 +144,15 @@ struct Index<'a> {
     variants: Vec<&'a str>,
     /// Whether all runs have measured the same.
     is_repeated: bool,
+    /// The subjects that have not completed all, as [`unfinished`].
+    unfinished: BTreeSet<(&'a str, &'static str)>,
 }
 
 impl<'a> Index<'a> {
     fn new(quantities: &'a [&'a Quantity]) -> Self {
         let is_repeated = are_repeated(quantities.iter().copied());
-        let mut index = Self { quantities, by_name: HashMap::new(), variants: Vec::new(), is_repeated };
+        let unfinished = unfinished(quantities.iter().copied());
+        let mut index = Self { quantities, by_name: HashMap::new(), variants: Vec::new(), is_repeated, unfinished };
         for quantity in quantities.iter().copied() {
             let variant = quantity.variant.as_str();
             index.by_name.entry((quantity.plain(), variant, quantity.measure.as_str())).or_insert(quantity);
@@ -192,7 +196,8 @@ impl<'a> Index<'a> {
     }
 
     fn estimate(&self, quantity: &Quantity) -> Estimate {
-        if self.is_repeated { quantity.estimate().repeated() } else { quantity.estimate() }
+        let estimate = quantity.estimate(&self.unfinished);
+        if self.is_repeated { estimate.repeated() } else { estimate }
     }
 
     /// The group of a subject, with a row for each variant that has it.

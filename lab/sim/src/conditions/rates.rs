@@ -146,6 +146,9 @@ impl RateProcess {
             Ok(bps) => Some(Rate::from_bps(bps)),
             Err(_) => rate.parse().ok(),
         })?;
+        if steps.is_empty() {
+            return Err("no line with a rate".into());
+        }
         if let Some(place) = steps.windows(2).position(|pair| pair[0].0 >= pair[1].0) {
             return Err(format!("step {}: not later than the one before", place + 2));
         }

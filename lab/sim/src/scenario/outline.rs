@@ -27,7 +27,7 @@ pub struct Outline {
 pub struct OutlinedQueue {
     /// Its name.
     pub link: String,
-    /// Its rate at the beginning.
+    /// Its rate, or the mean of one over time, for which the other is a placeholder.
     pub rate: Rate,
     /// Whether the rate changes.
     pub changes: bool,
@@ -63,7 +63,8 @@ impl Scenario {
             let mut known = std::collections::BTreeSet::new();
             kinds.retain(|kind| known.insert(kind.clone()));
             let (wire, link) = (&self.wires[number], self.wire_name(number));
-            let (rate, delay, changes) = (wire.line.rate, wire.line.delay, wire.conditions.is_some());
+            let mean = wire.conditions.as_ref().and_then(|conditions| conditions.mean_rate);
+            let (rate, delay, changes) = (mean.unwrap_or(wire.line.rate), wire.line.delay, wire.conditions.is_some());
             (!kinds.is_empty()).then_some(OutlinedQueue { link, rate, changes, delay, kinds })
         };
         let host = |node: u32| self.nodes.get(node as usize).map_or_else(String::new, |(name, _)| name.clone());

@@ -417,6 +417,32 @@ fn a_bad_trace_is_one_error() {
     assert_eq!(errors.matches("error").count(), 1, "{errors}");
 }
 
+/// A line of a trace that cannot be read, an offset beyond its end and an empty file are marked where they are, with what to write instead.
+#[test]
+fn an_error_of_a_trace_has_its_place_and_its_remedy() {
+    let said = |rate: &str, trace: &str| {
+        let link = LINKS[1].replace("queue", &format!("rate-over-time = {rate}\nqueue"));
+        let (source, mut found) =
+            (Source::new("test.toml", format!("{HEAD}{}{link}{BULK}", LINKS[0])), Diagnostics::new());
+        let beside = |_: &str| Ok(Source::new("line", trace.to_owned()));
+        assert!(Scenario::load(&source, Some(&beside), &mut found).is_none(), "{rate}");
+        let text = found.render(&source);
+        let mark = text.lines().find(|line| line.contains("^^")).unwrap_or_default().to_owned();
+        let line = text.lines().find(|line| line.contains("rate-over-time")).unwrap_or_default();
+        let marked = mark.find('^').and_then(|at| line.get(at..)).unwrap_or_default().to_owned();
+        (text, marked)
+    };
+    let mahimahi = "{ kind = \"mahimahi\", file = \"line\", from = \"0s\" }";
+    let (text, marked) = said(mahimahi, "1\n2.5\n");
+    assert!(text.contains("line 2: not milliseconds") && text.contains("help: each line is a whole number"), "{text}");
+    assert!(marked.starts_with("\"line\""), "{text}");
+    let (text, marked) = said(&mahimahi.replace("0s", "9s"), "1\n2\n");
+    assert!(text.contains("has nothing at 9 s") && text.contains("help: begin at an earlier time"), "{text}");
+    assert!(marked.starts_with("\"9s\""), "{text}");
+    let (text, _) = said("{ kind = \"csv\", file = \"line\" }", "");
+    assert!(text.contains("no line with a rate") && text.contains("help: each line is `seconds,rate`"), "{text}");
+}
+
 /// The measures of a run are known before it, so that a quantity that it cannot have is refused in time.
 #[test]
 fn what_a_run_can_measure_is_known_before_it() {

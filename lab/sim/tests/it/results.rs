@@ -211,3 +211,23 @@ fn what_hardly_means_what_it_says_has_a_warning() {
         assert_eq!(warnings, "", "{link} {flow}");
     }
 }
+
+/// Short transfers have a congestion control, and are too many for a line nevertheless; the rate of a line with a rate over time is a
+/// placeholder.
+#[test]
+fn what_is_offered_says_by_whom_and_to_what_the_line_carries() {
+    let mice = |rate: &str| {
+        format!(
+            "workload = {{ kind = \"mice\", per-second = {rate}, size = {{ kind = \"constant\", value = \"1MB\" }} }}"
+        )
+    };
+    let (_, said) = load("", &mice("2"));
+    assert!(said.contains("the transfers that begin offer 16mbit to the link r->b, which carries 10mbit\n"), "{said}");
+    let halves = "rate-over-time = { kind = \"steps\", repeat = \"2s\", steps = [{ at = \"0s\", rate = \"2mbit\" }, \
+                  { at = \"1s\", rate = \"4mbit\" }] }";
+    let (scenario, said) = load(&format!("{halves}\nqueue = {{ kind = \"codel\" }}"), &mice("1"));
+    assert!(said.contains("offer 8mbit to the link r->b, which carries 3mbit on average"), "{said}");
+    assert_eq!(scenario.outline().queues[0].rate.as_bps(), 3_000_000);
+    let (_, said) = load("", "workload = { kind = \"constant\", rate = \"20mbit\" }");
+    assert!(said.contains("flows without congestion control offer 20mbit"), "{said}");
+}

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_metrics::{LEVEL, holm};
 use tidegate_report::Look;
-use tidegate_report::comparison::{Comparison, Group, Stated};
+use tidegate_report::comparison::{Comparison, Estimate, Group, Stated};
 use tidegate_report::judgement::{Contrast, probability_after};
 
 /// A statement that a measure of one variant is less than that of another.
@@ -96,18 +96,36 @@ impl Claim {
             return Err(wrong(format!("it has no measure `{}`, but {measures}", self.measure)));
         };
         let unit = &group.measures[at].unit;
-        let [less, more] = [&self.less, &self.more].map(|variant| mean(group, at, variant).map_err(wrong));
-        let (less, more) = (less?, more?);
+        let [less, more] = [&self.less, &self.more].map(|variant| estimate(group, at, variant).map_err(wrong));
+        let both = [less?, more?];
+        for (estimate, variant) in both.iter().zip([&self.less, &self.more]) {
+            if let Some((open, runs)) = estimate.open {
+                return Err(wrong(format!(
+                    "{variant} did not reach it in {open} of {runs} runs, so that nothing was tested"
+                )));
+            }
+            if estimate.is_of_completed {
+                return Err(wrong(format!(
+                    "{variant} has not completed all, and the mean is of what was completed, so that nothing was tested; claim a percentile"
+                )));
+            }
+        }
+        let [less, more] = both.map(|estimate| estimate.mean);
         let [shown_less, shown_more] = [less, more].map(|value| tidegate_display::human(value, unit));
         // A NaN supports nothing.
         if !matches!(less.partial_cmp(&more), Some(std::cmp::Ordering::Less)) {
             return Err(wrong(format!("{} has {shown_less}, {} has {shown_more}", self.less, self.more)));
         }
-        Ok(chosen.contrasts().into_iter().find(|contrast| {
+        let contrast = chosen.contrasts().into_iter().find(|contrast| {
             let [a, b] = &contrast.variants;
             contrast.measure == self.measure
                 && ((a == &self.less && b == &self.more) || (a == &self.more && b == &self.less))
-        }))
+        });
+        let is_several = both.iter().any(|estimate| estimate.values.len() + estimate.missing > 1);
+        if contrast.is_none() && is_several && chosen.repeated().is_none() {
+            return Err(wrong("it was measured in too few runs, so that nothing was tested".to_owned()));
+        }
+        Ok(contrast)
     }
 
     fn wrong(&self, why: &str) -> String {
@@ -197,11 +215,10 @@ fn corrected_for(claims: usize) -> String {
     if claims > 1 { format!(", with the correction for {claims} claims") } else { String::new() }
 }
 
-/// The mean of a measure of a variant.
-fn mean(group: &Group, at: usize, variant: &str) -> Result<f64, String> {
+/// What the runs of a variant have of a measure.
+fn estimate<'a>(group: &'a Group, at: usize, variant: &str) -> Result<&'a Estimate, String> {
     let row = group.rows.iter().find(|row| row.name == variant);
-    let estimate = row.and_then(|row| row.cells.get(at)?.as_ref());
-    estimate.map(|estimate| estimate.mean).ok_or_else(|| {
+    row.and_then(|row| row.cells.get(at)?.as_ref()).ok_or_else(|| {
         let variants: Vec<&str> = group.rows.iter().map(|row| row.name.as_str()).collect();
         format!("variant `{variant}` has no such value; the variants are {}", variants.join(", "))
     })

@@ -182,6 +182,9 @@ struct Expected {
     #[serde(deserialize_with = "or_infinity")]
     mean: f64,
     half_width_95: Option<f64>,
+    /// In how many runs, and of how many, it was not reached, if some did not reach it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    not_reached: Option<[u32; 2]>,
 }
 
 /// JSON has no infinity.
@@ -191,8 +194,10 @@ fn or_infinity<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Erro
 
 impl From<Quantity> for Expected {
     fn from(quantity: Quantity) -> Self {
+        let open = quantity.not_reached().len() as u32;
+        let not_reached = (open > 0).then(|| [open, quantity.values.iter().flatten().count() as u32]);
         let Quantity { subject, variant, measure, unit, mean, half_width_95, .. } = quantity;
-        Self { subject, variant, measure, unit: unit.to_owned(), mean, half_width_95 }
+        Self { subject, variant, measure, unit: unit.to_owned(), mean, half_width_95, not_reached }
     }
 }
 
@@ -203,7 +208,12 @@ impl Manifest {
             let plain = value.subject.strip_prefix(&*value.variant).and_then(|rest| rest.strip_prefix(": "));
             let plain = plain.unwrap_or(&value.subject);
             let found = Quantity::of_one_run(&value.variant, plain, &value.measure, unit(&value.unit), value.mean);
-            Quantity { half_width_95: value.half_width_95, ..found }
+            // Of the runs that have reached it nobody asks more than their number, which is at most that of the artifact.
+            let values = value.not_reached.filter(|_| value.mean == f64::INFINITY).map(|[open, runs]| {
+                let run = |n: u32| Some(if n < open { f64::INFINITY } else { 0.0 });
+                (0..runs.min(self.runs)).map(run).collect()
+            });
+            Quantity { half_width_95: value.half_width_95, values: values.unwrap_or(found.values.clone()), ..found }
         };
         compared("What was measured", &self.values.iter().map(quantity).collect::<Vec<_>>())
     }

@@ -81,8 +81,10 @@ pub fn exactly(manifest: &Manifest, found: &[Expected]) -> Compared {
         if far > rounding(*mean) || !far.is_finite() {
             let (mean, other) = (human(*mean, unit), human(other.mean, unit));
             compared.wrong.push(format!("{subject}, {measure}: {mean} is expected; measured was {other}"));
-        } else if !interval || other.unit != *unit {
-            compared.wrong.push(format!("{subject}, {measure}: its unit or its 95 % interval is another"));
+        } else if !interval || other.unit != *unit || other.not_reached != expected.not_reached {
+            compared.wrong.push(format!(
+                "{subject}, {measure}: its unit, its 95 % interval or the number of runs that did not reach it is another"
+            ));
         }
     }
     let unexpected = found.iter().filter(|value| find(&manifest.values, value).is_none());
@@ -128,6 +130,7 @@ mod tests {
 
     fn value(measure: &str, mean: f64, half_width_95: f64) -> Expected {
         Expected {
+            not_reached: None,
             subject: "flow bulk".into(),
             variant: String::new(),
             measure: measure.into(),

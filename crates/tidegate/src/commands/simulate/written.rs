@@ -36,7 +36,9 @@ pub fn all(
     writeln!(runs, "seed,variant,subject,measure,unit,value")?;
     for item in &report.items {
         let of = [&*item.variant, item.plain(), &item.measure].map(field).join(",");
-        let half = item.half_width_95.map_or(String::new(), |half| half.to_string());
+        // Where seeds change nothing all runs are one, which has no interval.
+        let half = item.half_width_95.filter(|_| stated.repeated().is_none());
+        let half = half.map_or(String::new(), |half| half.to_string());
         writeln!(summary, "{of},{},{},{half}", item.unit, item.mean)?;
         for (run, value) in report.runs.iter().zip(&item.values) {
             if let Some(value) = value {
@@ -46,8 +48,11 @@ pub fn all(
     }
     summary.flush()?;
     runs.flush()?;
-    let differences = simulation::differences(&found.quantities(), stated);
-    if !differences.is_empty() {
+    let quantities = found.quantities();
+    let differences = simulation::differences(&quantities, stated);
+    // Several variants and runs have the file, of its header alone where nothing could be tested.
+    let is_compared = quantities.iter().any(|of| of.variant != quantities[0].variant);
+    if outcomes.len() > 1 && is_compared {
         std::fs::write(folder.join("differences.csv"), difference_columns(&differences).csv())?;
     }
     let transfers = transfers(outcomes);

@@ -234,7 +234,7 @@ tidegate_config::record! {
         /// The file, beside the scenario.
         pub file: Spanned<String>,
         /// The time of the trace at which a run begins, so that several windows of one trace can be compared. Default its beginning.
-        pub from: Span = "0s",
+        pub from: Spanned<Span> = "0s",
     }
 }
 
@@ -246,7 +246,7 @@ tidegate_config::record! {
         /// The period after which it begins anew. Default: the last rate stays.
         pub repeat: Option<Span>,
         /// The time of the trace at which a run begins, so that several windows of one trace can be compared. Default its beginning.
-        pub from: Span = "0s",
+        pub from: Spanned<Span> = "0s",
     }
 }
 

@@ -238,27 +238,36 @@ impl Advice<'_> {
         None
     }
 
-    /// Warns about links that are offered more than they carry by flows without congestion control.
+    /// Warns about links that are offered more than they carry by transfers that begin whatever the line does, and by flows without
+    /// congestion control.
     fn loads(&mut self) {
-        let mut loads: BTreeMap<usize, f64> = BTreeMap::new();
+        // What is offered by each of the two.
+        let mut loads: BTreeMap<usize, [f64; 2]> = BTreeMap::new();
         for (number, spec) in self.scenario.flows.iter().enumerate() {
             for side in [0, 1] {
                 let offered = spec.workload.offered(&spec.transport, side);
+                let kind = usize::from(!matches!(*spec.workload, Workload::Mice { .. }));
                 if offered.is_finite() && offered > 0.0 {
                     for link in self.sim.path(number, side) {
-                        *loads.entry(link).or_default() += offered;
+                        loads.entry(link).or_default()[kind] += offered;
                     }
                 }
             }
         }
         for (link, load) in loads {
             let wire = &self.scenario.wires[link];
-            if load > wire.line.rate.as_bps() as f64 {
-                let (name, load) = (self.scenario.wire_name(link), Rate::from_bps(load as u64));
-                let message = format!(
-                    "flows without congestion control offer {load} to the link {name}, which carries {}",
-                    wire.line.rate
-                );
+            // The rate of a line is a placeholder where a rate over time replaces it.
+            let mean = wire.conditions.as_ref().and_then(|conditions| conditions.mean_rate);
+            let (carried, on_average) = mean.map_or((wire.line.rate, ""), |mean| (mean, " on average"));
+            let [transfers, others] = load;
+            if transfers + others > carried.as_bps() as f64 {
+                let (name, load) = (self.scenario.wire_name(link), Rate::from_bps((transfers + others) as u64));
+                let who = match (transfers > 0.0, others > 0.0) {
+                    (true, false) => "the transfers that begin",
+                    (true, true) => "the transfers that begin and flows without congestion control",
+                    _ => "flows without congestion control",
+                };
+                let message = format!("{who} offer {load} to the link {name}, which carries {carried}{on_average}");
                 let help = "lower their rates or raise that of the link, unless the overload is intended".to_owned();
                 self.warn(4, wire.place, message, "overloaded on average", help);
             }

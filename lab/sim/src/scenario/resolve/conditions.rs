@@ -111,20 +111,25 @@ impl Resolver<'_> {
     }
 
     fn rate_process(&mut self, section: &Spanned<RateSection>) -> Option<RateProcess> {
-        let trace = |file: &Spanned<String>,
-                     from: Span,
-                     read: &dyn Fn(&str) -> Result<RateProcess, String>,
-                     this: &mut Self| match this
-            .open(&file.value)
-            .and_then(|source| read(source.text())?.begun_at(from))
-        {
-            Ok(process) => Some(process),
-            Err(error) => {
-                let message = format!("the trace `{}` cannot be used: {error}", file.value);
-                this.error(file.place, message, "this file", "name a file beside the scenario");
-                None
-            }
+        type Read<'a> = &'a dyn Fn(&str) -> Result<RateProcess, String>;
+        // What is wrong may be the name, a line of the file, or the time at which it is to begin: each has its mark and its remedy.
+        let trace = |file: &Spanned<String>, from: &Spanned<Span>, (read, lines): (Read<'_>, &str), this: &mut Self| {
+            let (place, error, label, help) = match this.open(&file.value) {
+                Err(error) => (file.place, error, "this file", "name a file beside the scenario"),
+                Ok(source) => match read(source.text()) {
+                    Err(error) => (file.place, error, "what is in this file", lines),
+                    Ok(process) => match process.begun_at(from.value) {
+                        Err(error) => (from.place, error, "too late", "begin at an earlier time of the trace"),
+                        Ok(process) => return Some(process),
+                    },
+                },
+            };
+            let message = format!("the trace `{}` cannot be used: {error}", file.value);
+            this.error(place, message, label, help);
+            None
         };
+        let mahimahi = "each line is a whole number of milliseconds, none less than the one before";
+        let rates = "each line is `seconds,rate`, such as `0.5,2mbit`, each later than the one before";
         Some(match &section.value {
             RateSection::Steps(it) => RateProcess::Steps {
                 steps: it.steps.iter().map(|step| (step.at, step.rate)).collect(),
@@ -133,8 +138,10 @@ impl Resolver<'_> {
             RateSection::Sine(it) => {
                 RateProcess::Sine { mean: it.mean, amplitude: it.amplitude, period: it.period, step: it.step }
             }
-            RateSection::Mahimahi(it) => trace(&it.file, it.from, &RateProcess::mahimahi, self)?,
-            RateSection::Csv(it) => trace(&it.file, it.from, &|text| RateProcess::csv(text, it.repeat), self)?,
+            RateSection::Mahimahi(it) => trace(&it.file, &it.from, (&RateProcess::mahimahi, mahimahi), self)?,
+            RateSection::Csv(it) => {
+                trace(&it.file, &it.from, (&|text| RateProcess::csv(text, it.repeat), rates), self)?
+            }
             RateSection::Markov(it) => {
                 let state = |state: &crate::scenario::file::MarkovStateSection| MarkovState {
                     rate: state.rate,
