@@ -474,7 +474,7 @@ fn runs_that_are_one_have_no_interval_in_files() {
     let folder = Folder::new("same");
     let bulk = DUEL.split("[[flow]]\nname = \"mice\"").next().expect("a beginning").replace("jitter = \"1s\"\n", "");
     let variants = &DUEL[DUEL.find("[[variant]]").expect("variants")..];
-    let file = folder.with("same.toml", &format!("{bulk}{variants}"));
+    let file = folder.with("same.toml", format!("{bulk}{variants}"));
     let out = folder.0.join("out");
     let found = simulate(&[&file, "--runs", "3", "--out", &out.display().to_string()]);
     assert!(found.status.success(), "{}", text(&found.stderr));
