@@ -45,7 +45,7 @@ pub struct ShapedDirection {
 }
 
 impl ShapedDirection {
-    /// Makes a data path ready by `config` of file number `file`, under this name. It shapes from [`begin`](Self::begin) on.
+    /// Makes a data path ready by `config` of file number `file`, under this name. It shapes from `begin` on.
     ///
     /// # Errors
     /// When the data path does not start; nothing is left behind then.
