@@ -176,8 +176,8 @@ impl Daemon {
         let words = options.guardian.as_ref().and_then(|guardian| guardian.log.clone());
         let died = words.as_deref().and_then(words::unexpected_end);
         // A missing interface is told before anything is attached: to end again would drop what waits in other queues.
-        for config in files.iter().flat_map(|file| &file.configs).filter(|_| options.interfaces.is_empty()) {
-            are_there(&config.interface.names)?;
+        for config in files.iter().flat_map(|file| &file.configs) {
+            are_there(config, &options)?;
         }
         // Before anything is attached; the socket itself comes later, since a predecessor has it until the data paths run.
         check_socket(&control, first_interface(&files, &options))?;

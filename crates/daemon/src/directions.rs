@@ -12,7 +12,7 @@ use tidegate_core::ClassId;
 use tidegate_live::guardian::{Condition, Guardian, Page};
 use tidegate_live::shaping::{
     Inherited, LiveEngine, Options, ShapedInterface, Shaping, StartError, Successor, VerdictSink, WorkerCounts,
-    are_there, user_number,
+    user_number,
 };
 use tidegate_units::{Rate, Span};
 
@@ -50,8 +50,6 @@ impl ShapedDirection {
     /// # Errors
     /// When the data path does not start; nothing is left behind then.
     pub fn prepare(config: Config, file: usize, name: String, options: &Options) -> Result<Self, StartError> {
-        let interfaces = if options.interfaces.is_empty() { &config.interface.names } else { &options.interfaces };
-        are_there(interfaces)?;
         let shaping = Shaping::prepare(&config, options, None)?;
         let beats = shaping.beats().into_iter().map(|beats| (beats, Instant::now())).collect();
         let interfaces = options.interfaces.clone();

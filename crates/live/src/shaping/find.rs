@@ -45,12 +45,12 @@ pub(super) fn find(interface: &str) -> Result<u32, StartError> {
     Err(StartError::UnknownInterface { name: interface.into(), known })
 }
 
-/// Checks that interfaces of these names exist.
+/// Checks that the interfaces that `config`, or `options` in its place, names exist.
 ///
 /// # Errors
-/// [`StartError::UnknownInterface`] for the first that does not.
-pub fn are_there(names: &[String]) -> Result<(), StartError> {
-    names.iter().try_for_each(|name| find(name).map(drop))
+/// [`StartError::UnknownInterface`] for the first that does not; [`StartError::NoInterface`] where none is named.
+pub fn are_there(config: &Config, options: &Options) -> Result<(), StartError> {
+    wanted(config, options)?.iter().try_for_each(|name| find(name).map(drop))
 }
 
 /// Warnings about qdiscs of others at a link that shape or delay what leaves, with their remedy.

@@ -76,7 +76,6 @@ pub use watchdog::WatchdogHandle;
 use backend::Backend;
 use command::Command;
 use departures::Epoch;
-use find::{find, wanted};
 use running::{Beginning, command};
 use thread::PathThread;
 
@@ -113,9 +112,7 @@ impl Shaping {
     /// # Errors
     /// See [`StartError`]; no rule and no thread remains then.
     pub fn start(config: &Config, options: &Options) -> Result<Self, StartError> {
-        for name in wanted(config, options)? {
-            find(&name)?;
-        }
+        are_there(config, options)?;
         Self::start_from(config, options, None)
     }
 
