@@ -483,16 +483,15 @@ fn change(
             let moved = shaping.move_to(&config);
             followers.moved(directions, at);
             if moved.is_ok() {
-                directions[at].config = config.clone();
+                directions[at].config = config;
             }
             followers.promises.reinstate(directions, followers.notifier, at);
             moved
         }
-        Ok(_) => reconfigure(directions, followers, at, &config),
+        Ok(_) => reconfigure(directions, followers, at, config),
         Err(error) => Err(error),
     };
     if outcome.is_ok() {
-        directions[at].config = config;
         followers.follow_config(directions);
     }
     followers.notifier.names_changed(at, &directions[at]);
@@ -509,12 +508,12 @@ fn reconfigure(
     directions: &mut [ShapedDirection],
     followers: &mut Followers<'_>,
     at: usize,
-    config: &Config,
+    config: Config,
 ) -> Result<SwapReport, StartError> {
     let no_path = || StartError::DataPath("it is not running".into());
     let shaping = directions[at].shaping_mut().ok_or_else(no_path)?;
-    let (swapped, change) = shaping.begin_change(config, Some(&config.text))?;
-    let before = std::mem::replace(&mut directions[at].config, config.clone());
+    let (swapped, change) = shaping.begin_change(&config, Some(&config.text))?;
+    let before = std::mem::replace(&mut directions[at].config, config);
     let (promises, notifier) = (&mut *followers.promises, followers.notifier);
     let is_in_place = swapped.how == SwapKind::InPlace;
     let refused = if is_in_place { Vec::new() } else { promises.make_again(directions, notifier, at) };

@@ -38,8 +38,8 @@ impl Shaping {
     /// # Errors
     /// See [`StartError`]; the earlier configuration is in force again then. Interface and direction cannot change.
     pub fn reconfigure(&mut self, config: &Config, text: Option<&str>) -> Result<SwapReport, StartError> {
-        let (swapped, before) = self.begin_change(config, text)?;
-        self.prove_change(before).map(|()| swapped)
+        let (swapped, change) = self.begin_change(config, text)?;
+        self.prove_change(change).map(|()| swapped)
     }
 
     /// Does a change up to its proof, which is to follow by [`prove_change`](Self::prove_change). In between, engines that have lost what
