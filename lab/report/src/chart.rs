@@ -302,7 +302,9 @@ impl Chart {
         let mut places: Vec<f64> = rows.iter().filter_map(|(row, _)| along.number(*row)).map(|x| x * x_scale).collect();
         places.sort_by(f64::total_cmp);
         places.dedup();
-        if matches!(self.kind, ChartKind::Lines | ChartKind::Scatter) && matches!(along, Column::Text(_)) {
+        // Only the values of an axis of a sweep are the same for all curves.
+        let is_swept = matches!(along, Column::Text(_));
+        if matches!(self.kind, ChartKind::Lines | ChartKind::Scatter) && is_swept {
             x_axis.taken = taken(&places, x_axis.scale);
         }
         let bins =
@@ -332,11 +334,9 @@ impl Chart {
             curves.push(match self.kind {
                 ChartKind::Lines => {
                     let mut curve = curve::of_means(name, &points, &mut counts);
-                    // Only the values of an axis of a sweep are the same for all curves.
-                    let places =
-                        if matches!(along, Column::Text(_)) { curve::with_gaps(&mut curve, &places) } else { 0 };
-                    if places > 0 {
-                        gaps.push((curve.name.clone(), places));
+                    let missing = if is_swept { curve::with_gaps(&mut curve, &places) } else { 0 };
+                    if missing > 0 {
+                        gaps.push((curve.name.clone(), missing));
                     }
                     curve
                 }

@@ -98,9 +98,7 @@ impl Report {
         };
         let left = |plot: &Plot| {
             let mut plot = plot.clone();
-            let open_ends = plot.open_end();
-            plot.curves.retain(|found| found.name.to_lowercase().contains(&curve));
-            plot.renote(open_ends.as_deref());
+            plot.choose(|curves| curves.retain(|found| found.name.to_lowercase().contains(&curve)));
             // A single curve has no legend, so its name goes into the title.
             if let ([only], false) = (plot.curves.as_slice(), curve.is_empty()) {
                 plot.title = format!("{}: {}", plot.title, only.name);

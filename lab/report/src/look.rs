@@ -303,9 +303,7 @@ impl Look {
     /// If a row that is wanted does not exist.
     pub(crate) fn plot(&self, mut plot: Plot) -> Result<Plot, String> {
         let chosen = Self::chosen(&plot.curves, &self.rows, |curve| &curve.name, "curve")?;
-        let open_ends = plot.open_end();
-        plot.curves = chosen.into_iter().map(|n| plot.curves[n].clone()).collect();
-        plot.renote(open_ends.as_deref());
+        plot.choose(|curves| *curves = chosen.into_iter().map(|n| curves[n].clone()).collect());
         let is_cumulative = plot.style == Style::Cdf && !plot.curves.is_empty();
         if is_cumulative && plot.curves.iter().all(|curve| curve.points.iter().all(|point| point.1 <= 0.0)) {
             let names: Vec<&str> = plot.curves.iter().map(|curve| curve.name.as_str()).collect();

@@ -207,10 +207,12 @@ impl Plot {
         self.note.clone().into_iter().chain(bands).reduce(|note, more| format!("{note} {more}"))
     }
 
-    /// Says of the curves that are left what the note said of all.
-    pub(crate) fn renote(&mut self, all: Option<&str>) {
-        if let (Some(note), Some(all)) = (&self.note, all) {
-            let said = note.replacen(all, &self.open_end().unwrap_or_default(), 1).trim().to_owned();
+    /// Changes which curves are there, and has the note name no other as not completed.
+    pub(crate) fn choose(&mut self, change: impl FnOnce(&mut Vec<Curve>)) {
+        let before = self.open_end();
+        change(&mut self.curves);
+        if let (Some(note), Some(before)) = (&self.note, before) {
+            let said = note.replacen(&before, &self.open_end().unwrap_or_default(), 1).trim().to_owned();
             self.note = Some(said).filter(|note| !note.is_empty());
         }
     }
