@@ -48,19 +48,16 @@ impl Survival {
     pub fn unfinished(&self) -> u64 {
         self.open.count() + self.endless
     }
-    /// The duration that a share of `q` does not exceed, at most 1/64 too large (as long as the order is kept); infinity if so many have not ended, and `None` without
-    /// durations.
+    /// The duration that a share of `q` does not exceed, at most 1/64 too large as long as the order is kept; infinity if so many have
+    /// not ended, and `None` without durations.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         if self.unfinished() == 0 {
             return self.finished.quantile(q).map(|value| value as f64);
         }
         // Shares are sums of rounded numbers.
-        Some(
-            self.steps()
-                .into_iter()
-                .find(|(_, share)| *share >= q - 1e-9)
-                .map_or(f64::INFINITY, |(value, _)| value as f64),
-        )
+        let steps = self.steps();
+        let found = steps.iter().find(|(_, share)| *share >= q - 1e-9);
+        Some(found.map_or(f64::INFINITY, |(value, _)| *value as f64))
     }
     /// The distribution as points: a duration, the share that is at most as long. The last share is below one if the longest durations
     /// have not ended. Where none has ended, the only point is a share of zero at the longest that one had lasted: nothing is known to be

@@ -221,13 +221,13 @@ fn sweep(folder: &Path, args: &Args) -> Result<Loaded, Failure> {
         let advice = if why.ends_with("choose some") { " by --only COLUMN=TEXT" } else { "" };
         Failure::Usage(format!("{}: {why}{advice}", folder.display()))
     };
-    if args.only.iter().any(is_of_quantities) {
-        // What is not there is an error.
-        swept::quantities(&table, &args.only, &args.by).map_err(wrong)?;
-    }
-    // What was planned is chosen from later, and is corrected for all of it.
+    // Quantities are chosen later from those that were planned, and are corrected for all of these.
     let is_loaded = |only: &&(String, String)| table.primary.is_empty() || !is_of_quantities(only);
     let only: Vec<(String, String)> = args.only.iter().filter(is_loaded).cloned().collect();
+    if only.len() < args.only.len() {
+        // A quantity that is not there is an error nevertheless.
+        swept::quantities(&table, &args.only, &args.by).map_err(wrong)?;
+    }
     let found = swept::quantities(&table, &only, &args.by).map_err(wrong)?;
     if found.iter().all(|quantity| quantity.variant.is_empty()) {
         return Err(wrong("all runs have the same values, so that there is nothing to compare".to_owned()));
