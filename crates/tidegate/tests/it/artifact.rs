@@ -359,7 +359,7 @@ fn a_claim_that_the_results_do_not_support_is_refused() {
     let (code, said) = wrong("words", "CoDel waits less");
     assert!(code == Some(2) && said.contains("MEASURE of SUBJECT: VARIANT < VARIANT"), "{said}");
     // What a variant did not reach in all runs was not tested, however its other runs are.
-    fs::write(scratch.0.join("duel.toml"), crate::simulate::DUEL).expect("written");
+    fs::write(scratch.0.join("duel.toml"), crate::told_apart::DUEL).expect("written");
     let duel = |folder: &str, more: &[&str]| {
         let arguments = ["artifact", folder, "--scenario", "duel.toml", "--runs", "4"];
         let output = tidegate(&scratch.0, &[&arguments[..], more].concat());

@@ -20,5 +20,6 @@ mod simulate;
 mod steering;
 mod sweep;
 mod tables;
+mod told_apart;
 mod usage;
 mod width;

@@ -1,6 +1,7 @@
 //! The tables that `simulate --out` writes.
 
-use crate::simulate::{DUEL, simulate};
+use crate::simulate::simulate;
+use crate::told_apart::DUEL;
 use tidegate_testbed::files::{Folder, text};
 
 /// A percentile that the scenario names as primary is among the values that are shown; others are in the files alone.

@@ -12,7 +12,7 @@ use tidegate_testbed::Ended;
 use tidegate_testbed::veth::{DEVICE, RIGHT};
 
 use crate::run::holding_ipv6;
-use crate::running::Printing;
+use crate::running::{Printing, Traffic};
 use crate::steer::stage::{Finished, Stage, finished, whole};
 
 const SHAPER: &str = r#"version = 1
@@ -132,24 +132,41 @@ pub fn signals_and_exit_codes_of_the_program_pass_through() -> Ended {
     Ended::Passed
 }
 
+/// A flow with a promise beside four rivals that together fill its class.
+struct Contest {
+    promised: Traffic,
+    rivals: Vec<Traffic>,
+}
+
+impl Contest {
+    /// Makes the promise, and has all five send 4 Mbit/s each until a thousand packets of the promised flow have arrived.
+    fn begin(stage: &Stage) -> Self {
+        stage.does(&["promise", "--port", "5004", "--min", "4800kbit", "--for", "1h", "--direction", "up"]);
+        let promised = stage.traffic(5_004, 1_000);
+        let rivals = (5_010..5_014).map(|port| stage.traffic(port, 1_000)).collect();
+        promised.until(1_000);
+        Self { promised, rivals }
+    }
+    /// Ends all flows: the promised one has lost nothing, though its rivals have.
+    fn end(self) {
+        let arrivals = self.promised.stop();
+        let lost: u64 = self.rivals.into_iter().map(|rival| rival.stop_lossy().lost()).sum();
+        assert!(lost > 100, "the rivals fill the class, but lost {lost}");
+        whole(&arrivals);
+    }
+}
+
 /// A successor makes promises again before it takes over packets: a flow that has one loses nothing to its rivals meanwhile.
 pub fn a_promise_holds_while_another_process_takes_over() -> Ended {
     let mut stage = Stage::new(NARROW);
-    stage.does(&["promise", "--port", "5004", "--min", "4800kbit", "--for", "1h", "--direction", "up"]);
-    // 4 Mbit/s each.
-    let promised = stage.traffic(5_004, 1_000);
-    let rivals: Vec<_> = (5_010..5_014).map(|port| stage.traffic(port, 1_000)).collect();
-    promised.until(1_000);
+    let contest = Contest::begin(&stage);
     // The promise is kept for a successor twice a second.
     thread::sleep(Duration::from_secs(1));
     for _ in 0..3 {
         stage.hand_over();
         assert_eq!(promises(&stage).len(), 1);
     }
-    let arrivals = promised.stop();
-    let lost: u64 = rivals.into_iter().map(|rival| rival.stop_lossy().lost()).sum();
-    assert!(lost > 100, "the rivals fill the class, but lost {lost}");
-    whole(&arrivals);
+    contest.end();
     stage.end();
     Ended::Passed
 }
@@ -160,21 +177,15 @@ pub fn a_promise_holds_while_a_change_is_proven() -> Ended {
     // A few packets may come before that.
     let text = NARROW.replace("flow-limit = \"3kB\"", "flow-limit = \"30kB\"");
     let stage = Stage::new(&text);
-    stage.does(&["promise", "--port", "5004", "--min", "4800kbit", "--for", "1h", "--direction", "up"]);
     let other = holding_ipv6(&stage.pair);
-    let promised = stage.traffic(5_004, 1_000);
-    let rivals: Vec<_> = (5_010..5_014).map(|port| stage.traffic(port, 1_000)).collect();
-    promised.until(1_000);
+    let contest = Contest::begin(&stage);
     let more =
         "[[up.class]]\nname = \"more\"\nrate = \"100kbit\"\n[[up.rule]]\nclass = \"more\"\ndestination-port = 6000\n";
     let path = stage.scratch.write("more.toml", text + more);
     stage.refuses(1, &["apply", path.to_str().unwrap()], &["no IPv6 packet"]);
     drop(other);
     assert_eq!(promises(&stage).len(), 1);
-    let arrivals = promised.stop();
-    let lost: u64 = rivals.into_iter().map(|rival| rival.stop_lossy().lost()).sum();
-    assert!(lost > 100, "the rivals fill the class, but lost {lost}");
-    whole(&arrivals);
+    contest.end();
     stage.end();
     Ended::Passed
 }
