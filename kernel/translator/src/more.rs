@@ -101,8 +101,8 @@ pub fn service(random: &mut Stream) -> u64 {
     dscp << 2 | random.below(4)
 }
 
-/// What CAKE tells a packet of `flow` apart by, of which packets mostly have the same code point, of the first few: its service, from bit 8
-/// on whether it is an acknowledgement without data, and in the upper half its packets on the line.
+/// The traits of a packet of `flow` that matter to CAKE: its service; from bit 8 on whether it is an acknowledgement without data; and in the
+/// upper half its packets on the line. Packets of a flow mostly have the same code point, one of the first `points`.
 pub fn cake_traits(random: &mut Stream, flow: u64, points: u64) -> u64 {
     const POINTS: [u64; 8] = [46, 0, 8, 34, 1, 48, 16, 10];
     let point = if random.below(40) == 0 { random.below(64) } else { POINTS[(flow % points) as usize] };

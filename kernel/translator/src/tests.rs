@@ -368,7 +368,7 @@ fn planted_differences_of_a_tree_are_found() {
     are_found(CBQ, &planted);
 }
 
-/// The same of CAKE: tins, queues of a set, hosts, new flows, the filter of acknowledgements, and COBALT.
+/// Differences planted in CAKE are found as well: in tins, queues of a set, hosts, new flows, the filter of acknowledgements, and COBALT.
 #[test]
 fn planted_differences_of_cake_are_found() {
     if !can_compile("planted_differences_of_cake_are_found") {

@@ -201,8 +201,8 @@ mod tests {
         assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);
     }
 
-    /// What is not found equal within 2 % may differ by more than 2 %. The interval of one difference alone is narrower than that of one of
-    /// many, and said less.
+    /// Variants that are not found equal within 2 % may differ by more than 2 %. The interval of one difference alone is narrower than that
+    /// of one of many, and said less.
     #[test]
     fn what_is_not_equal_within_two_percent_may_differ_by_more() {
         let seeds: Vec<u64> = (1..=6).collect();

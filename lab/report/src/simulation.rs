@@ -217,7 +217,7 @@ impl Quantity {
         let rest = self.subject.strip_prefix(self.variant.as_str()).and_then(|rest| rest.strip_prefix(": "));
         rest.unwrap_or(&self.subject)
     }
-    /// What the runs have of it. `unfinished` are the subjects that have not completed all.
+    /// The values of all runs. `unfinished` are the subjects that have not completed all.
     pub(crate) fn estimate(&self, unfinished: &BTreeSet<(&str, &'static str)>) -> Estimate {
         let is_mean = self.measure.ends_with(" mean");
         let what = match self.measure.split(' ').next() {

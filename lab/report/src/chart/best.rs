@@ -262,8 +262,8 @@ mod tests {
         );
     }
 
-    /// Of two quantities that were planned one is drawn: it is corrected for both, as in the answer of `compare`, so that the map and the
-    /// answer cannot disagree.
+    /// The map draws one of two planned quantities, and corrects it for both as the answer of `compare` does, so that the two cannot
+    /// disagree.
     #[test]
     fn a_map_of_a_planned_quantity_is_corrected_for_all_that_was_planned() {
         let other = table(0.0).columns().fold(Table::default(), |other, (name, column)| match name {

@@ -57,7 +57,7 @@ pub struct Queue {
     reports: Vec<QueueReport>,
     /// Why there is no guardian, although one was asked for.
     unguarded: Option<String>,
-    /// What an earlier data path has left, until it is taken over.
+    /// The guardians and packets of an earlier data path, until they are taken over.
     left: Option<Inherited>,
     retry: probe::Retry,
     change: Option<QueueChange>,

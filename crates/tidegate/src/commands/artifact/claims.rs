@@ -215,7 +215,7 @@ fn corrected_for(claims: usize) -> String {
     if claims > 1 { format!(", with the correction for {claims} claims") } else { String::new() }
 }
 
-/// What the runs of a variant have of a measure.
+/// The estimate of a measure from the runs of a variant.
 fn estimate<'a>(group: &'a Group, at: usize, variant: &str) -> Result<&'a Estimate, String> {
     let row = group.rows.iter().find(|row| row.name == variant);
     row.and_then(|row| row.cells.get(at)?.as_ref()).ok_or_else(|| {
