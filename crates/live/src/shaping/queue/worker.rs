@@ -108,6 +108,8 @@ pub(super) struct QueuePath<K> {
     clock: MonotonicClock,
     ring: Ring,
     sink: VerdictSink,
+    /// When injected faults count from.
+    #[cfg(debug_assertions)]
     started: Instant,
     unreadable: u64,
     /// Probes that were let pass.
@@ -129,8 +131,20 @@ impl<K: Kernel> QueuePath<K> {
         let sink = VerdictSink::new(parts.marks, Arc::clone(&parts.counters), started);
         let ring = Ring::new(parts.copy_range);
         let (unreadable, late_probes, probes, woken, copies_all) = (0, 0, None, false, false);
-        let path =
-            Self { kernel, parts, clock, ring, sink, started, unreadable, late_probes, probes, woken, copies_all };
+        let path = Self {
+            kernel,
+            parts,
+            clock,
+            ring,
+            sink,
+            #[cfg(debug_assertions)]
+            started,
+            unreadable,
+            late_probes,
+            probes,
+            woken,
+            copies_all,
+        };
         (path, Driver::new(engine, params, started))
     }
 
