@@ -1,6 +1,6 @@
 //! The page of a simulation.
 
-use tidegate_display::{Table, human, human_known, unit_of};
+use tidegate_display::{Table, human, human_columns, human_known, unit_of};
 use tidegate_metrics::Curve;
 
 use super::Simulation;
@@ -116,11 +116,13 @@ impl Simulation<'_> {
             let known = |value: f64| human_known(value, None, bin(&item.measure), unit_of(value, item.unit));
             let say = |value: Option<f64>| value.map_or(String::new(), known);
             let values = || item.values.iter().copied().flatten();
+            let unit = unit_of(item.mean.abs().max(item.half_width_95.unwrap_or(0.0)), item.unit);
+            let [mean, half] = human_columns(item.mean, item.half_width_95, bin(&item.measure), unit);
             let row = [
                 item.subject.clone(),
                 item.measure.clone(),
-                known(item.mean),
-                item.half_width_95.map_or(String::new(), |half| human(half, item.unit)),
+                mean,
+                half,
                 say(values().reduce(f64::min)),
                 say(values().reduce(f64::max)),
             ];
