@@ -48,6 +48,7 @@ mod plotting;
 mod png;
 mod points;
 mod range;
+mod roman;
 mod ruler;
 mod sentence;
 pub mod simulation;
