@@ -30,7 +30,7 @@ impl Comparison {
         self.planned.is_some()
     }
     /// Whether it has a measure of a subject.
-    pub(crate) fn has(&self, measure: &str, subject: &str) -> bool {
+    pub fn has(&self, measure: &str, subject: &str) -> bool {
         let mut of_subject = self.groups.iter().filter(|group| group.name == subject);
         of_subject.any(|group| group.measures.iter().any(|of| of.name == measure))
     }

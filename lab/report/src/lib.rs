@@ -63,5 +63,6 @@ pub use chart::{Chart, ChartKind};
 pub use drawing::{Drawing, Format};
 pub use look::{Form, Heading, Look};
 pub use model::{Axis, Band, Curve, Fold, Panels, Part, Plot, Report, Scale, Section, Source, Style};
+pub use points::OverPoints;
 pub use stated::check_planned;
 pub use tidegate_display::{Align, Cell, Column, Mood, Table, escape};
