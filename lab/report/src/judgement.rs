@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use tidegate_display::{Table, human_columns, known, unit_of, with_unit};
+use tidegate_display::{Table, human, human_columns, known, unit_of, with_unit};
 use tidegate_metrics::{Difference, Equality, FEWEST_RUNS, LEVEL, Test, bootstrap, holm};
 
 use crate::columns::{self, Column};
@@ -363,7 +363,8 @@ impl Comparison {
                 contrast.measure.clone(),
                 contrast.variants.join(" - "),
                 difference,
-                width,
+                // Differences that are equal in all pairs have a width, too.
+                if width.is_empty() { human(0.0, &contrast.unit) } else { width },
                 interval,
                 probability(p),
                 contrast.stated.map_or(String::new(), |stated| probability(stated.p)),
