@@ -65,7 +65,7 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
     format!(
         "undecided, {} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
         verdict.runs,
-        measure.value(value.mean),
+        measure.mean(value),
         up_to(verdict.reach),
         more(ranked, verdict).map_or(String::new(), |more| format!("; {more}"))
     )
@@ -74,7 +74,7 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
 /// States which variants are the best, and which others are perhaps.
 fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> String {
     let ends = if measure.better == Better::More { "the most" } else { "the least" };
-    let value = measure.value(ranked[0].1.mean);
+    let value = measure.mean(ranked[0].1);
     let Some(verdict) = verdict else {
         let equal = ranked.iter().take_while(|(_, estimate)| estimate.mean == ranked[0].1.mean).count();
         return match equal {
@@ -93,7 +93,7 @@ fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> St
         text += &format!(", with {} within 2 %", names(ranked, &behind));
     }
     if !verdict.open.is_empty() {
-        let with = |place: &usize| format!("{} with {}", ranked[*place].0, measure.value(ranked[*place].1.mean));
+        let with = |place: &usize| format!("{} with {}", ranked[*place].0, measure.mean(ranked[*place].1));
         let open: Vec<String> = verdict.open.iter().map(with).collect();
         text += &format!(", not told apart from {}", open.join(", "));
     }
@@ -107,7 +107,7 @@ fn worst(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> S
     let (best, (name, worst)) = (ranked[0].1.mean, ranked[last]);
     let equal = if verdict.is_some() { ", equal within 2 %" } else { " each" };
     let at = groups.iter().position(|group| group.contains(&last)).unwrap_or(0);
-    let value = measure.value(worst.mean);
+    let value = measure.mean(worst);
     let mut text = match groups.remove(at).as_slice() {
         [_] => format!("; {name} has {value}"),
         group => format!("; {} have {value}{equal}", together(ranked, group)),
@@ -124,7 +124,7 @@ fn worst(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> S
         };
     }
     for group in groups.iter().filter(|group| group.len() > 1) {
-        text += &format!("; {} have {}{equal}", together(ranked, group), measure.value(ranked[group[0]].1.mean));
+        text += &format!("; {} have {}{equal}", together(ranked, group), measure.mean(ranked[group[0]].1));
     }
     text
 }
@@ -148,7 +148,7 @@ impl Group {
                 return Some(format!("{}{subject}: not reached by {by}", measure.name));
             }
             (_, [(only, reached)]) => {
-                let value = measure.value(reached.mean);
+                let value = measure.mean(reached);
                 return Some(format!(
                     "{}{subject}: {only} has {value}; not reached by {}",
                     measure.name,
@@ -157,7 +157,6 @@ impl Group {
             }
             _ => format!("; not reached by {}", open.join(", ")),
         };
-        let mean = ranked[0].1.mean;
         let verdict = self.verdict(at, &ranked, family);
         let said = match &verdict {
             // Single runs tell nothing apart, and no equality either: this is what they have.
@@ -167,8 +166,8 @@ impl Group {
                 let means = best(measure, &ranked, None) + &worst(measure, &ranked, None);
                 format!("{means}; not tested, because these are means of what was completed, and not all was by {left}")
             }
-            None if !self.differs(at) => format!("all within 2 %, {}", measure.value(mean)),
-            Some(verdict) if verdict.all_alike => format!("no difference above 2 %, {}", measure.value(mean)),
+            None if !self.differs(at) => format!("all within 2 %, {}", measure.mean(ranked[0].1)),
+            Some(verdict) if verdict.all_alike => format!("no difference above 2 %, {}", measure.mean(ranked[0].1)),
             Some(verdict) if verdict.apart.is_empty() && !verdict.open.is_empty() => {
                 undecided(measure, &ranked, verdict)
             }
@@ -234,6 +233,17 @@ mod tests {
         // A single variant is described in words.
         wide.groups[0].rows.truncate(1);
         assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);
+    }
+
+    /// The answer has no more digits of a mean than the table beside it, whatever the mean of few runs is.
+    #[test]
+    fn means_in_sentences_have_the_digits_of_their_intervals() {
+        let measure = Measure::new("completion mean", "ns", Better::Less);
+        let said = |mean: f64, half: f64| measure.mean(&Estimate { mean, half: Some(half), ..Estimate::default() });
+        assert_eq!(
+            [said(698.4e6, 1393e6), said(682.46e6, 31e6), said(17.104e6, 1e3), said(12e6, 2e6)],
+            ["700 ms", "682 ms", "17.1 ms", "12 ms"]
+        );
     }
 
     /// Variants that are not found equal within 2 % may differ by more than 2 %. The interval of one difference alone is narrower than that
