@@ -12,8 +12,8 @@ pub fn human_in(value: f64, unit: (f64, &str)) -> String {
     human_known(value, None, 0.0, unit)
 }
 
-/// Formats a mean with half the width of its interval in one unit, both with two digits of the latter: `41.0 ± 4.3 ms`. Equal
-/// values have no interval, and no `±`.
+/// Formats a mean with half the width of its interval in one unit, with the digits of [`known`]: `41.0 ± 4.3 ms`. Equal values have no
+/// interval, and no `±`.
 pub fn human_interval(mean: f64, half: f64, unit: &str) -> String {
     human_known(mean, Some(half), 0.0, unit_of(mean.abs().max(half.abs()), unit))
 }
@@ -27,21 +27,44 @@ pub fn human_known(mean: f64, half: Option<f64>, share: f64, (scale, unit): (f64
     }
 }
 
-/// Formats a mean and half the width of its interval, which are in one unit, with the digits of [`human_known`]. There is no interval of
-/// values that are equal.
+/// Formats a mean and half the width of its interval like [`human_known`], for columns of their own. The second is empty without an
+/// interval.
+pub fn human_columns(mean: f64, half: Option<f64>, share: f64, (scale, unit): (f64, &str)) -> [String; 2] {
+    let (mean, half) = known(mean / scale, half.map(|half| half / scale), share);
+    [with_unit(mean, unit), half.map_or(String::new(), |half| with_unit(half, unit))]
+}
+
+/// Formats a mean and half the width of its interval, which are in one unit: the latter with two significant digits, and the mean to the
+/// same place, whether that is a decimal, tens or hundreds (the *Guide to the Expression of Uncertainty in Measurement*, 7.2.6). Decimals
+/// end where the greater of both has five digits, and digits where `share` says that the mean may be wrong. There is no interval of values
+/// that are equal.
 pub fn known(mean: f64, half: Option<f64>, share: f64) -> (String, Option<String>) {
     let wrong = mean.abs() * share;
-    let most = if wrong > 0.0 && wrong.is_finite() { -wrong.log10().floor() as i32 } else { 9 };
+    let most = if wrong > 0.0 && wrong.is_finite() { -power(wrong) } else { 9 };
     let Some(half) = half.filter(|half| *half > 0.0) else {
-        return (digits_to(mean, most.max(0) as usize), None);
+        return (if most < 0 { rounded(mean, most) } else { digits_to(mean, most as usize) }, None);
     };
-    // Two digits of the interval, but no more than five of the greater number.
-    let most = most.min(4 - mean.abs().max(half).log10().floor() as i32);
-    let places = (1 - half.log10().floor() as i32).min(most).clamp(0, 9);
+    // Rounding to two digits may add one before them: 9.96 is 10.
+    let first = power(half);
+    let first = if half / 10_f64.powi(first) < 9.95 { first } else { first + 1 };
+    let places = (1 - first).min(most).min((4 - power(mean.abs().max(half))).max(0)).min(9);
     let step = 10_f64.powi(-places);
-    let places = places as usize;
-    let half = if half < step / 2.0 { format!("< {step:.places$}") } else { format!("{half:.places$}") };
-    (format!("{mean:.places$}"), Some(half))
+    let half = if half < step / 2.0 { format!("< {}", rounded(step, places)) } else { rounded(half, places) };
+    (rounded(mean, places), Some(half))
+}
+
+/// The place of the first digit of a positive number: 2 for hundreds, -1 for tenths.
+fn power(value: f64) -> i32 {
+    value.log10().floor() as i32
+}
+
+/// Formats a number with so many decimals or, if `places` is negative, rounded to tens, hundreds and so on.
+fn rounded(value: f64, places: i32) -> String {
+    if places >= 0 {
+        return format!("{value:.0$}", places as usize);
+    }
+    let step = 10_f64.powi(-places);
+    format!("{:.0}", (value / step).round() * step)
 }
 
 /// Text for an infinite value.
@@ -180,6 +203,13 @@ mod tests {
             ((129.0, 0.0, "packets"), "129 packets"),
             ((10_160_173.0, 39.0, "ns"), "10.160 ± < 0.001 ms"),
             ((8_325.0, 43.0, "packets"), "8325 ± 43 packets"),
+            // Two digits of the interval before the point, too.
+            ((698e6, 1393e6, "ns"), "0.7 ± 1.4 s"),
+            ((698.0, 1393.0, "packets"), "700 ± 1400 packets"),
+            ((123_456.0, 789.0, "packets"), "123460 ± 790 packets"),
+            ((123_456.0, 7.0, "packets"), "123456 ± 7 packets"),
+            ((41e6, 9.96e6, "ns"), "41 ± 10 ms"),
+            ((412.0, 99.6, "packets"), "410 ± 100 packets"),
         ] {
             assert_eq!(human_interval(mean, half, unit), text);
         }
@@ -194,7 +224,7 @@ mod tests {
         assert_eq!(said(20.97e6, Some(4.28e6)), "21.0 \u{b1} 4.3 ms");
         assert_eq!(
             (said(20.97e6, None), said(1.2126e6, None), said(1_043e6, None)),
-            ("21 ms".into(), "1.21 ms".into(), "1043 ms".into())
+            ("21 ms".into(), "1.21 ms".into(), "1040 ms".into())
         );
         assert_eq!(human_known(20.97e6, Some(5e3), 0.0, (1e6, "ms")), "20.970 \u{b1} 0.005 ms");
         assert_eq!(said(f64::INFINITY, None), NOT_REACHED);

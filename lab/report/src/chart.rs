@@ -7,6 +7,7 @@ mod cells;
 mod counts;
 mod curve;
 mod heat;
+mod left_out;
 mod mixed;
 mod open;
 mod series;
@@ -310,8 +311,12 @@ impl Chart {
         let bins =
             (over_time && unit == "bps" && self.kind == ChartKind::Lines).then(|| Bins::new(along, &rows)).flatten();
         let (mut curves, mut counts, mut gaps) = (Vec::new(), Counts::default(), Vec::new());
-        let open = Open::new(table, values)?;
+        let (open, open_along) = (Open::new(table, values)?, Open::new(table, &self.x)?);
         let mut unreached = Unreached::new(self.kind, open.lasts());
+        let place = |(row, value): &(usize, f64)| {
+            let x = along.number(*row).filter(|_| open_along.value(*row).is_some_and(f64::is_finite))?;
+            Some((x * x_scale, value * scale))
+        };
         for (name, rows) in self.series(table, &rows)? {
             unreached.add(&name, &rows);
             let points = if distribution {
@@ -323,7 +328,6 @@ impl Chart {
                 let ended = ended.iter().map(|(_, value)| value * scale).collect();
                 open::distribution(ended, rest.iter().map(seen).collect())
             } else {
-                let place = |(row, value): &(usize, f64)| Some((along.number(*row)? * x_scale, value * scale));
                 let mut points: Vec<(f64, f64)> = match bins {
                     Some(bins) => bins.means(table, along, &rows),
                     None => rows.iter().filter_map(place).collect(),
@@ -353,8 +357,12 @@ impl Chart {
                 None => curves.push(Curve { is_apart: true, ..Curve::new(name.as_str(), [(*x, *y)]) }),
             }
         }
+        let left_out = match self.kind {
+            ChartKind::Scatter => self.left_out(table, &rows, [&x_axis, &axis], place)?,
+            _ => unreached.said(),
+        };
         if curves.iter().flat_map(|curve| &curve.points).all(|point| point.1.is_nan()) {
-            let why = unreached.said().map_or(String::new(), |said| format!(". {said}"));
+            let why = left_out.map_or(String::new(), |said| format!(". {said}"));
             return Err(format!("no row has numbers in `{}` and `{values}`{why}", self.x));
         }
         let is_cut = axis.scale == Scale::Log && curves.iter().flat_map(|curve| &curve.band).any(|band| band.1 <= 0.0);
@@ -372,10 +380,8 @@ impl Chart {
             };
             format!("No values: {}; gaps.", gaps.iter().map(of).collect::<Vec<_>>().join(", "))
         });
-        let note = [note, means, pooled, gaps, unreached.said()]
-            .into_iter()
-            .flatten()
-            .reduce(|note, more| format!("{note} {more}"));
+        let note =
+            [note, means, pooled, gaps, left_out].into_iter().flatten().reduce(|note, more| format!("{note} {more}"));
         let plot = if distribution {
             let y = Axis::new("share of the values", "1");
             Plot { title: self.title(), x: axis, y, style: Style::Cdf, note, curves }

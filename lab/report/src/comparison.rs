@@ -6,7 +6,7 @@ use crate::judgement::Family;
 use crate::number::quantiles;
 use crate::verdict::Verdict;
 use tidegate_display::Table;
-use tidegate_display::{human_known, unit_of, unit_of_all};
+use tidegate_display::{digits, human_known, known, unit_of, unit_of_all, with_unit};
 use tidegate_metrics::MARGIN;
 
 /// A comparison of variants, with a group for each subject.
@@ -30,7 +30,7 @@ impl Comparison {
         self.planned.is_some()
     }
     /// Whether it has a measure of a subject.
-    pub(crate) fn has(&self, measure: &str, subject: &str) -> bool {
+    pub fn has(&self, measure: &str, subject: &str) -> bool {
         let mut of_subject = self.groups.iter().filter(|group| group.name == subject);
         of_subject.any(|group| group.measures.iter().any(|of| of.name == measure))
     }
@@ -201,6 +201,14 @@ impl Measure {
     pub fn new(name: impl Into<String>, unit: impl Into<String>, better: Better) -> Self {
         Self { name: name.into(), unit: unit.into(), better }
     }
+    /// Formats a mean with the unit, for a sentence: with no more than four digits, and none that its interval does not justify but the first
+    /// two.
+    pub(crate) fn mean(&self, of: &Estimate) -> String {
+        let (scale, unit) = unit_of(of.mean, &self.unit);
+        let half = of.half.map(|half| half.min(of.mean.abs()) / scale);
+        let (mean, _) = known(of.mean / scale, half, bin(&self.name));
+        with_unit(digits(mean.parse().unwrap_or(of.mean / scale)), unit)
+    }
     /// Formats a value with the unit.
     pub(crate) fn value(&self, value: f64) -> String {
         human_known(value, None, bin(&self.name), unit_of(value, &self.unit))
@@ -368,7 +376,7 @@ impl Group {
         let [row] = self.rows.as_slice() else { return None };
         let cells = self.measures.iter().zip(&row.cells);
         let said: Vec<String> =
-            cells.filter_map(|(m, cell)| Some(format!("{} {}", m.name, m.value(cell.as_ref()?.mean)))).collect();
+            cells.filter_map(|(m, cell)| Some(format!("{} {}", m.name, m.mean(cell.as_ref()?)))).collect();
         let name = if self.name.is_empty() { &row.name } else { &self.name };
         (!said.is_empty()).then(|| format!("{name}: {}", said.join(", ")))
     }

@@ -43,11 +43,6 @@ pub(crate) fn advance(character: char) -> f64 {
     thousandths(FONT.glyphs.advance_width(glyph).unwrap_or(0.0))
 }
 
-/// The width of a text of this size.
-pub(crate) fn width(text: &str, size: f64) -> f64 {
-    text.chars().map(advance).sum::<f64>() * size / 1000.0
-}
-
 /// The widths of the characters from the space to `~` in DejaVu Sans, in thousandths of the font size. It is the sans-serif font of
 /// most Linux systems, and the widest that a reader of an SVG usually has: Arial, Helvetica and this one are narrower.
 const WIDEST: [u16; 95] = [
@@ -94,7 +89,6 @@ mod tests {
         }
         // Digits have equal widths, so that numbers with the same number of digits align.
         assert!("0123456789".chars().all(|digit| advance(digit) == advance('0')));
-        assert!((width("00", 10.0) - 2.0 * advance('0') / 100.0).abs() < 1e-9);
     }
 
     /// Signs are wider in DejaVu Sans by more than letters: `a=b, c=d` has a quarter more than in the font of figures, `Mbit/s` hardly more.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use tidegate_display::{Table, human};
+use tidegate_display::{Table, human, human_columns, known, unit_of, with_unit};
 use tidegate_metrics::{Difference, Equality, FEWEST_RUNS, LEVEL, Test, bootstrap, holm};
 
 use crate::columns::{self, Column};
@@ -276,16 +276,18 @@ impl Comparison {
 
     /// States how the answers were decided, or that runs which differ in nothing decide nothing; `None` if there is a single run.
     pub fn method(&self) -> Option<String> {
-        let repeated = self.repeated().map(|runs| {
-            let point = if self.has_points() { "At points without an interval " } else { "" };
-            let text = format!(
-                "{point}the seeds change nothing: all {runs} runs have measured the same, and are one run. It is not tested, and has no \
-                 interval; runs differ by what a scenario draws, such as jitter, starts, sizes and losses."
-            );
-            if point.is_empty() { text.replacen("the", "The", 1) } else { text }
-        });
-        let parts: Vec<String> = self.tested().into_iter().chain(repeated).collect();
+        let parts: Vec<String> = self.tested().into_iter().chain(self.why_no_interval()).collect();
         (!parts.is_empty()).then(|| parts.join(" "))
+    }
+
+    /// States why runs that differ in nothing have no interval and no test; `None` if there are none.
+    pub fn why_no_interval(&self) -> Option<String> {
+        let runs = self.repeated()?;
+        let begin = if self.has_points() { "At points without an interval the" } else { "The" };
+        Some(format!(
+            "{begin} seeds change nothing: all {runs} runs have measured the same, and are one run. It is not tested, and has no interval; \
+             runs differ by what a scenario draws, such as jitter, starts, sizes and losses."
+        ))
     }
 
     /// States how the tested differences were decided; `None` if there are none.
@@ -341,9 +343,14 @@ impl Comparison {
         table = table.shorten("decided", 8).optional(["bootstrap 95 %", "p", "\u{b1} 95 %"]);
         for contrast in self.contrasts() {
             let Difference { mean, p, .. } = contrast.difference;
-            let say = |value: f64| human(value, &contrast.unit);
-            let interval =
-                contrast.bootstrap.map_or(String::new(), |(low, high)| format!("{} to {}", say(low), say(high)));
+            let half = contrast.difference.half_width();
+            let unit = unit_of(mean.abs().max(half), &contrast.unit);
+            let [difference, width] = human_columns(mean, Some(half), 0.0, unit);
+            // The ends have the digits of the interval, too.
+            let end = |end: f64| known(end / unit.0, Some(half / unit.0), 0.0).0;
+            let interval = contrast
+                .bootstrap
+                .map_or(String::new(), |(low, high)| with_unit(format!("{} to {}", end(low), end(high)), unit.1));
             let decided = match (contrast.is_decided(), contrast.is_equal(), contrast.more_runs()) {
                 (Some(true), Some(true), _) => "yes, within 2 %".to_owned(),
                 (Some(true), ..) => "yes".to_owned(),
@@ -355,8 +362,9 @@ impl Comparison {
                 contrast.subject.clone(),
                 contrast.measure.clone(),
                 contrast.variants.join(" - "),
-                say(mean),
-                say(contrast.difference.half_width()),
+                difference,
+                // Differences that are equal in all pairs have a width, too.
+                if width.is_empty() { human(0.0, &contrast.unit) } else { width },
                 interval,
                 probability(p),
                 contrast.stated.map_or(String::new(), |stated| probability(stated.p)),

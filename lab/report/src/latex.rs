@@ -1,16 +1,13 @@
 //! A comparison as `tabular`s of LaTeX, which fit into the width of a look on paper.
 
 use crate::comparison::Comparison;
-use crate::font::width;
 use crate::look::Look;
 use crate::paper::{Head, Number, OPEN, Rows};
+use crate::roman::{width, width_of_number};
 use crate::tikz::latex as escaped;
 
 /// The space at each side of a column, in points, where tables are fitted into a width.
 const SIDE: f64 = 3.0;
-/// The width of a `\pm` with its spaces, relative to the size of the type. Its letters and digits are no wider in the fonts of TeX than in
-/// that of figures.
-const SIGN: f64 = 1.35;
 
 /// The width and the size of the type of a look on paper.
 #[derive(Clone, Copy)]
@@ -102,7 +99,9 @@ impl Comparison {
         let size = sheet.map_or(String::new(), |sheet| sheet.type_of());
         let note = match open {
             true => {
-                format!("\n\\par\\smallskip\n{{{size}\\noindent n.r. ($k/n$): not reached in $k$ of $n$ runs\\par}}\n")
+                format!(
+                    "\n\\par\\smallskip\n{{{size}\\noindent n.r.\\ ($k/n$): not reached in $k$ of $n$ runs\\par}}\n"
+                )
             }
             false => String::new(),
         };
@@ -162,12 +161,7 @@ impl Layout {
     /// The width of the numbers of a column.
     fn numbers(rows: &Rows, at: usize, size: f64) -> f64 {
         let numbers = aligned(&rows.rows.iter().map(|(.., cells)| &cells[at]).collect::<Vec<_>>());
-        let wide = |number: &String| {
-            let plain = number.replace("\\phantom", "").replace(['{', '}', '$', ' '], "");
-            let signs = plain.matches("\\pm").count() as f64;
-            width(&plain.replace("\\pm", ""), size) + signs * SIGN * size
-        };
-        numbers.iter().map(wide).fold(0.0, f64::max)
+        numbers.iter().map(|number| width_of_number(number, size)).fold(0.0, f64::max)
     }
 
     /// The lines of a text in the head of a column.
@@ -320,7 +314,8 @@ fn aligned(column: &[&Number]) -> Vec<String> {
     let number = |number: &&Number| {
         let Some((mean, half, fewer)) = number else { return String::new() };
         if mean == OPEN {
-            return format!("{mean}{fewer}");
+            // After its point the space is that within a sentence.
+            return format!("{mean}{}", fewer.replacen(' ', "\\ ", 1));
         }
         let (whole, rest) = split(mean);
         let mut text = format!("{}{mean}{}", before(&whole, means.0), after(&rest, means.1));
@@ -376,6 +371,33 @@ mod tests {
         assert_eq!(latex.matches("$5.000").count(), 4, "{latex}");
     }
 
+    /// Tables of a column are no wider than it in the type that LaTeX has by default, however their cells are made: with wide intervals,
+    /// in runs of which some have no value, or did not reach it.
+    #[test]
+    fn tex_sets_tables_in_a_column() {
+        let mut all = comparison();
+        let measures = ["completion p99", "completion p50", "slowdown p50"];
+        let group = &mut all.groups[0];
+        group.name = "flow short".into();
+        group.measures = measures.map(|name| Measure::new(name, "ns", Better::Less)).into();
+        group.measures[2].unit = "1".into();
+        for (n, row) in group.rows.iter_mut().enumerate() {
+            let of = |mean: f64, half: f64| Estimate { mean, half: Some(half), ..Estimate::default() };
+            let last = Estimate { missing: 3, ..Estimate::of_runs(21.4, Some(1.2), vec![21.0, 22.0]) };
+            row.cells = [of(1.2e10 + n as f64, 1.393e9), of(698e6, 38e6), if n == 1 { last } else { of(12.0, 1.1) }]
+                .map(Some)
+                .into();
+        }
+        let plain = column(&all);
+        all.groups[0].rows[2].cells[0] = Some(Estimate::not_reached(1, 10));
+        let open = column(&all);
+        let tables = [plain, open, column(&comparison()), all.latex(&Look::parse("column,type=7").expect("a look"))];
+        // Rules change no width, and booktabs may be missing.
+        let rules = "\\let\\toprule\\hline\\let\\midrule\\hline\\let\\bottomrule\\hline";
+        let said = crate::tikz::tests::set_in_a_column("tables", rules, &tables.join("\n\n"));
+        assert_eq!(said.unwrap_or_default(), Vec::<String>::new(), "{tables:#?}");
+    }
+
     /// Names of sweeps and flows are as long as people make them. They are broken, and no line of the table is wider than the column; and
     /// the table does not begin with the indentation of a paragraph.
     #[test]
@@ -428,8 +450,8 @@ mod tests {
         all.groups[0].rows[1].cells[1] = Some(Estimate::not_reached(1, 5));
         all.groups[0].rows[2].cells[1] = Some(Estimate::not_reached(5, 5));
         let latex = column(&all);
-        assert!(latex.contains("& n.r. (1/5) \\\\") && latex.contains("& n.r. \\\\"), "{latex}");
-        assert!(latex.ends_with("n.r. ($k/n$): not reached in $k$ of $n$ runs\\par}\n"), "{latex}");
+        assert!(latex.contains("& n.r.\\ (1/5) \\\\") && latex.contains("& n.r. \\\\"), "{latex}");
+        assert!(latex.ends_with("n.r.\\ ($k/n$): not reached in $k$ of $n$ runs\\par}\n"), "{latex}");
         let markdown = all.markdown();
         assert!(
             markdown.contains("| n.r. (1/5) |") && markdown.ends_with("not reached in k of n runs\n"),

@@ -1,11 +1,11 @@
 //! The answer about the points of a sweep: at how many of them each variant is the best, and the values there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bars::subject_of;
 use crate::comparison::{Better, Comparison, Group};
 use crate::judgement::Family;
-use crate::paper::Rows;
+use crate::paper::{OPEN, Rows};
 use crate::standing::Best;
 use tidegate_display::Table;
 
@@ -54,6 +54,7 @@ impl<'a> Quantity<'a> {
                 Best::Undecided => "undecided".to_owned(),
                 Best::Nobody => "no variant reaches it in all runs".to_owned(),
                 Best::Untested => "single runs decide nothing".to_owned(),
+                Best::OfCompleted => "not tested, as not all was completed,".to_owned(),
             };
             match (n, *count == all) {
                 (_, true) => format!("{what} at all {all} points"),
@@ -65,27 +66,90 @@ impl<'a> Quantity<'a> {
         Some(format!("{} of {}: {}", self.measure, self.subject, parts.join("; ")))
     }
 
-    /// The values as a table with a row for each point, and who is the best there.
-    fn table(&self, family: &Family) -> Option<Table> {
+    /// The values as a table with a row for each point, and who is the best there. Adds what the latter may be to `marks`.
+    fn table(&self, family: &Family, marks: &mut Marks) -> Option<Table> {
         let groups = self.at.iter().map(|(group, at)| {
             let all: Vec<usize> = (0..group.rows.len()).collect();
             crate::look::part(group, &all, &[*at])
         });
         let rows = Rows::grid_of(&Comparison::new("", groups.collect()))?;
-        let best = |(group, at): &(&'a Group, usize)| match group.standing(*at, family) {
-            Best::One(only) => only.to_owned(),
-            Best::Only(only) => format!("({only})"),
-            Best::Several(first, open) => {
-                let open = open.into_iter().map(|name| format!("{name}?"));
-                first.into_iter().map(str::to_owned).chain(open).collect::<Vec<_>>().join(" ")
+        marks.add_numbers(&rows);
+        let mut best = |(group, at): &(&'a Group, usize)| {
+            let best = group.standing(*at, family);
+            marks.add(&best);
+            match best {
+                Best::One(only) => only.to_owned(),
+                Best::Only(only) => format!("({only})"),
+                Best::Several(first, open) => {
+                    let open = open.into_iter().map(|name| format!("{name}?"));
+                    first.into_iter().map(str::to_owned).chain(open).collect::<Vec<_>>().join(" ")
+                }
+                Best::Alike => "alike".to_owned(),
+                Best::Undecided => "?".to_owned(),
+                Best::Nobody => OPEN.to_owned(),
+                Best::OfCompleted => NOT_TESTED.to_owned(),
+                Best::Untested => String::new(),
             }
-            Best::Alike => "alike".to_owned(),
-            Best::Undecided => "?".to_owned(),
-            Best::Nobody | Best::Untested => String::new(),
         };
-        let last = (self.better != Better::Neither).then(|| self.at.iter().map(best).collect::<Vec<_>>());
+        let last = (self.better != Better::Neither).then(|| self.at.iter().map(&mut best).collect::<Vec<_>>());
         Some(rows.text(last))
     }
+}
+
+/// Stands in tables and maps for means that were not tested, because they leave out what was not completed.
+pub(crate) const NOT_TESTED: &str = "n.t.";
+
+/// The marks of the tables of a sweep that need an explanation, with it, if they are there.
+#[derive(Default)]
+struct Marks(BTreeSet<&'static str>);
+
+impl Marks {
+    /// The explanations, in the order in which they are stated.
+    const ALL: [&str; 8] = [
+        "\u{b1} is half the width of a 95 % interval of the mean",
+        "n.r. (k/n): not reached in k of n runs",
+        "best: a name alone is told apart from all others",
+        "names together are equal within 2 % or, with ?, not told apart",
+        "alike: all within 2 %",
+        "? alone: undecided",
+        "(in parentheses): alone in reaching it in all runs, and not tested",
+        "n.t.: not tested, because these are means of what was completed, and not all was",
+    ];
+
+    fn add_numbers(&mut self, rows: &Rows) {
+        let mut numbers = rows.rows.iter().flat_map(|(.., cells)| cells).flatten();
+        self.0.extend(numbers.any(|(_, half, _)| half.is_some()).then_some(Self::ALL[0]));
+        self.0.extend(rows.has_open().then_some(Self::ALL[1]));
+    }
+
+    fn add(&mut self, best: &Best<'_>) {
+        self.0.extend(match best {
+            Best::One(_) => Some(Self::ALL[2]),
+            Best::Several(..) => Some(Self::ALL[3]),
+            Best::Alike => Some(Self::ALL[4]),
+            Best::Undecided => Some(Self::ALL[5]),
+            Best::Only(_) => Some(Self::ALL[6]),
+            Best::OfCompleted => Some(Self::ALL[7]),
+            Best::Nobody | Best::Untested => None,
+        });
+    }
+
+    /// Explains them in one sentence; empty if there are none.
+    fn said(&self) -> String {
+        let said: Vec<&str> = Self::ALL.into_iter().filter(|of| self.0.contains(of)).collect();
+        if said.is_empty() { String::new() } else { format!("{}.", said.join("; ")) }
+    }
+}
+
+/// The answer at the points of a sweep.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OverPoints {
+    /// Of each quantity, at how many points each variant is the best.
+    pub sentences: Vec<String>,
+    /// A table of the values of each quantity.
+    pub tables: Vec<Table>,
+    /// Explains the signs in these tables; empty if there are none.
+    pub legend: String,
 }
 
 impl Comparison {
@@ -97,7 +161,7 @@ impl Comparison {
 
     /// The answer at the points of a sweep: of each quantity at how many points each variant is the best, and a table of its values. If
     /// `headlines` is set, of each subject the measure alone that most often is the first to tell variants apart.
-    pub fn over_points(&self, headlines: bool) -> (Vec<String>, Vec<Table>) {
+    pub fn over_points(&self, headlines: bool) -> OverPoints {
         let family = self.family();
         let mut all = self.quantities_over_points();
         if headlines {
@@ -105,7 +169,9 @@ impl Comparison {
             all.retain(|quantity| first.get(quantity.subject) == Some(&quantity.measure));
         }
         let sentences = all.iter().filter_map(|quantity| quantity.sentence(&family)).collect();
-        (sentences, all.iter().filter_map(|quantity| quantity.table(&family)).collect())
+        let mut marks = Marks::default();
+        let tables = all.iter().filter_map(|quantity| quantity.table(&family, &mut marks)).collect();
+        OverPoints { sentences, tables, legend: marks.said() }
     }
 
     fn quantities_over_points(&self) -> Vec<Quantity<'_>> {
@@ -149,5 +215,86 @@ impl Comparison {
             Some((subject, name))
         };
         counts.into_iter().filter_map(most).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::columns::{Column, Table};
+    use crate::simulation::{compared_by_all, unfinished};
+    use crate::swept;
+
+    /// Two queues at two rates with three seeds. At the first rate FIFO has not completed 2 of 30 transfers.
+    fn table() -> Table {
+        let mut texts: [Vec<Option<String>>; 4] = Default::default();
+        let (mut seeds, mut values) = (Vec::new(), Vec::new());
+        for (rate, queue) in
+            ["5mbit", "20mbit"].into_iter().flat_map(|rate| ["fifo", "cake"].map(|queue| (rate, queue)))
+        {
+            let completed = if (rate, queue) == ("5mbit", "fifo") { 28.0 } else { 30.0 };
+            let mean = if queue == "fifo" { 2e9 } else { 1e9 };
+            for seed in 1..=3_u64 {
+                let times = mean + 1e6 * (seed * seed) as f64;
+                let open = if queue == "fifo" && rate == "5mbit" { f64::INFINITY } else { times };
+                for (measure, value) in
+                    [("completion mean", times), ("completion p99", open), ("opened", 30.0), ("completed", completed)]
+                {
+                    texts
+                        .iter_mut()
+                        .zip([rate, queue, measure, if value > 100.0 { "ns" } else { "1" }])
+                        .for_each(|(column, text)| column.push(Some(text.to_owned())));
+                    seeds.push(Some(seed));
+                    values.push(Some(value));
+                }
+            }
+        }
+        let rows = seeds.len();
+        let [rate, variant, measure, unit] = texts.map(Column::Text);
+        Table::default()
+            .with("link.1.rate", rate)
+            .with("seed", Column::Integer(seeds))
+            .with("variant", variant)
+            .with("subject", Column::Text(vec![Some("flow short".to_owned()); rows]))
+            .with("measure", measure)
+            .with("value", Column::Number(values))
+            .with("unit", unit)
+    }
+
+    /// The measure alone is chosen, and what was not completed is known all the same: the mean of the survivors is not tested.
+    #[test]
+    fn a_chosen_mean_keeps_what_was_not_completed() {
+        let only = |measure: &str| vec![("measure".to_owned(), measure.to_owned())];
+        let found = swept::quantities(&table(), &only("completion mean"), &[]).expect("a sweep");
+        assert!(found.iter().all(|quantity| quantity.measure == "completion mean"), "{found:?}");
+        let said = compared_by_all("", &found).over_points(false);
+        assert_eq!(
+            said.sentences,
+            [
+                "completion mean of flow short: cake has the least at 1 of 2 points; not tested, as not all was completed, at 1"
+            ]
+        );
+        let best: Vec<&str> = said.tables[0].rows.iter().map(|row| row[3].text.as_str()).collect();
+        assert_eq!(best, ["n.t.", "cake"]);
+        let note = unfinished(found.iter()).expect("two of 30");
+        assert!(note.contains("fifo: flow short 2 of 30 transfers at rate=5mbit. Percentiles"), "{note}");
+    }
+
+    /// The legend explains the signs that are there, and no others.
+    #[test]
+    fn the_legend_of_a_sweep_has_the_signs_of_its_tables() {
+        let of = |measure: &str| {
+            let only = vec![("measure".to_owned(), measure.to_owned())];
+            compared_by_all("", &swept::quantities(&table(), &only, &[]).expect("a sweep")).over_points(false)
+        };
+        let said = of("completion p99");
+        let best: Vec<&str> = said.tables[0].rows.iter().map(|row| row[3].text.as_str()).collect();
+        assert_eq!(best, ["(cake)", "cake"]);
+        assert_eq!(
+            said.legend,
+            "\u{b1} is half the width of a 95 % interval of the mean; n.r. (k/n): not reached in k of n runs; best: a name alone is told \
+             apart from all others; (in parentheses): alone in reaching it in all runs, and not tested."
+        );
+        let legend = of("completion mean").legend;
+        assert!(legend.contains("n.t.: not tested") && !legend.contains("parentheses"), "{legend}");
     }
 }

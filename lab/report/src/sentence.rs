@@ -16,6 +16,35 @@ fn up_to(share: f64) -> String {
     }
 }
 
+/// The names of several variants by their places: `a, b and c`.
+fn together(ranked: &Ranked<'_>, places: &[usize]) -> String {
+    match places.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {}", names(ranked, others), ranked[*last].0),
+        _ => names(ranked, places),
+    }
+}
+
+/// The variants behind the best, from the best mean to the worst, with those together that are equal: within 2 %, or by their values if
+/// nothing was tested.
+fn behind(ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> Vec<Vec<usize>> {
+    let is_equal = |a: usize, b: usize| match verdict {
+        Some(verdict) => verdict.equal.contains(&[a.min(b), a.max(b)]),
+        None => ranked[a].1.mean == ranked[b].1.mean,
+    };
+    let is_behind = |place: &usize| match verdict {
+        Some(verdict) => verdict.apart.contains(place),
+        None => !is_equal(*place, 0),
+    };
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for place in (0..ranked.len()).filter(is_behind) {
+        match groups.iter_mut().find(|group| group.iter().all(|other| is_equal(*other, place))) {
+            Some(group) => group.push(place),
+            None => groups.push(vec![place]),
+        }
+    }
+    groups
+}
+
 /// The names of variants by their places.
 fn names(ranked: &Ranked<'_>, places: &[usize]) -> String {
     places.iter().map(|place| ranked[*place].0).collect::<Vec<_>>().join(", ")
@@ -36,7 +65,7 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
     format!(
         "undecided, {} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
         verdict.runs,
-        measure.value(value.mean),
+        measure.mean(value),
         up_to(verdict.reach),
         more(ranked, verdict).map_or(String::new(), |more| format!("; {more}"))
     )
@@ -45,22 +74,18 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
 /// States which variants are the best, and which others are perhaps.
 fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> String {
     let ends = if measure.better == Better::More { "the most" } else { "the least" };
-    let value = measure.value(ranked[0].1.mean);
+    let value = measure.mean(ranked[0].1);
     let Some(verdict) = verdict else {
-        let equal = ranked.iter().take_while(|(_, estimate)| estimate.mean == ranked[0].1.mean);
-        return match equal.map(|(name, _)| *name).collect::<Vec<_>>().split_last() {
-            Some((last, others)) if !others.is_empty() => {
-                format!("{} and {last} have {ends}, {value} each", others.join(", "))
-            }
-            _ => format!("{} has {ends}, {value}", ranked[0].0),
+        let equal = ranked.iter().take_while(|(_, estimate)| estimate.mean == ranked[0].1.mean).count();
+        return match equal {
+            1 => format!("{} has {ends}, {value}", ranked[0].0),
+            _ => format!("{} have {ends}, {value} each", together(ranked, &(0..equal).collect::<Vec<_>>())),
         };
     };
-    let mut text = match verdict.tied.split_last() {
-        None => format!("{} has {ends}, {value}", ranked[0].0),
-        Some((last, others)) => {
-            let first: Vec<usize> = [verdict.best].into_iter().chain(others.iter().copied()).collect();
-            format!("{} and {} have {ends}, {value}, equal within 2 %", names(ranked, &first), ranked[*last].0)
-        }
+    let first = [&[verdict.best][..], &verdict.tied].concat();
+    let mut text = match first.len() {
+        1 => format!("{} has {ends}, {value}", ranked[0].0),
+        _ => format!("{} have {ends}, {value}, equal within 2 %", together(ranked, &first)),
     };
     let behind = verdict.alike.iter().copied().filter(|place| !verdict.tied.contains(place));
     let behind: Vec<usize> = behind.collect();
@@ -68,17 +93,26 @@ fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> St
         text += &format!(", with {} within 2 %", names(ranked, &behind));
     }
     if !verdict.open.is_empty() {
-        let with = |place: &usize| format!("{} with {}", ranked[*place].0, measure.value(ranked[*place].1.mean));
+        let with = |place: &usize| format!("{} with {}", ranked[*place].0, measure.mean(ranked[*place].1));
         let open: Vec<String> = verdict.open.iter().map(with).collect();
         text += &format!(", not told apart from {}", open.join(", "));
     }
     text + &more(ranked, verdict).map_or(String::new(), |more| format!(" ({more})"))
 }
 
-/// States what the worst variant has.
-fn worst(measure: &Measure, best: f64, worst: (&str, &Estimate)) -> String {
-    let mut text = format!("; {} has {}", worst.0, measure.value(worst.1.mean));
-    let (small, great) = (best.min(worst.1.mean), best.max(worst.1.mean));
+/// States what the worst variant has, and which others behind the best are equal to it or to each other.
+fn worst(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> String {
+    let mut groups = behind(ranked, verdict);
+    let Some(last) = groups.iter().flatten().copied().max() else { return String::new() };
+    let (best, (name, worst)) = (ranked[0].1.mean, ranked[last]);
+    let equal = if verdict.is_some() { ", equal within 2 %" } else { " each" };
+    let at = groups.iter().position(|group| group.contains(&last)).unwrap_or(0);
+    let value = measure.mean(worst);
+    let mut text = match groups.remove(at).as_slice() {
+        [_] => format!("; {name} has {value}"),
+        group => format!("; {} have {value}{equal}", together(ranked, group)),
+    };
+    let (small, great) = (best.min(worst.mean), best.max(worst.mean));
     if small > 0.0 {
         let times = great / small;
         text += &match measure.better {
@@ -88,6 +122,9 @@ fn worst(measure: &Measure, best: f64, worst: (&str, &Estimate)) -> String {
             Better::More => format!(", {:.0} % less", (1.0 - small / great) * 100.0),
             _ => format!(", {times:.1} times as much"),
         };
+    }
+    for group in groups.iter().filter(|group| group.len() > 1) {
+        text += &format!("; {} have {}{equal}", together(ranked, group), measure.mean(ranked[group[0]].1));
     }
     text
 }
@@ -111,7 +148,7 @@ impl Group {
                 return Some(format!("{}{subject}: not reached by {by}", measure.name));
             }
             (_, [(only, reached)]) => {
-                let value = measure.value(reached.mean);
+                let value = measure.mean(reached);
                 return Some(format!(
                     "{}{subject}: {only} has {value}; not reached by {}",
                     measure.name,
@@ -120,24 +157,21 @@ impl Group {
             }
             _ => format!("; not reached by {}", open.join(", ")),
         };
-        let mean = ranked[0].1.mean;
         let verdict = self.verdict(at, &ranked, family);
         let said = match &verdict {
             // Single runs tell nothing apart, and no equality either: this is what they have.
             None if is_of_completed(&ranked) => {
                 let left = ranked.iter().filter(|(_, estimate)| estimate.is_of_completed).map(|(name, _)| *name);
                 let left = left.collect::<Vec<_>>().join(", ");
-                let means = best(measure, &ranked, None) + &worst(measure, mean, *ranked.last()?);
+                let means = best(measure, &ranked, None) + &worst(measure, &ranked, None);
                 format!("{means}; not tested, because these are means of what was completed, and not all was by {left}")
             }
-            None if !self.differs(at) => format!("all within 2 %, {}", measure.value(mean)),
-            None => best(measure, &ranked, None) + &worst(measure, mean, *ranked.last()?),
-            Some(verdict) if verdict.all_alike => format!("no difference above 2 %, {}", measure.value(mean)),
-            Some(verdict) => match verdict.apart.iter().max() {
-                Some(place) => best(measure, &ranked, Some(verdict)) + &worst(measure, mean, ranked[*place]),
-                None if verdict.open.is_empty() => best(measure, &ranked, Some(verdict)),
-                None => undecided(measure, &ranked, verdict),
-            },
+            None if !self.differs(at) => format!("all within 2 %, {}", measure.mean(ranked[0].1)),
+            Some(verdict) if verdict.all_alike => format!("no difference above 2 %, {}", measure.mean(ranked[0].1)),
+            Some(verdict) if verdict.apart.is_empty() && !verdict.open.is_empty() => {
+                undecided(measure, &ranked, verdict)
+            }
+            verdict => best(measure, &ranked, verdict.as_ref()) + &worst(measure, &ranked, verdict.as_ref()),
         };
         Some(format!("{}{subject}: {said}{not_reached}", measure.name))
     }
@@ -199,6 +233,17 @@ mod tests {
         // A single variant is described in words.
         wide.groups[0].rows.truncate(1);
         assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);
+    }
+
+    /// The answer has no more digits of a mean than the table beside it, whatever the mean of few runs is.
+    #[test]
+    fn means_in_sentences_have_the_digits_of_their_intervals() {
+        let measure = Measure::new("completion mean", "ns", Better::Less);
+        let said = |mean: f64, half: f64| measure.mean(&Estimate { mean, half: Some(half), ..Estimate::default() });
+        assert_eq!(
+            [said(698.4e6, 1393e6), said(682.46e6, 31e6), said(17.104e6, 1e3), said(12e6, 2e6)],
+            ["700 ms", "682 ms", "17.1 ms", "12 ms"]
+        );
     }
 
     /// Variants that are not found equal within 2 % may differ by more than 2 %. The interval of one difference alone is narrower than that
@@ -267,6 +312,25 @@ mod tests {
         assert_eq!(
             said(three.into()),
             "delay p99 of flow call: same and codel have the least, 5 ms each; fifo has 9 ms, 1.8 times as much"
+        );
+        // Variants that are equal behind the best are named together, too.
+        let twins = said(vec![
+            of("cake", &fast),
+            of("codel", &|n| 30e6 + 1e4 * n as f64),
+            of("same", &|n| 30e6 + 1e4 * n as f64),
+            of("fifo", &|n| 75e6 + 1e5 * n as f64),
+            of("twin", &|n| 75e6 + 1e5 * n as f64),
+        ]);
+        assert_eq!(
+            twins,
+            "delay p99 of flow call: cake has the least, 17.1 ms; fifo and twin have 76 ms, equal within 2 %, 4.4 times as much; codel and \
+             same have 30.1 ms, equal within 2 %"
+        );
+        let runs = [("fifo", 9e6), ("codel", 5e6), ("twin", 9e6)]
+            .map(|(name, value)| Row { name: name.into(), cells: vec![Some(Estimate::from(value))] });
+        assert_eq!(
+            said(runs.into()),
+            "delay p99 of flow call: codel has the least, 5 ms; fifo and twin have 9 ms each, 1.8 times as much"
         );
         // A single run of each is what it is.
         let one = |name: &str, value: f64| Row { name: name.into(), cells: vec![Some(Estimate::from(value))] };

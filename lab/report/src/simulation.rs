@@ -1,6 +1,7 @@
 //! The results of a simulation: its quantities, the comparison of its variants, a page, and tables for notebooks.
 
 mod compared;
+mod left;
 mod page;
 mod tables;
 
@@ -10,8 +11,11 @@ use tidegate_metrics::{Curve, Value, summarise};
 
 use crate::comparison::{Comparison, Estimate};
 
+use compared::are_repeated;
 pub(crate) use compared::{better, compared_whole};
-pub use compared::{compared, differences};
+pub use compared::{compared, compared_by_all, differences};
+pub(crate) use left::is_count;
+pub use left::{Left, mark_left, unfinished};
 pub use page::DIFFERENCES;
 pub use tables::sweep_rows;
 
@@ -70,34 +74,14 @@ pub struct Quantity {
     /// The mean over the runs that have the quantity; infinity if one of them did not reach it. A count of packets that a run omits
     /// is 0.
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval; `None` with one run.
+    /// Half the width of the 95 % confidence interval; `None` with one run, or if the runs differ in nothing, so that they are one.
     pub half_width_95: Option<f64>,
     /// The value of each run; infinity for a percentile that it did not reach.
     pub values: Vec<Option<f64>>,
     /// The seed of each run; empty if the runs have none.
     pub seeds: Vec<u64>,
-}
-
-/// The measures that count what began, and what of it was completed.
-const BEGUN_AND_ENDED: [(&str, &str, &str); 2] =
-    [("opened", "completed", "transfers"), ("pages begun", "pages loaded", "pages")];
-
-/// The subjects, with their variants, that have not completed all of what they began in all runs, with what that is.
-pub(crate) fn unfinished<'a>(quantities: impl Iterator<Item = &'a Quantity>) -> BTreeSet<(&'a str, &'static str)> {
-    let (mut begun, mut ended) = (Vec::new(), BTreeMap::new());
-    for quantity in quantities {
-        for (begin, end, what) in BEGUN_AND_ENDED {
-            if quantity.measure == begin {
-                begun.push((quantity.subject.as_str(), what, quantity.mean));
-            } else if quantity.measure == end {
-                ended.insert((quantity.subject.as_str(), what), quantity.mean);
-            }
-        }
-    }
-    let is_left = |(subject, what, mean): &(&'a str, &'static str, f64)| {
-        *mean > ended.get(&(*subject, *what)).copied().unwrap_or(0.0)
-    };
-    begun.into_iter().filter(is_left).map(|(subject, what, _)| (subject, what)).collect()
+    /// The transfers or pages that were not completed, if not all were and it is a number of them or one of their times.
+    pub left: Option<Left>,
 }
 
 /// The unit of a value by its name in results; empty for a name that is none.
@@ -127,6 +111,7 @@ impl Simulation<'_> {
                         half_width_95: None,
                         values: vec![None; self.runs.len()],
                         seeds: self.runs.iter().map(|run| run.seed).collect(),
+                        left: None,
                     });
                     quantities.len() - 1
                 });
@@ -154,6 +139,11 @@ impl Simulation<'_> {
                 (quantity.mean, quantity.half_width_95) = (*first, Some(0.0));
             }
         }
+        // Runs that differ in nothing are one run.
+        if are_repeated(quantities.iter()) {
+            quantities.iter_mut().for_each(|quantity| quantity.half_width_95 = None);
+        }
+        mark_left(&mut quantities);
         let mut places = BTreeMap::new();
         for (place, quantity) in quantities.iter().enumerate() {
             places.entry(quantity.subject.clone()).or_insert(place);
@@ -162,28 +152,9 @@ impl Simulation<'_> {
         quantities
     }
 
-    /// States how many transfers and pages were not completed, and what this means for their times: the slower a variant, the more of
-    /// its longest ones it has not ended. `None` if all were.
+    /// States what was not completed, and what this means; see [`unfinished`].
     pub fn unfinished(&self) -> Option<String> {
-        let rest = "Percentiles and distributions count each as longer than it had lasted (Kaplan and Meier), and are not reached where \
-                    nobody knows how much longer; means are of those completed.";
-        let found: Vec<String> = self.left().iter().map(|(subject, left)| format!("{subject} {left}")).collect();
-        (!found.is_empty()).then(|| format!("Not completed, in the mean of a run: {}. {rest}", found.join("; ")))
-    }
-
-    /// How many of the transfers and pages of each flow were not completed in the mean of a run, if not all were.
-    pub(crate) fn left(&self) -> Vec<(String, String)> {
-        let quantities = self.quantities();
-        let of = |subject: &str, measure: &str| {
-            quantities.iter().find(|one| one.subject == subject && one.measure == measure).map(|one| one.mean)
-        };
-        let part = |begun: &Quantity| {
-            let (_, ended, what) = BEGUN_AND_ENDED.iter().find(|(begin, ..)| *begin == begun.measure)?;
-            let left = begun.mean - of(&begun.subject, ended).unwrap_or(0.0);
-            let number = |value: f64| tidegate_display::human(value, "");
-            (left > 0.0).then(|| (begun.subject.clone(), format!("{} of {} {what}", number(left), number(begun.mean))))
-        };
-        quantities.iter().filter_map(part).collect()
+        unfinished(self.quantities().iter())
     }
 
     /// Compares the variants by the most important measures, for each flow and the busiest links.
@@ -205,6 +176,7 @@ impl Quantity {
             half_width_95: None,
             values: vec![Some(value)],
             seeds: Vec::new(),
+            left: None,
         }
     }
     /// The seeds of the runs that did not reach it.
@@ -217,15 +189,14 @@ impl Quantity {
         let rest = self.subject.strip_prefix(self.variant.as_str()).and_then(|rest| rest.strip_prefix(": "));
         rest.unwrap_or(&self.subject)
     }
-    /// The values of all runs. `unfinished` are the subjects that have not completed all.
-    pub(crate) fn estimate(&self, unfinished: &BTreeSet<(&str, &'static str)>) -> Estimate {
-        let is_mean = self.measure.ends_with(" mean");
-        let what = match self.measure.split(' ').next() {
-            Some("completion" | "slowdown") => "transfers",
-            _ if self.measure.starts_with("page load ") => "pages",
-            _ => "",
-        };
-        let is_of_completed = is_mean && self.values.len() > 1 && unfinished.contains(&(self.subject.as_str(), what));
+    /// The subject with the variant, and without the point of a sweep.
+    pub(crate) fn without_point(&self) -> &str {
+        let rest = self.subject.strip_suffix(self.point.as_str()).and_then(|rest| rest.strip_suffix(" at "));
+        rest.unwrap_or(&self.subject)
+    }
+    /// The values of all runs.
+    pub(crate) fn estimate(&self) -> Estimate {
+        let is_of_completed = self.measure.ends_with(" mean") && self.values.len() > 1 && self.left.is_some();
         if self.mean == f64::INFINITY {
             let open = self.values.iter().filter(|value| **value == Some(f64::INFINITY)).count();
             return Estimate::not_reached(open, self.values.iter().flatten().count());
@@ -302,31 +273,18 @@ mod tests {
             unit: "%",
             value: 62.0 / 2079.0 * 100.0,
         }];
-        let run = |seed| Run { seed, events: 0, digest: String::new(), values: &values, curves: &[] };
-        let simulation = Simulation { runs: (1..=7).map(run).collect(), ..Simulation::default() };
+        let with_time = |seed: u64| {
+            let time = Value { measure: "jitter".into(), unit: "ns", value: seed as f64, ..values[0].clone() };
+            [values[0].clone(), time]
+        };
+        let made: Vec<[Value; 2]> = (1..=7).map(with_time).collect();
+        let run = |values| Run { seed: 1, events: 0, digest: String::new(), values, curves: &[] };
+        let simulation = Simulation { runs: made.iter().map(|of| run(of)).collect(), ..Simulation::default() };
         let found = &simulation.quantities()[0];
         assert_eq!((found.mean, found.half_width_95), (values[0].value, Some(0.0)));
-    }
-
-    /// A variant that completes less says so.
-    #[test]
-    fn transfers_that_were_not_completed_are_counted() {
-        let run = |completed: f64| {
-            [("opened", 259.0), ("completed", completed)].map(|(measure, value)| Value {
-                variant: "fifo".into(),
-                subject: "flow short".into(),
-                measure: measure.into(),
-                unit: "1",
-                value,
-            })
-        };
-        let said = |runs: &[[Value; 2]]| {
-            let run = |values| Run { seed: 1, events: 0, digest: String::new(), values, curves: &[] };
-            Simulation { runs: runs.iter().map(|values| run(values)).collect(), ..Simulation::default() }.unfinished()
-        };
-        let found = said(&[run(256.0), run(257.0)]).expect("five of two runs");
-        assert!(found.contains("fifo: flow short 2.5 of 259 transfers. Percentiles"), "{found}");
-        assert_eq!(said(&[run(259.0)]), None);
+        // Runs that are equal in everything are one, which has no interval.
+        let simulation = Simulation { runs: (1..=7).map(|_| run(&values[..])).collect(), ..Simulation::default() };
+        assert_eq!(simulation.quantities()[0].half_width_95, None);
     }
 
     /// Two of four runs of one variant did not reach the percentile: it has no mean, no test and no star, and the others are judged
@@ -376,7 +334,7 @@ mod tests {
         let note = comparison.fewer_runs();
         assert_eq!(note.as_deref(), Some("Not reached: completion p99 of flow short, fifo in 2 of 4 runs."));
         let latex = comparison.latex(&crate::Look::page());
-        assert!(latex.contains("fifo & n.r. (2/4) \\\\"), "{latex}");
+        assert!(latex.contains("fifo & n.r.\\ (2/4) \\\\"), "{latex}");
         assert!(comparison.markdown().contains("| fifo | n.r. (2/4) |"), "{}", comparison.markdown());
         for form in ["bars", "box"] {
             let look = crate::Look::parse(&format!("column,form={form}")).expect("a look");

@@ -21,6 +21,8 @@ pub(crate) enum Best<'a> {
     Nobody,
     /// Single runs decide nothing.
     Untested,
+    /// One of the variants has the mean of what it completed alone, which is not tested.
+    OfCompleted,
 }
 
 impl Group {
@@ -34,7 +36,7 @@ impl Group {
             _ => {}
         }
         let Some(verdict) = self.verdict(at, &ranked, family) else {
-            return if is_of_completed(&ranked) { Best::Undecided } else { Best::Untested };
+            return if is_of_completed(&ranked) { Best::OfCompleted } else { Best::Untested };
         };
         if verdict.alike.len() + 1 == ranked.len() {
             return Best::Alike;
@@ -73,6 +75,7 @@ mod tests {
             seeds: (1..=6).collect(),
             half_width_95: Some(1.0),
             point: String::new(),
+            left: None,
         };
         let found = [
             of("fq-codel", &|seed| 229e6 + 1e5 * seed as f64),

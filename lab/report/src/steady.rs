@@ -1,6 +1,6 @@
 //! The steady state of a single run.
 
-use tidegate_display::{Table, human};
+use tidegate_display::{Table, human, human_columns, unit_of};
 use tidegate_metrics::{Steady, batch_means};
 
 use crate::model::{Fold, Section};
@@ -84,11 +84,13 @@ fn steady_table(all: &[SteadyValue]) -> Table {
             format!("{}: {}", value.variant, value.subject)
         };
         let long = if found.is_long_enough() { "long enough" } else { "too short" };
+        let unit = unit_of(found.mean.abs().max(found.half_width), value.unit);
+        let [mean, half] = human_columns(found.mean, Some(found.half_width), 0.0, unit);
         let row = [
             subject.clone(),
             value.measure.to_owned(),
-            human(found.mean, value.unit),
-            format!("\u{b1} {}", human(found.half_width, value.unit)),
+            mean,
+            if half.is_empty() { "equal".to_owned() } else { format!("\u{b1} {half}") },
             format!("{:.2}", found.correlation),
             long.to_owned(),
         ];

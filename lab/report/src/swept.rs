@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tidegate_metrics::Value;
 
 use crate::columns::{Column, Table, end};
-use crate::simulation::{Quantity, Run, Simulation, unit};
+use crate::simulation::{Quantity, Run, Simulation, is_count, unit};
 
 /// The columns of a sweep that are not axes.
 const OWN: [&str; 7] = ["seed", "variant", "subject", "measure", "value", "unit", "digest"];
@@ -32,6 +32,8 @@ pub fn quantities(table: &Table, only: &[(String, String)], by: &[String]) -> Re
 /// Rows of the table of a sweep, and how they are compared.
 pub(crate) struct Swept<'a> {
     rows: Vec<usize>,
+    /// The rows that count what began and what was completed of it, where other measures are chosen.
+    counts: Vec<usize>,
     seeds: &'a [Option<u64>],
     values: &'a [Option<f64>],
     /// The columns `variant`, `subject`, `measure` and `unit`.
@@ -53,7 +55,16 @@ impl<'a> Swept<'a> {
         let own = |row: &usize| texts[0][*row].as_deref().unwrap_or_default();
         let several = rows.iter().any(|row| own(row) != own(&rows[0]));
         let compared = Compared::new(table, &rows, several, by)?;
-        Ok(Self { rows, seeds, values, texts, compared })
+        let counts = match only.iter().any(|(column, _)| column == "measure") {
+            true => {
+                let rest: Vec<_> = only.iter().filter(|(column, _)| column != "measure").cloned().collect();
+                let is_left_out =
+                    |row: &usize| texts[2][*row].as_deref().is_some_and(is_count) && rows.binary_search(row).is_err();
+                table.rows_with(&rest)?.into_iter().filter(is_left_out).collect()
+            }
+            false => Vec::new(),
+        };
+        Ok(Self { rows, counts, seeds, values, texts, compared })
     }
 
     /// The point of a row, and its variant.
@@ -75,7 +86,7 @@ impl<'a> Swept<'a> {
         let mut known = BTreeSet::new();
         // The values of each point by seed. Without several variants there is one point.
         let mut runs: Vec<BTreeMap<u64, Vec<Value>>> = Vec::new();
-        for &row in &self.rows {
+        for &row in self.rows.iter().chain(&self.counts) {
             let texts = (subjects[row].as_deref(), measures[row].as_deref(), units[row].as_deref());
             let ((Some(subject), Some(measure), Some(of)), Some(seed), Some(value)) =
                 (texts, self.seeds[row], self.values[row])
@@ -103,12 +114,16 @@ impl<'a> Swept<'a> {
                 return Err(format!("{many} {what} are too many to compare, at most {most}: choose some"));
             }
         }
+        let chosen: BTreeSet<&str> = self.rows.iter().filter_map(|row| measures[*row].as_deref()).collect();
         let of_point = |(point, runs): (String, BTreeMap<u64, Vec<Value>>)| {
             let runs = runs
                 .iter()
                 .map(|(seed, values)| Run { seed: *seed, events: 0, digest: String::new(), values, curves: &[] })
                 .collect();
-            let all = Simulation { runs, ..Simulation::default() }.quantities();
+            let mut all = Simulation { runs, ..Simulation::default() }.quantities();
+            all.retain(|quantity| {
+                self.counts.is_empty() || !is_count(&quantity.measure) || chosen.contains(&*quantity.measure)
+            });
             let placed = move |quantity: Quantity| Quantity {
                 subject: at_point(&quantity.subject, &point),
                 point: point.clone(),

@@ -150,7 +150,7 @@ pub(crate) fn latex(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::path::Path;
     use std::process::Command;
 
@@ -186,35 +186,45 @@ mod tests {
         assert_eq!(pgf.matches('{').count(), pgf.matches('}').count(), "{pgf}");
     }
 
-    /// A figure of a column, with a note that is wider in the font of the document, is set without a word about characters or widths.
-    #[test]
-    fn tex_sets_the_note_of_a_figure_in_a_column() {
+    /// Sets `body` in a column of 252 pt after a preamble. Returns what TeX says of characters it misses and lines that are too wide; `None`, with a line
+    /// SKIP, where there is no pdflatex.
+    pub(crate) fn set_in_a_column(name: &str, preamble: &str, body: &str) -> Option<Vec<String>> {
         let tex = |arguments: &[&str], folder: &Path| {
             Command::new("timeout").arg("120").arg("pdflatex").args(arguments).current_dir(folder).output()
         };
         if !tex(&["--version"], &std::env::temp_dir()).is_ok_and(|said| said.status.success()) {
-            eprintln!("SKIP: tex_sets_the_note_of_a_figure_in_a_column: no pdflatex here");
-            return;
+            eprintln!("SKIP: {name}: no pdflatex here");
+            return None;
         }
-        let mut drawing = Drawing { width: 252.0, height: 60.0, ..Drawing::default() };
-        drawing.text((240.0, 20.0), Anchor::End, 8.0, Ink::Text, "delay, ms");
-        let notes = ["Bars: means of 5 runs; bands: 95 % intervals", "short"].map(str::to_owned);
-        drawing.note(&notes, (12.0, 30.0), 7.0);
-        drawing.note(&["MMMMMMMMMMMM".to_owned()], (12.0, 50.0), 7.0);
-        let folder = std::env::temp_dir().join(format!("tidegate-tikz-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let document = format!(
-            "\\documentclass{{article}}\n\\usepackage{{pgf}}\n\\tracinglostchars=2\n\\begin{{document}}\n\
-             \\noindent\\begin{{minipage}}{{252pt}}%\n{}\\end{{minipage}}\n\\end{{document}}\n",
-            drawing.pgf()
+            "\\documentclass{{article}}\n{preamble}\n\\tracinglostchars=2\n\\begin{{document}}\n\
+             \\noindent\\begin{{minipage}}{{252pt}}%\n{body}\\end{{minipage}}\n\\end{{document}}\n"
         );
         std::fs::write(folder.join("a.tex"), document).expect("written");
         let made = tex(&["-interaction=nonstopmode", "a.tex"], &folder).expect("it starts");
         let log = String::from_utf8_lossy(&std::fs::read(folder.join("a.log")).unwrap_or_default()).into_owned();
         std::fs::remove_dir_all(&folder).expect("removed");
+        if log.contains(".sty' not found") {
+            eprintln!("SKIP: {name}: a package of LaTeX is missing here");
+            return None;
+        }
         assert!(made.status.success(), "{log}");
         let wrong = |line: &&str| line.contains("Missing character") || line.contains("Overfull");
-        assert_eq!(log.lines().filter(wrong).collect::<Vec<_>>(), Vec::<&str>::new());
+        Some(log.lines().filter(wrong).map(str::to_owned).collect())
+    }
+
+    /// A figure of a column, with a note that is wider in the font of the document, is set without a word about characters or widths.
+    #[test]
+    fn tex_sets_the_note_of_a_figure_in_a_column() {
+        let mut drawing = Drawing { width: 252.0, height: 60.0, ..Drawing::default() };
+        drawing.text((240.0, 20.0), Anchor::End, 8.0, Ink::Text, "delay, ms");
+        let notes = ["Bars: means of 5 runs; bands: 95 % intervals", "short"].map(str::to_owned);
+        drawing.note(&notes, (12.0, 30.0), 7.0);
+        drawing.note(&["MMMMMMMMMMMM".to_owned()], (12.0, 50.0), 7.0);
+        let said = set_in_a_column("note", "\\usepackage{pgf}", &drawing.pgf());
+        assert_eq!(said.unwrap_or_default(), Vec::<String>::new());
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub(crate) struct Verdict {
     pub(crate) apart: Vec<usize>,
     /// All pairs that are told apart and not equal: the better one first.
     pub(crate) orders: Vec<[usize; 2]>,
+    /// The pairs of variants that are equal within 2 %, with the lesser place first.
+    pub(crate) equal: Vec<[usize; 2]>,
     /// Whether each variant is equal to each other within 2 %.
     pub(crate) all_alike: bool,
     /// By which share of the greater mean the best and one of `open` may differ at most, by the test of equality with its correction: more
@@ -54,6 +56,7 @@ impl Verdict {
             open: Vec::new(),
             apart: Vec::new(),
             orders: orders.collect(),
+            equal: pairs.iter().filter(|pair| family.are_equal(pair)).map(|pair| pair.places).collect(),
             all_alike: pairs.iter().all(|pair| family.are_equal(pair)),
             reach: 0.0,
             runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use tidegate_display::wrapped;
+use tidegate_report::OverPoints;
 use tidegate_report::comparison::Comparison;
 use tidegate_sim::scenario::is_further;
 
@@ -49,6 +50,9 @@ impl Answer<'_> {
         }
         let shown: Vec<&Item> = items.iter().filter(|item| self.all || self.has(item)).collect();
         tables(out, shown.iter().copied(), width())?;
+        if let Some(why) = self.comparison.why_no_interval().filter(|_| !self.is_compared()) {
+            writeln!(out, "{}", wrapped(&why, width()))?;
+        }
         self.say_rest(out, items.len() - shown.len())
     }
 
@@ -94,7 +98,7 @@ impl Answer<'_> {
     /// Writes at how many points of a sweep each variant is the best, and the values there.
     fn write_points(&self, out: &mut impl Write, values: usize) -> std::io::Result<()> {
         let is_whole = self.is_part || !self.primary.is_empty();
-        let (sentences, tables) = self.comparison.over_points(!is_whole);
+        let OverPoints { sentences, tables, legend } = self.comparison.over_points(!is_whole);
         for sentence in sentences.iter().chain(&self.comparison.method()) {
             writeln!(out, "{}", wrapped(sentence, width()))?;
         }
@@ -108,10 +112,8 @@ impl Answer<'_> {
             write!(out, "\n{}\n{}", wrapped(&table.caption, width()), table.text(width()))?;
         }
         writeln!(out)?;
-        if rows <= ROWS {
-            let text = "\u{b1} is half the width of a 95 % interval of the mean. Best: a name alone is told apart from all others; names \
-                        together are equal within 2 % or, with ?, not told apart; alike: all within 2 %; ? alone: undecided.";
-            writeln!(out, "{}", wrapped(text, width()))?;
+        if rows <= ROWS && !legend.is_empty() {
+            writeln!(out, "{}", wrapped(&legend, width()))?;
         }
         self.say_rest(
             out,

@@ -5,6 +5,7 @@ use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use tidegate_display::wrapped;
 use tidegate_replay::departures::Departures;
 use tidegate_replay::meter::Keep;
 use tidegate_replay::recording::Reader;
@@ -12,7 +13,7 @@ use tidegate_replay::session;
 use tidegate_replay::source::{Kind, sniff};
 use tidegate_report::columns::{self, Column};
 use tidegate_report::comparison::Comparison;
-use tidegate_report::simulation::{DIFFERENCES, Quantity, compared, unit};
+use tidegate_report::simulation::{DIFFERENCES, Quantity, compared, compared_by_all, mark_left, unfinished, unit};
 use tidegate_report::{Fold, Look, Report, Section, swept};
 
 use super::answer::Answer;
@@ -21,7 +22,7 @@ use super::replay::next_part;
 use super::replay::page::quantities;
 use super::simulate::{Item, differences, stated};
 use crate::Failure;
-use crate::output::{Files, Paper};
+use crate::output::{Files, Paper, width};
 use crate::progress::Reading;
 
 /// Compare results of simulations, replays, experiments and recordings side by side
@@ -88,9 +89,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )));
     }
     let all = named(loaded, &names(&args.files));
-    let comparison = compared("The files beside each other", &all);
+    let title = "The files beside each other";
+    let comparison = compared(title, &all);
     let (all, comparison, primary) = match args.only.iter().any(is_of_quantities) && !primary.is_empty() {
         true => narrowed(all, &comparison, &args.only, &primary),
+        false if names_measures(&args.only) => {
+            let comparison = compared_by_all(title, &all);
+            (all, comparison, primary)
+        }
         false => (all, comparison, primary),
     };
     let (chosen, is_part) = stated(&comparison, &args.output, &primary)?;
@@ -117,6 +123,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         || table(&all),
     )?;
     let differences = differences(&chosen);
+    let unfinished = unfinished(all.iter().filter(|quantity| chosen.has(&quantity.measure, quantity.plain())));
     let items: Vec<Item> = all.into_iter().map(Item::from).collect();
     let mut out = crate::output::stdout();
     if args.json {
@@ -126,6 +133,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "{:#}",
             json!({
                 "version": env!("CARGO_PKG_VERSION"), "files": files, "items": items, "differences": differences,
+                "unfinished": unfinished, "no_interval": chosen.why_no_interval(),
             })
         )?;
         return Ok(());
@@ -137,8 +145,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let files = "--json and --table FILE have them";
     let answer = Answer { comparison: &chosen, is_part, primary: &primary, runs: None, all: args.all, files };
     answer.write(&mut out, &items)?;
+    if let Some(unfinished) = unfinished {
+        writeln!(out, "{}", wrapped(&unfinished, width()))?;
+    }
     out.flush()?;
     Ok(())
+}
+
+/// Whether a choice of rows names measures: all of these are compared, whether or not they are usually shown.
+fn names_measures(only: &[(String, String)]) -> bool {
+    only.iter().any(|(column, _)| column == "measure")
 }
 
 /// Whether a choice of rows is one of quantities.
@@ -169,7 +185,10 @@ fn narrowed(
             planned.quantities().into_iter().filter(|(measure, subject)| is_chosen(measure, subject)).collect();
         (!quantities.is_empty()).then(|| planned.planned_part(&quantities))
     });
-    let comparison = part.unwrap_or_else(|| compared(&comparison.title, &some));
+    let comparison = part.unwrap_or_else(|| match names_measures(only) {
+        true => compared_by_all(&comparison.title, &some),
+        false => compared(&comparison.title, &some),
+    });
     (some, comparison, Vec::new())
 }
 
@@ -266,7 +285,7 @@ fn load(path: &Path) -> Result<Loaded, Failure> {
     }
     file.read_to_end(&mut bytes).map_err(|error| wrong(&error.to_string()))?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
-    let found = match (value["items"].as_array(), value["configurations"].as_array()) {
+    let mut found: Vec<Quantity> = match (value["items"].as_array(), value["configurations"].as_array()) {
         (Some(items), _) => {
             let runs = value["runs"].as_array().into_iter().flatten();
             let seeds: Vec<u64> = runs.filter_map(|run| run["seed"].as_u64()).collect();
@@ -275,6 +294,7 @@ fn load(path: &Path) -> Result<Loaded, Failure> {
         (None, Some(configurations)) => configurations.iter().flat_map(classes).collect(),
         (None, None) => return Err(wrong("it has neither `items` nor `configurations`")),
     };
+    mark_left(&mut found);
     let primary = value["primary"].as_array().into_iter().flatten();
     Ok((found, primary.filter_map(|quantity| quantity.as_str().map(str::to_owned)).collect()))
 }
@@ -302,6 +322,7 @@ fn item(value: &Value, seeds: &[u64]) -> Option<Quantity> {
         half_width_95: value["half_width_95"].as_f64(),
         values: values.unwrap_or_else(|| vec![Some(mean)]),
         seeds: seeds.to_vec(),
+        left: None,
     })
 }
 

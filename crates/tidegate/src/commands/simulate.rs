@@ -104,7 +104,7 @@ pub(super) struct Item {
     unit: &'static str,
     /// Null if a run did not reach it.
     mean: f64,
-    /// Half the width of the 95 % confidence interval; null with one run.
+    /// Half the width of the 95 % confidence interval; null with one run, or if all runs differ in nothing.
     half_width_95: Option<f64>,
     values: Vec<Option<f64>>,
     /// The seeds of the runs that did not reach a percentile, whose value is null.
@@ -262,6 +262,9 @@ struct Report<'a> {
     /// The transfers and pages that were not completed, and what this means.
     #[serde(skip_serializing_if = "Option::is_none")]
     unfinished: Option<String>,
+    /// Why `half_width_95` is null everywhere although there are several runs: they differ in nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_interval: Option<String>,
     items: Vec<Item>,
     /// The steady state of a single run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -502,6 +505,7 @@ impl<'a> Report<'a> {
             runs: outcomes.iter().map(run).collect(),
             notes: found.notes.clone(),
             unfinished: found.unfinished(),
+            no_interval: stated.why_no_interval(),
             steady: found.steady().into_iter().filter_map(SteadyItem::of).collect(),
             items: found.quantities().into_iter().map(Item::from).collect(),
             differences: differences(stated),

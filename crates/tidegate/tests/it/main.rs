@@ -15,6 +15,7 @@ mod pace;
 mod qlog;
 mod replay;
 mod report;
+mod scaffold;
 mod script;
 mod simulate;
 mod steering;

@@ -171,6 +171,34 @@ fn the_values_of_a_column_are_compared_at_each_point() {
     assert!(text(&refused.stderr).contains("--by chooses columns of a sweep"), "{}", text(&refused.stderr));
 }
 
+/// A measure that is usually not shown is, where it is chosen, and what was not completed is known although the counts of it were not chosen.
+#[test]
+fn a_chosen_mean_is_shown_and_not_tested_where_transfers_are_left() {
+    let folder = Folder::new("left");
+    let short = "[[flow]]\nname = \"short\"\nfrom = \"a\"\nto = \"b\"\n\
+        workload = { kind = \"mice\", per-second = 20, size = { kind = \"constant\", value = \"60kB\" } }\n";
+    let net = folder.with("net.toml", format!("{NET}{short}"));
+    let out = folder.path("out");
+    let args = ["sweep", &net, "--vary", "link.1.rate=2mbit,4mbit", "--vary", QUEUES, "--runs", "3", "--out", &out];
+    assert!(tidegate(&args).status.success());
+    let said = |more: &[&str]| {
+        let output =
+            tidegate(&[&["compare", &out, "--by", "queue", "--only", "measure=completion mean"][..], more].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let found = said(&[]);
+    assert!(
+        found.starts_with("completion mean of flow short: not tested, as not all was completed, at all 2 points"),
+        "{found}"
+    );
+    assert!(found.contains("n.t.\n") && found.contains("; n.t.: not tested, because"), "{found}");
+    assert!(found.contains("Not completed, in the mean of a run, at the point where"), "{found}");
+    let json: serde_json::Value = serde_json::from_str(&said(&["--json"])).expect("JSON");
+    assert!(json["unfinished"].is_string() && json["differences"].as_array().is_some_and(Vec::is_empty), "{json:#}");
+    assert!(json["items"].as_array().is_some_and(|items| items.len() == 4), "{json:#}");
+}
+
 #[test]
 fn one_run_is_one_file() {
     let folder = folder("one");

@@ -109,6 +109,15 @@ fn runs_that_are_one_have_no_interval_in_files() {
     assert!(summary.lines().skip(1).all(|line| line.ends_with(',')), "{summary}");
     let differences = std::fs::read_to_string(out.join("differences.csv")).expect("differences");
     assert_eq!(differences.lines().count(), 1, "{differences}");
+    let results = std::fs::read_to_string(out.join("results.json")).expect("results");
+    let results: serde_json::Value = serde_json::from_str(&results).expect("JSON");
+    let items = results["items"].as_array().expect("items");
+    assert!(items.len() > 3 && items.iter().all(|item| item["half_width_95"].is_null()), "{results:#}");
+    assert!(results["no_interval"].as_str().is_some_and(|why| why.starts_with("The seeds change nothing: all 3 runs")));
+    // Without variants the reason is below the table.
+    let alone = folder.with("alone.toml", &bulk);
+    let said = text(&simulate(&[&alone, "--runs", "3"]).stdout);
+    assert!(said.contains("goodput") && said.contains("The seeds change nothing: all 3 runs"), "{said}");
 }
 
 /// A look chooses what is stated, and p is corrected for that alone, in the text, JSON, the file and of a stored result.

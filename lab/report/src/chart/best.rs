@@ -11,6 +11,7 @@ use crate::drawing::{Drawing, Ink};
 use crate::font::room;
 use crate::look::Look;
 use crate::palette::Pens;
+use crate::points::NOT_TESTED;
 use crate::simulation::{better, compared_whole};
 use crate::standing::Best;
 use crate::swept::Swept;
@@ -59,6 +60,16 @@ impl Chart {
                 None => "single runs decide nothing: sweep with --runs 5 or more".into(),
             });
         }
+        let of_completed = || cells.iter().flatten().flatten().filter(|best| **best == Best::OfCompleted);
+        if family.len() == 0 && of_completed().next().is_some() {
+            return Err("nobody is the best by the mean of what was completed where not all was: the slower a variant, the more of its \
+                        longest durations it leaves out. Draw a percentile, such as --only 'measure=completion p50'"
+                .into());
+        }
+        let left_out = match of_completed().next() {
+            Some(_) => " n.t.: not tested, because these are means of what was completed, and not all was.",
+            None => "",
+        };
         let mut all = comparison.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
         let is_open = all.any(|cell| !cell.is_reached());
         let alone =
@@ -68,7 +79,7 @@ impl Chart {
         let subjects = quantities.iter().all(|(_, of)| subject_of(of) == subject);
         let note = format!(
             "The best by {} of {} ({}): a name alone is told apart from all others. Names together: the best mean, those equal \
-             within 2 % and, with ?, not told apart. alike: all within 2 %; ? alone: undecided.{}{alone} Decided at 5 %, by runs with the \
+             within 2 % and, with ?, not told apart. alike: all within 2 %; ? alone: undecided.{}{alone}{left_out} Decided at 5 %, by runs with the \
              same seed, corrected for all {} differences{} (Holm).",
             if measures { measure } else { "each measure" },
             if subjects { subject } else { "each subject" },
@@ -121,6 +132,7 @@ impl Chart {
                 Best::Nobody => plain(vec!["n.r.".into()]),
                 Best::Alike => plain(vec!["alike".into()]),
                 Best::Undecided | Best::Untested => plain(vec!["?".into()]),
+                Best::OfCompleted => plain(vec![NOT_TESTED.into()]),
                 // Nobody was tested against it: it is no winner, and has no colour.
                 Best::Only(only) => plain(vec![format!("({})", shown[place(only)])]),
                 Best::One(only) => {

@@ -49,7 +49,6 @@ impl Unreached {
         let begin = if self.lasts { "Not finished" } else { "Not reached" };
         let drawn = match self.kind {
             ChartKind::Lines => "; gaps",
-            ChartKind::Scatter => "; not shown",
             _ if self.lasts => "; they count as longer than they had lasted (Kaplan and Meier)",
             _ => "",
         };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Quantity, unfinished};
+use super::Quantity;
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
 use crate::judgement::{Contrast, contrasts};
 
@@ -61,7 +61,7 @@ pub(crate) fn better(measure: &str) -> Better {
 }
 
 /// Whether all runs have measured the same in everything: nothing depends on their seeds, so that they are one run.
-fn are_repeated<'a>(mut quantities: impl Iterator<Item = &'a Quantity> + Clone) -> bool {
+pub(super) fn are_repeated<'a>(mut quantities: impl Iterator<Item = &'a Quantity> + Clone) -> bool {
     let is_several = quantities.clone().any(|quantity| quantity.values.len() > 1);
     is_several && quantities.all(|quantity| quantity.values.iter().all(|value| *value == quantity.values[0]))
 }
@@ -83,9 +83,8 @@ pub fn differences(quantities: &[Quantity], stated: &Comparison) -> Vec<Contrast
         });
         groups[index].push(quantity);
     }
-    let unfinished = unfinished(quantities.iter());
     let of_group = |group: Vec<&Quantity>| {
-        let estimates: Vec<Estimate> = group.iter().map(|quantity| quantity.estimate(&unfinished)).collect();
+        let estimates: Vec<Estimate> = group.iter().map(|quantity| quantity.estimate()).collect();
         let named = group.iter().map(|quantity| quantity.variant.as_str()).zip(&estimates);
         let named: Vec<(&str, &Estimate)> = named.filter(|(_, estimate)| estimate.is_reached()).collect();
         let (subject, measure) = (group[0].plain(), group[0].measure.as_str());
@@ -98,16 +97,22 @@ pub fn differences(quantities: &[Quantity], stated: &Comparison) -> Vec<Contrast
 /// Compares the variants by the most important measures (rate, delay, fairness, loss) for each subject of `quantities`:
 /// first the flows, then the links that are used most. The points of a sweep are compared one after the other.
 pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
-    Comparison::new(title, groups_at_points(quantities, SUBJECTS))
+    Comparison::new(title, groups_at_points(quantities, SUBJECTS, false))
 }
 
-/// Compares the variants of all subjects, however many there are.
+/// Compares the variants like [`compared`], by all measures that `quantities` has: those that somebody has chosen.
+pub fn compared_by_all(title: &str, quantities: &[Quantity]) -> Comparison {
+    Comparison::new(title, groups_at_points(quantities, SUBJECTS, true))
+}
+
+/// Compares the variants of all subjects by all measures, however many there are.
 pub(crate) fn compared_whole(quantities: &[Quantity]) -> Comparison {
-    Comparison::new("", groups_at_points(quantities, [usize::MAX; 2]))
+    Comparison::new("", groups_at_points(quantities, [usize::MAX; 2], true))
 }
 
-/// The groups of the comparison of `quantities` at each point, with at most so many flows and links.
-fn groups_at_points(quantities: &[Quantity], most: [usize; 2]) -> Vec<Group> {
+/// The groups of the comparison of `quantities` at each point, with at most so many flows and links, and with the most important measures or
+/// all.
+fn groups_at_points(quantities: &[Quantity], most: [usize; 2], is_whole: bool) -> Vec<Group> {
     let mut points: Vec<(&str, Vec<&Quantity>)> = Vec::new();
     for quantity in quantities {
         match points.iter_mut().find(|(point, _)| *point == quantity.point) {
@@ -115,15 +120,14 @@ fn groups_at_points(quantities: &[Quantity], most: [usize; 2]) -> Vec<Group> {
             None => points.push((&quantity.point, vec![quantity])),
         }
     }
-    points.iter().flat_map(|(_, quantities)| groups(quantities, most)).collect()
+    points.iter().flat_map(|(_, quantities)| groups(quantities, most, is_whole)).collect()
 }
 
-fn groups(quantities: &[&Quantity], most: [usize; 2]) -> Vec<Group> {
+fn groups(quantities: &[&Quantity], most: [usize; 2], is_whole: bool) -> Vec<Group> {
     let index = Index::new(quantities);
     let mut groups: Vec<Group> = Vec::new();
-    for group in
-        index.subjects(most).into_iter().map(|subject| index.group(subject)).filter(|group| !group.rows.is_empty())
-    {
+    let all = index.subjects(most).into_iter().map(|subject| index.group(subject, is_whole));
+    for group in all.filter(|group| !group.rows.is_empty()) {
         // Subjects with the same measures are rows of one group.
         match groups.last_mut() {
             Some(last) if last.name.is_empty() && group.name.is_empty() && last.measures == group.measures => {
@@ -144,15 +148,12 @@ struct Index<'a> {
     variants: Vec<&'a str>,
     /// Whether all runs have measured the same.
     is_repeated: bool,
-    /// The subjects that have not completed all, as [`unfinished`].
-    unfinished: BTreeSet<(&'a str, &'static str)>,
 }
 
 impl<'a> Index<'a> {
     fn new(quantities: &'a [&'a Quantity]) -> Self {
         let is_repeated = are_repeated(quantities.iter().copied());
-        let unfinished = unfinished(quantities.iter().copied());
-        let mut index = Self { quantities, by_name: HashMap::new(), variants: Vec::new(), is_repeated, unfinished };
+        let mut index = Self { quantities, by_name: HashMap::new(), variants: Vec::new(), is_repeated };
         for quantity in quantities.iter().copied() {
             let variant = quantity.variant.as_str();
             index.by_name.entry((quantity.plain(), variant, quantity.measure.as_str())).or_insert(quantity);
@@ -196,12 +197,12 @@ impl<'a> Index<'a> {
     }
 
     fn estimate(&self, quantity: &Quantity) -> Estimate {
-        let estimate = quantity.estimate(&self.unfinished);
+        let estimate = quantity.estimate();
         if self.is_repeated { estimate.repeated() } else { estimate }
     }
 
-    /// The group of a subject, with a row for each variant that has it.
-    fn group(&self, subject: &str) -> Group {
+    /// The group of a subject, with a row for each variant that has it, by all of its measures if `is_whole` is set.
+    fn group(&self, subject: &str, is_whole: bool) -> Group {
         let mut group = Group { name: subject.to_owned(), ..Group::default() };
         group.rows = self.variants.iter().map(|name| Row { name: (*name).to_owned(), cells: Vec::new() }).collect();
         for alternatives in MEASURES {
@@ -216,7 +217,9 @@ impl<'a> Index<'a> {
                 row.cells.push(cell.map(|found| self.estimate(found)));
             }
         }
-        group.rows.retain(|row| row.cells.iter().any(Option::is_some));
+        if !is_whole {
+            group.rows.retain(|row| row.cells.iter().any(Option::is_some));
+        }
         for quantity in self.quantities.iter().filter(|quantity| quantity.plain() == subject) {
             let (name, is_named) = (quantity.measure.as_str(), |measure: &Measure| measure.name == quantity.measure);
             if group.measures.iter().any(is_named) || group.others.iter().any(|(measure, _)| is_named(measure)) {
@@ -226,6 +229,13 @@ impl<'a> Index<'a> {
                 |row: &Row| self.by_name.get(&(subject, row.name.as_str(), name)).map(|found| self.estimate(found));
             let cells: Vec<Option<Estimate>> = group.rows.iter().map(cell).collect();
             group.others.push((Measure::new(name, quantity.unit, better(name)), cells));
+        }
+        if is_whole {
+            for (measure, cells) in std::mem::take(&mut group.others) {
+                group.measures.push(measure);
+                group.rows.iter_mut().zip(cells).for_each(|(row, cell)| row.cells.push(cell));
+            }
+            group.rows.retain(|row| row.cells.iter().any(Option::is_some));
         }
         // Without variants the row has the name of the subject.
         if let [row] = group.rows.as_mut_slice()

@@ -1,6 +1,6 @@
 //! The page of a simulation.
 
-use tidegate_display::{Table, human, human_known, unit_of};
+use tidegate_display::{Table, human, human_columns, human_known, unit_of};
 use tidegate_metrics::Curve;
 
 use super::Simulation;
@@ -90,7 +90,9 @@ impl Simulation<'_> {
             };
             let note = format!("Lines are the medians of {} runs, bands are {apart}. {bins}", self.runs.len());
             // The median of runs may end where some of them have transfers left.
-            let runs = Runs::new(measured.iter().map(Vec::as_slice)).with_left(self.left().into_iter().collect());
+            let quantities = self.quantities().into_iter();
+            let left = quantities.filter_map(|of| Some((of.subject, of.left?.to_string()))).collect();
+            let runs = Runs::new(measured.iter().map(Vec::as_slice)).with_left(left);
             sections.extend(curves::sections_of_runs("", &note, &runs, Fold::Open));
         }
         for (run, measured) in self.runs.iter().zip(&measured).take(SHOWN) {
@@ -116,11 +118,13 @@ impl Simulation<'_> {
             let known = |value: f64| human_known(value, None, bin(&item.measure), unit_of(value, item.unit));
             let say = |value: Option<f64>| value.map_or(String::new(), known);
             let values = || item.values.iter().copied().flatten();
+            let unit = unit_of(item.mean.abs().max(item.half_width_95.unwrap_or(0.0)), item.unit);
+            let [mean, half] = human_columns(item.mean, item.half_width_95, bin(&item.measure), unit);
             let row = [
                 item.subject.clone(),
                 item.measure.clone(),
-                known(item.mean),
-                item.half_width_95.map_or(String::new(), |half| human(half, item.unit)),
+                mean,
+                half,
                 say(values().reduce(f64::min)),
                 say(values().reduce(f64::max)),
             ];

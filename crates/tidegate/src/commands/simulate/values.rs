@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use tidegate_display::{human, human_in, human_known, unit_of_all, wrapped};
+use tidegate_display::{human_columns, human_known, unit_of_all, wrapped};
 use tidegate_report::Table;
 use tidegate_report::comparison::{Comparison, bin, of_fewer};
 
@@ -63,21 +63,20 @@ pub(in crate::commands) fn tables<'a>(
             writeln!(out)?;
         }
     }
-    let alone = items.iter().filter(|item| item.variant.is_empty());
-    let mut table = Table::new("", ["of", "what", ">mean", ">± 95 %"]).shorten("of", 16).shorten("what", 16);
+    let alone = || items.iter().filter(|item| item.variant.is_empty());
+    // One run, and runs that are one, have no interval.
+    let has_halves = alone().any(|item| item.half_width_95.is_some());
+    let heads: &[&str] = if has_halves { &["of", "what", ">mean", ">± 95 %"] } else { &["of", "what", ">value"] };
+    let mut table = Table::new("", heads.iter().copied()).shorten("of", 16).shorten("what", 16);
     let mut subject = "";
-    for item in alone {
+    for item in alone() {
         let unit = units.unit(item);
-        let half = match item.half_width_95 {
-            Some(0.0) => "equal".to_owned(),
-            // One that is too narrow to be read in the unit of the means has its own.
-            Some(half) if half < unit.0 * 1e-3 => human(half, item.unit),
-            half => half.map_or(String::new(), |half| human_in(half, unit)),
-        };
-        let mean = human_known(item.mean, None, bin(&item.measure), unit);
+        let [mean, half] = human_columns(item.mean, item.half_width_95, bin(&item.measure), unit);
+        let half = if item.half_width_95 == Some(0.0) { "equal".to_owned() } else { half };
         let name = if item.subject == subject { "" } else { &item.subject };
         subject = &item.subject;
-        table.row([name.to_owned(), item.measure.clone(), mean + &item.of_fewer(), half].map(Into::into));
+        let cells = [name.to_owned(), item.measure.clone(), mean + &item.of_fewer(), half];
+        table.row(cells.into_iter().take(heads.len()).map(Into::into));
     }
     if !table.rows.is_empty() {
         write!(out, "{}", table.text(width))?;

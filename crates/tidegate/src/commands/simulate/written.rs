@@ -36,9 +36,7 @@ pub fn all(
     writeln!(runs, "seed,variant,subject,measure,unit,value")?;
     for item in &report.items {
         let of = [&*item.variant, item.plain(), &item.measure].map(field).join(",");
-        // Where seeds change nothing all runs are one, which has no interval.
-        let half = item.half_width_95.filter(|_| stated.repeated().is_none());
-        let half = half.map_or(String::new(), |half| half.to_string());
+        let half = item.half_width_95.map_or(String::new(), |half| half.to_string());
         writeln!(summary, "{of},{},{},{half}", item.unit, item.mean)?;
         for (run, value) in report.runs.iter().zip(&item.values) {
             if let Some(value) = value {

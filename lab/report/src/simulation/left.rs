@@ -1,0 +1,115 @@
+//! [`Left`]: the transfers and pages that were not completed.
+
+use std::collections::BTreeMap;
+
+use super::Quantity;
+
+/// The transfers or pages that were not completed, in the mean of a run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Left {
+    /// How many were not completed.
+    pub count: f64,
+    /// How many began.
+    pub begun: f64,
+    /// What they are: `transfers` or `pages`.
+    pub what: &'static str,
+}
+
+impl std::fmt::Display for Left {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let number = |value: f64| tidegate_display::human(value, "");
+        write!(f, "{} of {} {}", number(self.count), number(self.begun), self.what)
+    }
+}
+
+/// The measures that count what began and what of it was completed, what these are, and how the names of their times begin.
+const COUNTED: [([&str; 2], &str, &[&str]); 2] = [
+    (["opened", "completed"], "transfers", &["completion ", "slowdown "]),
+    (["pages begun", "pages loaded"], "pages", &["page load "]),
+];
+
+/// Whether a measure counts what began or what was completed.
+pub(crate) fn is_count(measure: &str) -> bool {
+    COUNTED.iter().any(|(counts, ..)| counts.contains(&measure))
+}
+
+/// Marks the quantities of what was not completed: the number that began, and all times of its parts. The numbers are those of
+/// `quantities`, so that these have to be all that was measured, before some are chosen.
+pub fn mark_left(quantities: &mut [Quantity]) {
+    for ([began, ended], what, times) in COUNTED {
+        let of = |measure: &str| -> BTreeMap<String, f64> {
+            let found = quantities.iter().filter(|quantity| quantity.measure == measure);
+            found.map(|quantity| (quantity.subject.clone(), quantity.mean)).collect()
+        };
+        let (begun, completed) = (of(began), of(ended));
+        for quantity in quantities.iter_mut() {
+            let is_of_it = quantity.measure == began || times.iter().any(|time| quantity.measure.starts_with(time));
+            let Some(begun) = begun.get(&quantity.subject).copied().filter(|_| is_of_it) else { continue };
+            let count = begun - completed.get(&quantity.subject).copied().unwrap_or(0.0);
+            quantity.left = (count > 0.0).then_some(Left { count, begun, what });
+        }
+    }
+}
+
+/// The most subjects of which a sentence has the number.
+const MOST: usize = 12;
+
+/// States how many transfers and pages were not completed, and what this means for their times: the slower a variant, the more of its
+/// longest ones it has not ended. Of the points of a sweep it is the one at which the greatest share was not. `None` if all were completed.
+pub fn unfinished<'a>(quantities: impl Iterator<Item = &'a Quantity>) -> Option<String> {
+    let mut found: Vec<(&str, Left, &str)> = Vec::new();
+    for quantity in quantities {
+        let Some(left) = quantity.left else { continue };
+        let (subject, point) = (quantity.without_point(), quantity.point.as_str());
+        let share = |left: &Left| left.count / left.begun;
+        match found.iter_mut().find(|(known, of, _)| (*known, of.what) == (subject, left.what)) {
+            Some(known) if share(&known.1) < share(&left) => *known = (subject, left, point),
+            Some(_) => {}
+            None => found.push((subject, left, point)),
+        }
+    }
+    let is_of_points = found.iter().any(|(.., point)| !point.is_empty());
+    let one = |(subject, left, point): &(&str, Left, &str)| match point.is_empty() {
+        true => format!("{subject} {left}"),
+        false => format!("{subject} {left} at {point}"),
+    };
+    let more = found.len().saturating_sub(MOST);
+    let more = if more > 0 { format!("; {more} more") } else { String::new() };
+    let said: Vec<String> = found.iter().take(MOST).map(one).collect();
+    let most = if is_of_points { ", at the point where it is the greatest share" } else { "" };
+    (!said.is_empty()).then(|| {
+        format!(
+            "Not completed, in the mean of a run{most}: {}{more}. Percentiles and distributions count each as longer than it had lasted \
+             (Kaplan and Meier), and are not reached where nobody knows how much longer; means are of those completed.",
+            said.join("; ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_metrics::Value;
+
+    use crate::simulation::{Run, Simulation};
+
+    /// A variant that completes less says so.
+    #[test]
+    fn transfers_that_were_not_completed_are_counted() {
+        let run = |completed: f64| {
+            [("opened", 259.0), ("completed", completed)].map(|(measure, value)| Value {
+                variant: "fifo".into(),
+                subject: "flow short".into(),
+                measure: measure.into(),
+                unit: "1",
+                value,
+            })
+        };
+        let said = |runs: &[[Value; 2]]| {
+            let run = |values| Run { seed: 1, events: 0, digest: String::new(), values, curves: &[] };
+            Simulation { runs: runs.iter().map(|values| run(values)).collect(), ..Simulation::default() }.unfinished()
+        };
+        let found = said(&[run(256.0), run(257.0)]).expect("five of two runs");
+        assert!(found.contains("fifo: flow short 2.5 of 259 transfers. Percentiles"), "{found}");
+        assert_eq!(said(&[run(259.0)]), None);
+    }
+}
