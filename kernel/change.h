@@ -51,7 +51,7 @@ static __always_inline bool take_options(struct twin_options *written)
 	fresh_classes.class[0].account = fresh.account;
 	copy_options(&fresh_classes.inside[0], &fresh);
 	return __sync_fetch_and_add(&written->changes, 0) == changes && twin_supports(&fresh) &&
-	       (fresh.kind != TWIN_MERED || has_twin_tables);
+	       (!twin_measures(&fresh) || has_twin_tables);
 }
 
 /* Queues a packet again in the discipline of its class. */

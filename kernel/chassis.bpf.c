@@ -295,12 +295,12 @@ static __always_inline struct twin_discipline *discipline_of(u32 q)
 	return &state.disciplines[twin_index(q, TWIN_DISCIPLINES)];
 }
 
-/* The records of mered; NULL for other kinds. */
+/* The records of mice and elephants; NULL for kinds that have none. */
 static __always_inline struct twin_tables *tables_of(const struct twin_options *options)
 {
 	u32 key = 0;
 
-	return has_twin_tables && options->kind == TWIN_MERED ? bpf_map_lookup_elem(&twin_tables, &key) : NULL;
+	return has_twin_tables && twin_measures(options) ? bpf_map_lookup_elem(&twin_tables, &key) : NULL;
 }
 
 /* The packets that a superpacket becomes. Kernels before 6.19 do not keep their number: it counts as one. */

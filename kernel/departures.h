@@ -289,7 +289,7 @@ TWIN_INLINE u64 twin_next_inside(const struct twin_options *options, struct twin
 		return twin_step_own(options, discipline, held);
 	if (twin_is_cake(options))
 		return twin_step_cake(options, discipline, held);
-	if (!tables)
+	if (!tables || options->kind == TWIN_INGRESS)
 		return twin_step_queue(options, discipline, held);
 	if (discipline->backlog.packets == 0)
 		return twin_step(TWIN_EMPTY, TWIN_NONE);

@@ -70,10 +70,13 @@ struct twin_discipline {
 	sfq_hash hash;
 	meredt_floor floor;
 	meredt_mean_value mean;
-	/* mered: the record of the flow of the packet that arrives, its value, and whether it is a mouse. */
+	/* mered and ingress: the record of the flow of the packet that arrives, its value, and whether it is a mouse. */
 	u32 record;
 	u32 value;
 	bool is_mouse;
+	/* ingress: nothing is in its virtual queue, which is what the bucket lacks; the largest packet of an elephant. */
+	bool is_unused;
+	u64 largest;
 	/* Queues that take turns; fq_codel and fq_pie: those that just became busy, and the others. */
 	struct twin_list active, fresh;
 #ifdef TWIN_WITH_OWN
@@ -127,16 +130,22 @@ TWIN_INLINE bool twin_is_controlled(const struct twin_options *options)
 	return options->kind == TWIN_FQ_CODEL || options->kind == TWIN_FQ_PIE;
 }
 
+/* Whether it tells mice from elephants, by records of flows. */
+TWIN_INLINE bool twin_measures(const struct twin_options *options)
+{
+	return options->kind == TWIN_MERED || options->kind == TWIN_INGRESS;
+}
+
 /* Whether the keys of flows matter. */
 TWIN_INLINE bool twin_has_flows(const struct twin_options *options)
 {
-	return twin_is_fair(options) || options->kind == TWIN_MERED || options->kind == TWIN_DUALPI2;
+	return twin_is_fair(options) || twin_measures(options) || options->kind == TWIN_DUALPI2;
 }
 
 /* Whether it matters between which hosts a packet is. */
 TWIN_INLINE bool twin_has_pairs(const struct twin_options *options)
 {
-	return options->kind == TWIN_MERED && (options->by_pair == 1 || options->pair_threshold != 0);
+	return twin_measures(options) && (options->by_pair == 1 || options->pair_threshold != 0);
 }
 
 /* The key of a pair of hosts, as crates/core/src/packet.rs has it. */
@@ -215,14 +224,14 @@ TWIN_INLINE pie_params twin_pie(const struct twin_options *options)
 
 TWIN_INLINE bool twin_has_ared(const struct twin_options *options)
 {
-	return options->kind == TWIN_ARED || options->kind == TWIN_MERED;
+	return options->kind == TWIN_ARED || twin_measures(options);
 }
 
 #include "meters.h"
 #include "dualpi2.h"
 #include "coloured.h"
 
-/* A beginning has four parts, since the stack of the kernel is small. First what red, ared and mered need. */
+/* A beginning has four parts, since the stack of the kernel is small. First what red and what adapts as ared does need. */
 TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_discipline *discipline, struct twin_tables *tables)
 {
 	random_stream random = random_stream_from_parts(options->random[0], options->random[1], options->random[2],
@@ -231,9 +240,11 @@ TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_
 	discipline->random = random;
 	if (options->kind == TWIN_RED || twin_has_ared(options))
 		discipline->ared.red = red_red_drawing(twin_red(options), random);
-	if (options->kind == TWIN_MERED) {
-		discipline->floor = meredt_floor_new(options->floor, options->floor_credit);
+	if (twin_measures(options)) {
+		discipline->floor = meredt_floor_new(options->floor, options->kind == TWIN_MERED ? options->floor_credit : 0);
 		discipline->mean = (meredt_mean_value){0};
+		discipline->is_unused = true;
+		discipline->largest = 0;
 		if (tables) {
 			twin_table_begin(&tables->flows);
 			twin_table_begin(&tables->pairs);
@@ -305,6 +316,7 @@ TWIN_INLINE void twin_forget_all(struct twin_state *state)
 }
 
 #include "mered.h"
+#include "ingress.h"
 
 /*
  * Whether the packet that arrives is queued. In several functions, since the kernel's verifier follows the ways through a function with
@@ -387,6 +399,8 @@ TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_dis
 		return true;
 	if (options->kind == TWIN_MERED)
 		return twin_admits_measured(options, discipline, held);
+	if (options->kind == TWIN_INGRESS)
+		return twin_admits_virtually(options, discipline, held);
 	if (options->kind == TWIN_DUALPI2)
 		return twin_admits_coupled(options, discipline, held);
 	if (twin_is_coloured(options))
@@ -471,7 +485,7 @@ TWIN_GLOBAL u32 twin_put(const struct twin_options *options TWIN_GIVEN, struct t
 
 /*
  * A packet arrives, which is discipline->arrives, at the latest time of any call. Returns its slot, or TWIN_NONE where it is dropped.
- * tables: NULL for all kinds but mered, here and below.
+ * tables: NULL for all kinds that do not measure flows, here and below.
  */
 TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held,
 			    struct twin_tables *tables)
@@ -508,7 +522,7 @@ TWIN_INLINE u32 twin_accept(const struct twin_options *options, struct twin_disc
 	if (twin_is_cake(options))
 		twin_note_cake(arrives, packet);
 	twin_put(options, discipline, held, slot);
-	if (tables)
+	if (tables && options->kind == TWIN_MERED)
 		twin_measured(discipline, tables, packet);
 	return slot;
 }
@@ -527,12 +541,12 @@ TWIN_INLINE void twin_put_again(const struct twin_options *options, struct twin_
 	discipline->arrives = (struct twin_arrival){
 		.size = packet->size, .key = packet->key, .pair = pair, .service = packet->service, .always = true,
 	};
-	if (tables)
+	if (tables && options->kind == TWIN_MERED)
 		twin_measure(options, discipline, held, tables);
 	twin_put(options, discipline, held, slot);
-	if (tables)
+	if (tables && options->kind == TWIN_MERED)
 		twin_measured(discipline, tables, packet);
-	else
+	else if (options->kind != TWIN_INGRESS)
 		red_red_on_busy(&discipline->ared.red);
 }
 
@@ -557,8 +571,8 @@ TWIN_INLINE bool twin_supports(const struct twin_options *options)
 	return (options->kind < TWIN_KINDS || twin_is_own(options) || (twin_is_cake(options) && twin_supports_cake(options))) &&
 	       options->limit_packets < TWIN_SLOTS && options->meter < TWIN_METERS &&
 	       (!twin_is_fair(options) || options->queues > 0) && twin_queues(options) <= TWIN_SPACE &&
-	       (options->kind != TWIN_MERED ||
-		(options->records > options->limit_packets && options->records <= TWIN_RECORDS));
+	       (!twin_measures(options) || (options->records > options->limit_packets && options->records <= TWIN_RECORDS)) &&
+	       (options->kind != TWIN_INGRESS || options->mtu > 0);
 }
 
 #endif

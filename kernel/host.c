@@ -151,7 +151,7 @@ static struct twin_options *options_of(u32 q)
 
 static struct twin_tables *tables(const struct twin_options *of)
 {
-	return of->kind == TWIN_MERED ? &tables_of_mered : NULL;
+	return twin_measures(of) ? &tables_of_mered : NULL;
 }
 
 /* Drops the packet of a slot that has left its queue. */

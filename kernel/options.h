@@ -20,6 +20,7 @@ enum twin_kind {
 	TWIN_DUALPI2,
 	TWIN_WRED,
 	TWIN_RIO,
+	TWIN_INGRESS,
 	TWIN_KINDS,
 	/* Of fbc.h. */
 	TWIN_FBQ = TWIN_KINDS,
@@ -47,12 +48,13 @@ struct twin_options {
 	u64 kind;
 	u64 limit_packets;
 	u64 limit_bytes;
-	/* tbf. */
+	/* tbf; of ingress the rate and the limit of its virtual queue. */
 	u64 rate;
 	u64 burst;
 	/* codel, fq_codel; the target also pie, fq_pie and dualpi2. The interval also of adaptation (ared) and of updates (the others). */
 	u64 target;
 	u64 interval;
+	/* Of ingress the packet in which its virtual queue is counted. */
 	u64 mtu;
 	/* 0 for none. */
 	u64 longest;
@@ -85,7 +87,7 @@ struct twin_options {
 	u64 seed;
 	/* red, ared, pie, wred, rio: the state and the step of the random stream, each with the upper half first. */
 	u64 random[4];
-	/* mered, which is meredt as well, beside the fields of ared. The longest flow that is a mouse. */
+	/* mered, which is meredt as well, and ingress, beside the fields of ared. The longest flow that is a mouse. */
 	u64 longest_mouse;
 	/* 1 where a length counts packets; 1 where a flow is a pair of hosts. */
 	u64 counts_packets;

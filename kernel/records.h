@@ -39,7 +39,7 @@ struct twin_table {
 	struct twin_record records[TWIN_RECORDS];
 };
 
-/* What mered keeps of flows. Other disciplines have no such memory. */
+/* What mered and ingress keep of flows. Other disciplines have no such memory. */
 struct twin_tables {
 	struct twin_table flows, pairs;
 };

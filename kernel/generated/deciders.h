@@ -1355,6 +1355,18 @@ TWIN_INLINE option_units_instant bucket_token_bucket_time_of(const bucket_token_
 	return (option_units_instant){ .some = true, .value = max_u64(t_8, now) };
 }
 
+/* TokenBucket::used of crates/core/src/structures/bucket.rs */
+TWIN_INLINE units_bytes bucket_token_bucket_used(const bucket_token_bucket *self, units_instant now)
+{
+	s64 t_2 = self->level;
+	s64 t_3 = self->depth;
+	u64 t = bucket_token_bucket_earned(self, now);
+	s64 t_4 = bucket_filled(t_2, t_3, t);
+	s64 level = t_4;
+	units_bytes t_5 = units_bytes_new(div_ceil_u64(wrapping_sub_u64(((u64)self->depth), ((u64)level)), bucket_per_byte()));
+	return t_5;
+}
+
 /* Rate::from_bps of crates/units/src/quantity.rs */
 TWIN_INLINE units_rate units_rate_from_bps(u64 n)
 {
@@ -2935,6 +2947,15 @@ TWIN_INLINE s64 meredt_part(units_bytes size, u64 share)
 {
 	u64 t = units_bytes_as_u64(size);
 	return ((s64)((u64)(min_u64(t, meredt_most()) * share)));
+}
+
+/* Floor::cap of crates/core/src/aqm/meredt.rs */
+TWIN_INLINE void meredt_floor_cap(meredt_floor *self, units_bytes bytes)
+{
+	s64 t_3 = self->owed;
+	u64 t = probability_probability_bits(probability_probability_one());
+	s64 t_2 = meredt_part(bytes, t);
+	self->owed = min_s64(t_3, t_2);
 }
 
 /* Floor::cost of crates/core/src/aqm/meredt.rs */

@@ -11,7 +11,7 @@ use super::options::fbq_class_options::{ACCOUNT, INSIDE, RATE, WORDS as CLASS};
 use super::options::fbq_options::{CLASSES as COUNT, CONDITIONS, DEFAULT_CLASS, FLOWS, STRUCTURE, WORDS as HEAD};
 use super::options::fbq_profile::WORDS as PROFILE;
 use super::options::fbq_promise::WORDS as PROMISE;
-use super::options::{CAKE, CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, MERED, Options, SPACE};
+use super::options::{CAKE, CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, INGRESS, MERED, Options, SPACE};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
@@ -240,9 +240,11 @@ fn examine(insides: &[Option<Options>], lack: &mut dyn FnMut(String)) {
     if queues > SPACE {
         lack(format!("{queues} queues of the disciplines in classes (up to {SPACE} are possible)"));
     }
-    for (kind, name) in [(MERED, "mered"), (CAKE, "cake")] {
-        if insides.iter().flatten().filter(|options| options.kind == kind).count() > 1 {
-            lack(format!("kind = \"{name}\" in more than one class"));
+    for (kinds, names) in
+        [(&[MERED, INGRESS][..], "\"mered\", \"meredt\" or \"ingress-filter\""), (&[CAKE], "\"cake\"")]
+    {
+        if insides.iter().flatten().filter(|options| kinds.contains(&options.kind)).count() > 1 {
+            lack(format!("kind = {names} in more than one class"));
         }
     }
 }

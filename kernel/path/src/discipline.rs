@@ -5,7 +5,7 @@ use tidegate_config::discipline::outside::Outside;
 use tidegate_config::discipline::{Discipline, InKernel, Site};
 use tidegate_core::cake::{self, AckFilter, Isolation, Tins};
 use tidegate_core::dualpi2::{self, Nqb, Scheduler};
-use tidegate_core::elephants::{FlowBy, Measure};
+use tidegate_core::elephants::{self, FlowBy, Measure};
 use tidegate_core::fifo::Limit;
 use tidegate_core::marker::{Action, Actions, Point};
 use tidegate_core::meter::{AnyMeter, Mode};
@@ -14,11 +14,11 @@ use tidegate_core::red::{AboveMax, EarlyDrop, Profile, Signal, Sizing, Spacing, 
 use tidegate_core::rio::{Coupling, Rio};
 use tidegate_core::two_bucket::TwoBucketRule;
 use tidegate_core::wred::Wred;
-use tidegate_core::{Bytes, Colour, Dscp, Instant, Rate, Span, codel, meredt, pie, red};
+use tidegate_core::{Bytes, Colour, Dscp, Instant, Rate, Span, codel, ingress, meredt, pie, red};
 
 use super::options::{
-    ARED, CAKE, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS, RECORDS,
-    RED, RIO, SFQ, SLOTS, SPACE, WRED,
+    ARED, CAKE, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, INGRESS, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS,
+    RECORDS, RED, RIO, SFQ, SLOTS, SPACE, WRED,
 };
 
 /// The most packets that are queued: the arriving packet needs a slot too, before another is dropped for it.
@@ -152,6 +152,10 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
             let params = section.params().ok()?;
             (mered(&params, place, lack)?, params.ared.signal)
         }
+        Discipline::IngressFilter(section) => {
+            let params = section.params();
+            (ingress(&params, place, lack)?.within(section.limit()), params.ared.signal)
+        }
         Discipline::Pie(section) => {
             let params = section.params();
             (pie(&params), params.signal)
@@ -224,7 +228,7 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
         lack(format!("{} queues of `{}` in {place} (up to {SPACE} are possible)", options.queues, discipline.kind()));
     }
     let random = match options.kind {
-        RED | ARED | PIE | FQ_PIE | MERED | OWN | CAKE => Stream::named(at.seed, at.stream).parts(),
+        RED | ARED | PIE | FQ_PIE | MERED | INGRESS | OWN | CAKE => Stream::named(at.seed, at.stream).parts(),
         WRED => Wred::stream(at.seed, at.stream, 0).parts(),
         RIO => Rio::stream(at.seed, at.stream, Colour::Green).parts(),
         _ => [0; 4],
@@ -270,15 +274,15 @@ pub(super) fn tells_receivers(discipline: &Discipline) -> bool {
             Ok(params) => params.elephants,
             Err(_) => return false,
         },
+        Discipline::IngressFilter(section) => section.params().elephants,
         Discipline::Cake(section) => return matches!(section.hosts, Isolation::Destination | Isolation::Pair),
         _ => return false,
     };
     elephants.pair.is_some() || elephants.flow_by == FlowBy::HostPair
 }
 
-/// The options of MERED, which is MEREDT with a table of one step.
-fn mered(params: &meredt::Params, place: &str, lack: &mut dyn FnMut(String)) -> Option<Options> {
-    let elephants = &params.elephants;
+/// `options` with those by which mice are told from elephants.
+fn measured(elephants: &elephants::Params, options: Options, place: &str, lack: &mut dyn FnMut(String)) -> Options {
     let records = u64::from(elephants.table.capacity);
     if records > RECORDS {
         lack(format!("{records} records in {place} (up to {RECORDS} are possible)"));
@@ -292,9 +296,7 @@ fn mered(params: &meredt::Params, place: &str, lack: &mut dyn FnMut(String)) -> 
         *to = u64::from(*value) << LENGTH_BITS | length.as_u64();
     }
     let longest_mouse = points.iter().rev().find(|point| point.1 == 0).map_or(Bytes::ZERO, |point| point.0);
-    let options = Options {
-        kind: MERED,
-        interval: params.ared.interval.as_nanos(),
+    Options {
         longest_mouse: longest_mouse.as_u64(),
         counts_packets: u64::from(elephants.measure == Measure::Packets),
         by_pair: u64::from(elephants.flow_by == FlowBy::HostPair),
@@ -302,15 +304,39 @@ fn mered(params: &meredt::Params, place: &str, lack: &mut dyn FnMut(String)) -> 
         idle: elephants.table.idle.as_nanos(),
         pair_threshold: elephants.pair.map_or(0, |pair| pair.threshold.as_u64().max(1)),
         pair_rate: elephants.pair.map_or(0, |pair| pair.rate.as_bps()),
+        points: points.len() as u64,
+        values,
+        ..options
+    }
+}
+
+/// The options of MERED, which is MEREDT with a table of one step.
+fn mered(params: &meredt::Params, place: &str, lack: &mut dyn FnMut(String)) -> Option<Options> {
+    let options = Options {
+        kind: MERED,
+        interval: params.ared.interval.as_nanos(),
         elephant_limit: params.elephant_limit.as_u64(),
         floor: params.floor.bits(),
         floor_credit: params.floor_credit.as_u64(),
-        points: points.len() as u64,
-        values,
         fairness: params.fairness.bits(),
-        ..early(&params.ared.red().ok()?)
+        ..measured(&params.elephants, early(&params.ared.red().ok()?), place, lack)
     };
     Some(options.within(params.limit))
+}
+
+/// The options of the ingress filter.
+fn ingress(params: &ingress::Params, place: &str, lack: &mut dyn FnMut(String)) -> Option<Options> {
+    Some(Options {
+        kind: INGRESS,
+        rate: params.rate.as_bps(),
+        burst: params.limit.as_u64(),
+        mtu: params.ared.packet.as_u64(),
+        interval: params.ared.interval.as_nanos(),
+        floor: params.floor.bits(),
+        floor_credit: params.burst.as_u64(),
+        fairness: params.fairness.bits(),
+        ..measured(&params.elephants, early(&params.ared.red().ok()?), place, lack)
+    })
 }
 
 fn pie(params: &pie::Params) -> Options {

@@ -47,11 +47,12 @@ pub const FQ_PIE: u64 = 10;
 pub const DUALPI2: u64 = 11;
 pub const WRED: u64 = 12;
 pub const RIO: u64 = 13;
-pub const KINDS: u64 = 14;
-pub const FBQ: u64 = 14;
-pub const OWN: u64 = 15;
-pub const CBQ: u64 = 16;
-pub const CAKE: u64 = 17;
+pub const INGRESS: u64 = 14;
+pub const KINDS: u64 = 15;
+pub const FBQ: u64 = 15;
+pub const OWN: u64 = 16;
+pub const CBQ: u64 = 17;
+pub const CAKE: u64 = 18;
 
 /// `struct twin_options` of kernel/options.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

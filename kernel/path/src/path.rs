@@ -276,8 +276,8 @@ impl KernelPath {
     /// # Errors
     /// [`StartError::NotInKernel`] or [`StartError::Change`] with what this program cannot do.
     fn other(&self, config: &Config, names: &Names) -> Result<Prepared, StartError> {
-        if plan::is_mered(config) && !self.discipline.has_mered {
-            let text = "the memory that `mered` needs in the kernel is taken at the start only; stop, and start again";
+        if plan::measures(config) && !self.discipline.has_records {
+            let text = "the memory that `mered`, `meredt` and `ingress-filter` need in the kernel is taken at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
         if !self.discipline.can_have(config) {

@@ -286,9 +286,12 @@ pub(super) fn flows(config: &Config) -> u64 {
     }
 }
 
-/// Whether a configuration needs what only MERED does.
-pub(super) fn is_mered(config: &Config) -> bool {
-    disciplines(config).any(|discipline| matches!(discipline, Discipline::Mered(_) | Discipline::Meredt(_)))
+/// Whether a configuration tells mice from elephants, which takes records of flows.
+pub(super) fn measures(config: &Config) -> bool {
+    let measures = |discipline: &Discipline| {
+        matches!(discipline, Discipline::Mered(_) | Discipline::Meredt(_) | Discipline::IngressFilter(_))
+    };
+    disciplines(config).any(measures)
 }
 
 /// Whether a configuration needs the program with CAKE.

@@ -48,8 +48,8 @@ const NAMES: u32 = 1_000;
 /// How long packets are shaped after the last renewal.
 const LEASE: Span = Span::from_secs(5);
 
-/// The map that only MERED needs, of some megabytes.
-const OF_MERED: &str = "twin_tables";
+/// The map of the records of mice and elephants, of some megabytes, which other disciplines do not need.
+const RECORDS: &str = "twin_tables";
 
 /// The values that are written to the maps of a program.
 #[derive(Debug, Default)]
@@ -90,8 +90,8 @@ pub(crate) struct Discipline {
     pub counters: Mapped,
     /// The names of the classes that have accounts. A class that was removed keeps its account until another class needs it.
     pub accounts: Mutex<Vec<String>>,
-    /// Whether it was loaded with the map that MERED needs.
-    pub has_mered: bool,
+    /// Whether it was loaded with the map of records of mice and elephants.
+    pub has_records: bool,
     /// The flows that it tells apart.
     pub queues: u64,
     /// The object that it was loaded from: ours, or one with the decider of another crate besides.
@@ -113,8 +113,8 @@ pub(crate) struct Discipline {
 impl Discipline {
     /// The program that `config` alone needs, or the one for its flows, or for fewer where there is no memory for so many.
     fn load(config: &Config) -> Result<Self, LoadError> {
-        let (alone, has_mered, flows) = (needed(config), plan::is_mered(config), plan::flows(config));
-        let without: &[&str] = if has_mered { &[] } else { &[OF_MERED] };
+        let (alone, has_records, flows) = (needed(config), plan::measures(config), plan::flows(config));
+        let without: &[&str] = if has_records { &[] } else { &[RECORDS] };
         let is_many = flows > QUEUES && bpf::check_memory(OF_MANY, without).is_ok();
         let (object, queues) = match alone {
             Some(object) => (object, QUEUES),
@@ -148,7 +148,7 @@ impl Discipline {
             advice,
             counters,
             accounts,
-            has_mered,
+            has_records,
             queues,
             object,
             rules,
@@ -164,7 +164,7 @@ impl Discipline {
     /// Whether it has all that `config` needs of a program.
     pub fn can_have(&self, config: &Config) -> bool {
         // The program with CBQ has nothing else.
-        (self.has_mered || !plan::is_mered(config))
+        (self.has_records || !plan::measures(config))
             && needed(config).is_none_or(|object| self.object == object)
             && plan::is_tree(config) == self.tree.is_some()
     }
@@ -318,7 +318,7 @@ fn needed(config: &Config) -> Option<&'static [u8]> {
 /// # Errors
 /// Why not.
 pub fn examine() -> Result<(), LoadError> {
-    load(OBJECT, &[OF_MERED]).map(drop)
+    load(OBJECT, &[RECORDS]).map(drop)
 }
 
 fn load(object: &[u8], without: &[&str]) -> Result<Program, LoadError> {

@@ -10,8 +10,8 @@ use tidegate_core::step::Step;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
 use tidegate_kernel::options::fbq_class_options::INSIDE;
 use tidegate_kernel::options::{
-    ARED, CAKE, CODEL, DRR, DUALPI2, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, MERED, Options,
-    PIE, RED, RIO, SFQ, SPACE, WRED,
+    ARED, CAKE, CODEL, DRR, DUALPI2, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, INGRESS, MERED,
+    Options, PIE, RED, RIO, SFQ, SPACE, WRED,
 };
 use tidegate_kernel::options::{fbq_class_options, fbq_options, fbq_profile, fbq_promise};
 
@@ -46,13 +46,14 @@ pub struct Classes {
 }
 
 /// The kinds of disciplines in classes.
-const KINDS: [u64; 14] = [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, DUALPI2, WRED, RIO, CAKE];
+const KINDS: [u64; 15] =
+    [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, INGRESS, DUALPI2, WRED, RIO, CAKE];
 
 /// The discipline of a class at random, for packets of which one lasts about `typical` nanoseconds at the total rate. `room` are the
 /// queues that are left; only one has records, and only one is CAKE.
 pub fn inside(random: &mut Stream, typical: u64, room: &mut u64, [records, cake]: &mut [bool; 2]) -> Options {
     let mut kind = KINDS[random.below(KINDS.len() as u64) as usize];
-    if kind == MERED && !std::mem::take(records) {
+    if [MERED, INGRESS].contains(&kind) && !std::mem::take(records) {
         kind = RED;
     }
     if kind == CAKE && !std::mem::take(cake) {

@@ -10,11 +10,12 @@ use super::{GENERATED, packets};
 /// The files of classification, which packets are compared for.
 const CLASSIFICATION: [&str; 2] = ["kernel/classify.h", "kernel/plain.h"];
 /// The files that operations are compared for.
-const DECISIONS: [&str; 25] = [
+const DECISIONS: [&str; 26] = [
     GENERATED,
     "kernel/disciplines.h",
     "kernel/departures.h",
     "kernel/queues.h",
+    "kernel/ingress.h",
     "kernel/mered.h",
     "kernel/dualpi2.h",
     "kernel/coloured.h",

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use tidegate_core::aqm::AqmFifo;
-use tidegate_core::ared::Ared;
+use tidegate_core::ared::{self, Ared};
 use tidegate_core::cake::{self, AckFilter, Cake, Framing, Isolation, Tins, Wire};
 use tidegate_core::cbq::{Borrow, Cbq, Class};
 use tidegate_core::codel::{self, CoDel};
@@ -14,6 +14,7 @@ use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::flow_table;
 use tidegate_core::fq_codel::{self, FqCodel};
 use tidegate_core::fq_pie::{self, FqPie};
+use tidegate_core::ingress::{self, Ingress};
 use tidegate_core::marker::{Action, Actions, Conditioner, Marker, Point};
 use tidegate_core::meredt::{self, Meredt};
 use tidegate_core::meter::{AnyMeter, Mode};
@@ -36,7 +37,7 @@ use tidegate_core::{
     Bytes, ClassId, Colour, Deadline, Dscp, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
 };
 use tidegate_kernel::options::{
-    ARED, CAKE, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, Options, PIE, RED, RIO, SFQ, TBF, WRED,
+    ARED, CAKE, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, INGRESS, MERED, Options, PIE, RED, RIO, SFQ, TBF, WRED,
 };
 
 use super::classes::{Classes, set_rate};
@@ -219,6 +220,13 @@ impl Specification<'_> {
             ..meredt::Params::for_link(Rate::from_mbit(10))
         })
     }
+    fn ingress(&self) -> Result<ingress::Params, ParamError> {
+        let meredt::Params { elephants, floor, floor_credit, fairness, .. } = self.mered()?;
+        // Its ARED is made from the options, but for the packet.
+        let ared = ared::Params { packet: Bytes::new(self.mtu), ..ared::Params::for_link(Rate::from_mbit(10)) };
+        let (rate, limit) = (Rate::from_bps(self.rate), Bytes::new(self.burst));
+        Ok(ingress::Params { rate, limit, elephants, ared, floor, burst: floor_credit, fairness })
+    }
     fn cake(&self) -> cake::Params {
         let rate = Some(Rate::from_bps(self.rate)).filter(|rate| !rate.is_zero());
         cake::Params {
@@ -293,6 +301,10 @@ impl Specification<'_> {
             RED => Box::new(AqmFifo::new(limit, self.red()?)),
             ARED => Box::new(AqmFifo::new(limit, Ared::around(self.red()?, interval)?)),
             MERED => Box::new(Meredt::around(self.mered()?, Ared::around(self.red()?, interval)?)?),
+            INGRESS => {
+                let ared = Ared::around(self.red()?, interval)?;
+                Box::new(AqmFifo::new(limit, Ingress::around(self.ingress()?, ared)?))
+            }
             PIE => Box::new(Pie::drawing_from(self.pie(), self.stream())?),
             DRR => Box::new(Drr::new(drr::Params { quantum, limit, ..drr::Params::default() })?),
             SFQ => {

@@ -2,7 +2,7 @@
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    ARED, CAKE, CBQ, CODEL, DUALPI2, FBQ, FQ_CODEL, FQ_PIE, MERED, OWN, Options, PIE, RED, RIO, SFQ, TBF, WRED,
+    ARED, CAKE, CBQ, CODEL, DUALPI2, FBQ, FQ_CODEL, FQ_PIE, INGRESS, MERED, OWN, Options, PIE, RED, RIO, SFQ, TBF, WRED,
 };
 
 use super::classes::Classes;
@@ -67,7 +67,7 @@ impl<'a> Script<'a> {
         let sizes = if alike { options.mtu } else { spread(random, 60, 70_000) };
         // About the time of a packet, so that queues build up and run empty.
         let typical = match options.kind {
-            TBF | FBQ | CBQ | CAKE if options.rate > 0 => {
+            TBF | FBQ | CBQ | CAKE | INGRESS if options.rate > 0 => {
                 (sizes as u128 * 8_000_000_000 / u128::from(options.rate)).min(1 << 44) as u64
             }
             RED | ARED | MERED | WRED | RIO if random.below(2) == 0 => options.idle_packet.max(1),
@@ -92,7 +92,7 @@ impl<'a> Script<'a> {
             alike,
             largest: if matches!(options.kind, FQ_CODEL | FQ_PIE | CAKE) { 1 << 17 } else { 1 << 48 },
             // Few that send much are told apart, or put under sanction.
-            flows: spread(random, 1, if matches!(options.kind, MERED | DUALPI2) { 60 } else { 2_000 }),
+            flows: spread(random, 1, if matches!(options.kind, MERED | INGRESS | DUALPI2) { 60 } else { 2_000 }),
             few: random.below(100),
             // Of few hosts each has many flows.
             pairs: spread(random, 1, if options.kind == CAKE { 8 } else { 60 }),

@@ -30,7 +30,8 @@ crate::record! {
 }
 
 impl IngressQueue {
-    fn params(&self) -> ingress::Params {
+    /// The parameters of the filter.
+    pub fn params(&self) -> ingress::Params {
         let mut params = ingress::Params::for_line(self.link.value);
         let (measure, threshold, burst) = common::threshold(self.threshold.value);
         params.elephants.measure = measure;
@@ -42,6 +43,10 @@ impl IngressQueue {
         params.floor = self.floor.value;
         common::remember(self.memory.as_ref(), &mut params.elephants);
         params
+    }
+    /// Packets pass at once; the limit only matters if a data path falls behind.
+    pub fn limit(&self) -> Limit {
+        Limit::packets(common::PACKETS)
     }
 }
 
@@ -61,7 +66,6 @@ impl Section for IngressQueue {
     }
     fn build<P: Packet + 'static>(&self, site: &Site) -> Box<dyn Qdisc<P>> {
         let filter = Ingress::new(self.params(), site.seed, &site.name).expect("checked");
-        // Packets pass at once; the limit only matters if a data path falls behind.
-        Box::new(AqmFifo::new(Limit::packets(common::PACKETS), filter))
+        Box::new(AqmFifo::new(self.limit(), filter))
     }
 }

@@ -13,7 +13,8 @@
 //! *Notes*: as a decider behind [`AqmFifo`](crate::aqm::AqmFifo) it is a discipline that passes on at once. Bytes of
 //! the virtual queue are rounded up to whole ones, against the sender.
 //! *Departures from the source, and why*: the floor and the rules of [`elephants`]; ECN.
-//! *See also*: [`meredt`](crate::meredt), with a queue, which can also let mice go first and so does more for them.
+//! *See also*: [`meredt`](crate::meredt), with a queue, which can also let mice go first and so does more for them; `kernel/`, where the
+//! parts of this are translated to C.
 //!
 //! ```
 //! use tidegate_core::{aqm::{Aqm, Verdict}, ingress::{Ingress, Params}, *};
@@ -34,7 +35,7 @@ use crate::params::ParamError;
 use crate::probability::Probability;
 use crate::qdisc::{Backlog, DropReason};
 use crate::red::Spacing;
-use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
+use tidegate_units::{Bytes, Instant, Rate, Span};
 
 /// Parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,10 +126,18 @@ impl Ingress {
     /// # Errors
     /// As [`Params::validate`].
     pub fn new(params: Params, seed: u64, name: &str) -> Result<Self, ParamError> {
+        let ared = Ared::new(params.ared, seed, name)?;
+        Self::around(params, ared)
+    }
+    /// A filter around an ARED, which stands for the one of `params`.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn around(params: Params, ared: Ared) -> Result<Self, ParamError> {
         let params = params.validate()?;
         Ok(Self {
             sizer: FlowSizer::new(params.elephants.clone())?,
-            ared: Ared::new(params.ared, seed, name)?,
+            ared,
             free: TokenBucket::full(params.rate, params.limit, Instant::ZERO),
             mean: MeanValue::default(),
             floor: Floor::new(params.floor, Bytes::ZERO),
@@ -153,9 +162,7 @@ impl Ingress {
     }
     /// The virtual queue at `now`, in bytes and in mean packets; more than the limit when mice alone exceed the rate.
     pub fn virtual_queue(&self, now: Instant) -> Backlog {
-        let used = Credit::of(self.free.depth()) - self.free.level(now.max(self.latest));
-        // Up to the next whole byte.
-        let used = (used + Credit::of(Bytes::new(1)) - Credit::from_raw(1)).bytes_floor();
+        let used = self.free.used(now.max(self.latest));
         let packet = self.params.ared.packet.as_u64();
         Backlog { packets: used.as_u64().div_ceil(packet), bytes: used }
     }

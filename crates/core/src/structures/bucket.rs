@@ -82,6 +82,12 @@ impl TokenBucket {
     pub fn bytes(&self, now: Instant) -> Bytes {
         Bytes::new(filled(self.level, self.depth, self.earned(now)).max(0) as u64 / PER_BYTE)
     }
+    /// What the level at `now` lacks to the depth, up to the next whole byte.
+    #[inline]
+    pub fn used(&self, now: Instant) -> Bytes {
+        let level = filled(self.level, self.depth, self.earned(now));
+        Bytes::new((self.depth as u64).wrapping_sub(level as u64).div_ceil(PER_BYTE))
+    }
     /// The credit earned from the last update until `now`, in bit·ns/s. What exceeds 64 bits exceeds every depth.
     #[inline]
     fn earned(&self, now: Instant) -> u64 {

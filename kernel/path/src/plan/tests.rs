@@ -1,5 +1,5 @@
 use super::*;
-use crate::options::{ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, MERED, PIE, RED, RIO, SFQ, WRED};
+use crate::options::{ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, INGRESS, MERED, PIE, RED, RIO, SFQ, WRED};
 use tidegate_config::discipline::InKernel;
 use tidegate_config::discipline::Kind;
 use tidegate_config::shaper::DataPath;
@@ -113,6 +113,9 @@ fn a_discipline_is_that_of_the_program() {
     assert_eq!((found.kind, found.longest_mouse, found.points, found.fairness), (MERED, 50_000, 2, 1 << 32));
     assert_eq!(found.values[..3], [50_000, 7 << 48 | 1_000_000, 0]);
     assert!(found.pair_threshold > 50_000 && found.pair_rate >= 256_000, "{found:?}");
+    let found = plan("[discipline]\nkind = \"ingress-filter\"\nlink = \"20mbit\"\nfloor = 0.2\n").unwrap().options;
+    assert_eq!((found.kind, found.rate, found.burst, found.mtu), (INGRESS, 19_000_000, 237_500, 1_500));
+    assert_eq!((found.longest_mouse, found.floor, found.floor_credit, found.marks), (100_000, 858_993_459, 15_000, 1));
     let found = plan("[discipline]\nkind = \"dualpi2\"\n").unwrap().options;
     assert_eq!((found.kind, found.target, found.interval, found.marks), (DUALPI2, 15_000_000, 16_000_000, 1));
     assert_eq!((found.alpha, found.beta, found.coupling, found.parts, found.shift), (160, 3_200, 2, 16, 0));
@@ -243,7 +246,11 @@ fn what_is_inside_a_meter_needs_its_program() {
     let meter = "conditioner = { red = \"drop\", meter = { kind = \"srtcm\", cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" } }";
     let inside = |queue: &str| config(&format!("[discipline]\nkind = \"marker\"\n{meter}\ninside = {{ {queue} }}\n"));
     assert!(is_cake(&inside("kind = \"cake\"")) && !is_cake(&inside("kind = \"codel\"")));
-    assert!(is_mered(&inside("kind = \"mered\", link = \"20mbit\"")));
+    assert!(
+        measures(&inside("kind = \"mered\", link = \"20mbit\""))
+            && !measures(&inside("kind = \"ared\", link = \"20mbit\""))
+    );
+    assert!(measures(&inside("kind = \"ingress-filter\", link = \"20mbit\"")));
 }
 
 /// Each is refused, and the error names it.
