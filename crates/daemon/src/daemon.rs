@@ -198,6 +198,7 @@ impl Daemon {
                 let mut grants = Grants { promises, reservations, notifier: &notifier };
                 lost.extend(handover::restore(&directions, &mut grants));
                 directions.last_mut().map_or(Ok(()), ShapedDirection::begin)?;
+                directions.last_mut().map_or(Ok(()), ShapedDirection::prove)?;
             }
         }
         let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };

@@ -1,6 +1,7 @@
 //! Exchanging the root of an interface under traffic.
 
 use std::net::UdpSocket;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -52,8 +53,10 @@ pub fn while_sending(pair: &Pair, work: impl FnOnce()) -> (u32, Vec<u32>) {
             }
             arrived
         });
-        work();
+        // The scope waits for the sender, also where `work` panics.
+        let done = catch_unwind(AssertUnwindSafe(work));
         stop.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| resume_unwind(panic));
         (sender.join().unwrap(), receiver.join().unwrap())
     })
 }

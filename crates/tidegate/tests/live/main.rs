@@ -91,6 +91,7 @@ fn main() -> ExitCode {
         promise::signals_and_exit_codes_of_the_program_pass_through,
         promise::a_promise_holds_while_another_process_takes_over,
         promise::a_promise_holds_while_a_change_is_proven,
+        promise::a_promise_holds_while_the_traffic_moves,
         #[once] promise::a_promise_is_requested_again_after_a_restart,
         #[once] promise::a_promise_from_another_namespace_of_processes_is_refused,
         #[once] promise::a_service_is_found_by_its_control_group,
