@@ -198,9 +198,10 @@ impl Daemon {
                 let mut grants = Grants { promises, reservations, notifier: &notifier };
                 lost.extend(handover::restore(&directions, &mut grants));
                 directions.last_mut().map_or(Ok(()), ShapedDirection::begin)?;
-                directions.last_mut().map_or(Ok(()), ShapedDirection::prove)?;
             }
         }
+        // A direction whose predecessor has ended passes unshaped until it begins.
+        directions.iter_mut().try_for_each(ShapedDirection::prove)?;
         let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };
         let mode = first.config.control.mode;
         let interface = crate::directions::interface(&directions);

@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         both::the_preset_is_a_file,
         both::what_is_stacked_later_is_reported_while_it_is_there,
         both::doctor_tries_both_ways_and_leaves_nothing,
+        both::both_ways_are_shaped_before_either_is_proven,
         both::it_waits_for_its_interface,
         both::what_is_not_proven_at_the_start_is_proven_when_the_link_comes,
         both::two_processes_have_plain_sockets_and_one_status,
