@@ -1,6 +1,7 @@
 //! `apply`, `confirm`, `rollback`, `undo` and `in-force`: the configuration in force, changes of it, and the trial of a change.
 
 mod edited;
+mod exchange;
 mod undo;
 
 use std::fs;
@@ -14,13 +15,12 @@ use tidegate_config::shaper::{self, Config};
 use tidegate_config::{Diagnostics, Source};
 use tidegate_control::calls::{Applied, Apply, Change, Confirmed, Difference, InForce, Text};
 use tidegate_control::protocol::{Code, Refusal};
-use tidegate_engine::{SwapKind, SwapReport};
-use tidegate_live::shaping::StartError;
+use tidegate_live::shaping::Shaping;
 use tidegate_live::timing;
 use tidegate_units::{Rate, Span};
 
 use crate::audit::{self, Author};
-use crate::directions::{ShapedDirection, direction_named, not_in_force};
+use crate::directions::{ShapedDirection, direction_named};
 use crate::notifier::Notifier;
 use crate::promises::Promises;
 use crate::service;
@@ -28,6 +28,7 @@ use crate::supervisor::Supervisor;
 use crate::telemetry::Telemetry;
 
 use edited::{CHANGED, edited, edited_in_both};
+use exchange::{change, change_all};
 use undo::Earlier;
 
 /// The interval between attempts to take back a change that could not be taken back.
@@ -75,13 +76,17 @@ impl Followers<'_> {
     fn moved(&self, directions: &[ShapedDirection], at: usize) {
         let direction = &directions[at];
         let Some(shaping) = direction.shaping() else { return };
-        self.supervisor.watch(at, direction);
         if let Err(error) = self.notifier.attach(at, direction) {
             self.notifier.log(&format!("{}: its events are not reported: {error}", direction.name));
         }
         let place = if shaping.in_kernel().is_some() { "in the kernel" } else { "in user space" };
         self.notifier.log(&format!("{}: packets are queued {place} from now on", direction.name));
-        for warning in shaping.warnings() {
+        self.warn(direction);
+    }
+
+    /// Logs the warnings of a data path.
+    fn warn(&self, direction: &ShapedDirection) {
+        for warning in direction.shaping().into_iter().flat_map(Shaping::warnings) {
             self.notifier.log(&format!("{}: {warning}", direction.name));
         }
     }
@@ -434,99 +439,6 @@ fn for_people(value: &str) -> String {
         Ok(rate) => tidegate_display::exact_rate(rate.as_bps()),
         Err(_) => value.to_owned(),
     }
-}
-
-/// The directions that were changed: the configuration before, and the effect of the change.
-type Changed = (Vec<(usize, Config)>, Vec<SwapReport>);
-
-/// Puts several configurations in force: all of them, or none.
-fn change_all(
-    directions: &mut [ShapedDirection],
-    followers: &mut Followers<'_>,
-    changes: Vec<(usize, Config)>,
-) -> Result<Changed, Refusal> {
-    let (mut before, mut swapped) = (Vec::new(), Vec::new());
-    for (at, config) in changes {
-        let old = directions[at].config.clone();
-        match change(directions, followers, at, config) {
-            Ok(report) => {
-                before.push((at, old));
-                swapped.push(report);
-            }
-            Err(refusal) => {
-                for (at, old) in before {
-                    if let Err(error) = change(directions, followers, at, old) {
-                        let name = &directions[at].name;
-                        followers
-                            .notifier
-                            .log(&format!("{name} stays changed, because the change cannot be undone: {error}"));
-                    }
-                }
-                return Err(refusal);
-            }
-        }
-    }
-    Ok((before, swapped))
-}
-
-/// Puts a configuration in force, with everything that follows it.
-fn change(
-    directions: &mut [ShapedDirection],
-    followers: &mut Followers<'_>,
-    at: usize,
-    config: Config,
-) -> Result<SwapReport, Refusal> {
-    let shaping = directions[at].shaping_mut().ok_or_else(not_in_force)?;
-    let outcome = match shaping.moves(&config) {
-        Ok(true) => {
-            followers.supervisor.unwatch(at);
-            let moved = shaping.move_to(&config);
-            followers.moved(directions, at);
-            if moved.is_ok() {
-                directions[at].config = config;
-            }
-            followers.promises.reinstate(directions, followers.notifier, at);
-            moved
-        }
-        Ok(_) => reconfigure(directions, followers, at, config),
-        Err(error) => Err(error),
-    };
-    if outcome.is_ok() {
-        followers.follow_config(directions);
-    }
-    followers.notifier.names_changed(at, &directions[at]);
-    outcome.map_err(|error| match error {
-        StartError::Change(text) => invalid(text),
-        StartError::Build(failure) => invalid(failure.to_string()),
-        error => Refusal::new(Code::Failed, format!("{error}; the previous configuration is in force again")),
-    })
-}
-
-/// Exchanges the configuration of a data path. Where flows lose what was promised to them, they get it again before the proof,
-/// during which packets pass.
-fn reconfigure(
-    directions: &mut [ShapedDirection],
-    followers: &mut Followers<'_>,
-    at: usize,
-    config: Config,
-) -> Result<SwapReport, StartError> {
-    let no_path = || StartError::DataPath("it is not running".into());
-    let shaping = directions[at].shaping_mut().ok_or_else(no_path)?;
-    let (swapped, change) = shaping.begin_change(&config, Some(&config.text))?;
-    let before = std::mem::replace(&mut directions[at].config, config);
-    let (promises, notifier) = (&mut *followers.promises, followers.notifier);
-    let is_in_place = swapped.how == SwapKind::InPlace;
-    let refused = if is_in_place { Vec::new() } else { promises.make_again(directions, notifier, at) };
-    let proven = directions[at].shaping_mut().ok_or_else(no_path)?.prove_change(change);
-    if proven.is_ok() {
-        promises.end(directions, notifier, refused);
-    } else {
-        directions[at].config = before;
-        if !is_in_place {
-            promises.reinstate(directions, notifier, at);
-        }
-    }
-    proven.map(|()| swapped)
 }
 
 /// When a file was changed last; none for standard input.

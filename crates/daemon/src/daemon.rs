@@ -200,6 +200,8 @@ impl Daemon {
                 directions.last_mut().map_or(Ok(()), ShapedDirection::begin)?;
             }
         }
+        // A direction whose predecessor has ended passes unshaped until it begins.
+        directions.iter_mut().try_for_each(ShapedDirection::prove)?;
         let Some(first) = directions.first() else { return Err(StartError::NoInterface.into()) };
         let mode = first.config.control.mode;
         let interface = crate::directions::interface(&directions);

@@ -45,7 +45,8 @@ pub struct ShapedDirection {
 }
 
 impl ShapedDirection {
-    /// Makes a data path ready by `config` of file number `file`, under this name. It shapes from `begin` on.
+    /// Makes a data path ready by `config` of file number `file`, under this name. It shapes from `begin` on, which `prove` is to
+    /// follow.
     ///
     /// # Errors
     /// When the data path does not start; nothing is left behind then.
@@ -190,11 +191,21 @@ impl ShapedDirection {
     /// # Errors
     /// When it does not; there is no data path then, and packets pass unshaped.
     pub(crate) fn begin(&mut self) -> Result<(), StartError> {
-        let begun = self.shaping.as_mut().map_or(Ok(()), Shaping::begin);
-        if begun.is_err() {
+        self.advance(Shaping::begin)
+    }
+    /// Proves that the data path shapes. Begin all directions before the first of them is proven, which takes its time.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub(crate) fn prove(&mut self) -> Result<(), StartError> {
+        self.advance(Shaping::prove)
+    }
+    fn advance(&mut self, step: fn(&mut Shaping) -> Result<(), StartError>) -> Result<(), StartError> {
+        let outcome = self.shaping.as_mut().map_or(Ok(()), step);
+        if outcome.is_err() {
             self.shaping = None;
         }
-        begun
+        outcome
     }
 
     /// The names of the interfaces whose traffic is shaped together.

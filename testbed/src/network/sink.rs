@@ -30,6 +30,8 @@ pub struct FlowReport {
     pub bytes: u64,
     /// Datagrams that arrived after one with a higher sequence number.
     pub reordered: u64,
+    /// The sequence numbers of these, as they arrived.
+    pub late: Vec<u64>,
     /// Datagrams missing below the highest sequence number seen.
     pub missing: u64,
     /// The sequence numbers of these, in order.
@@ -55,6 +57,7 @@ impl FlowReport {
             packets: 0,
             bytes: 0,
             reordered: 0,
+            late: Vec::new(),
             missing: 0,
             lost: Vec::new(),
             gaps: histogram(),
@@ -82,6 +85,7 @@ impl FlowReport {
         let (sequence, sent) = (sequence(payload), word(payload, 12));
         if sequence < self.next_sequence {
             self.reordered += 1;
+            self.late.push(sequence);
             self.find(sequence);
         } else {
             if sequence > self.next_sequence {
@@ -436,5 +440,6 @@ mod tests {
         assert_eq!(read(since), (true, 7, 3, 3));
         let report = report.lock().unwrap();
         assert_eq!((&report.lost[..], report.expected()), (&[104..105, 106..108][..], 109));
+        assert_eq!(report.late, [102, 105, 105]);
     }
 }

@@ -192,6 +192,7 @@ impl Supervisor {
         grants.promises.reinstate(directions, grants.notifier, index);
         grants.reservations.reinstate(directions, grants.notifier, index);
         directions[index].begin()?;
+        directions[index].prove()?;
         // Whether traffic bypasses the queue is for the new data path to find out.
         for (_, text) in self.states[index].bypass.drain(..) {
             self.trouble.take_if(|trouble| *trouble == text);

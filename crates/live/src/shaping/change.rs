@@ -24,6 +24,16 @@ pub struct Change {
     before: (Config, Setup),
 }
 
+/// A move to another data path that has not ended.
+#[derive(Debug)]
+#[must_use]
+pub struct Move {
+    /// The data path that has the packets until then.
+    earlier: Box<Shaping>,
+    /// Whether this data path can have the configuration as well.
+    is_choice: bool,
+}
+
 impl Shaping {
     /// The configuration in force.
     pub fn config(&self) -> &Config {
@@ -201,7 +211,7 @@ impl Shaping {
         Ok(())
     }
 
-    /// Whether `config` is to be put in force by [`move_to`](Self::move_to): its packets are queued in the kernel and not in this
+    /// Whether `config` is to be put in force by [`begin_move`](Self::begin_move): its packets are queued in the kernel and not in this
     /// process, or the other way round.
     ///
     /// # Errors
@@ -219,37 +229,55 @@ impl Shaping {
         }
     }
 
-    /// Starts another data path by `config` beside this one, and then ends this one, which lets packets that wait pass in order:
-    /// nothing is lost or overtaken. The counters of classes begin anew, and whoever has handles of this data path needs new ones.
-    /// Where the kernel was chosen and cannot be had after all, the change is made here, and a warning says so.
+    /// Makes another data path by `config` ready, which takes the place of this one in `self`. Until
+    /// [`finish_move`](Self::finish_move) this one has the packets; meanwhile the other one can be given what flows have been promised,
+    /// so that no packet of theirs is queued without it. The counters of classes begin anew, and whoever has handles of this data
+    /// path needs new ones. `None` where the kernel was chosen and cannot be had after all: `self` is as before, with a warning that
+    /// says why, and the change is for [`begin_change`](Self::begin_change).
     ///
     /// # Errors
     /// See [`StartError`]; the earlier configuration stays in force then.
-    pub fn move_to(&mut self, config: &Config) -> Result<SwapReport, StartError> {
+    pub fn begin_move(&mut self, config: &Config) -> Result<Option<Move>, StartError> {
         let mut options = self.options.clone();
         if self.named {
             options.interfaces = self.running.interfaces.iter().map(|one| one.name().to_owned()).collect();
         }
-        let was_in_kernel = self.in_kernel().is_some();
+        let is_choice = self.in_kernel().is_none() && !offload::must(config, &options);
+        match Self::prepare_by(config, &options, None, Beside::Earlier) {
+            Ok(other) => Ok(Some(Move { earlier: Box::new(std::mem::replace(self, other)), is_choice })),
+            Err(error) if is_choice => {
+                self.warnings = vec![error.reason()];
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has the other data path shape, proves it, and ends the earlier one, which lets packets that wait pass in order: nothing is lost
+    /// or overtaken. `None` as for [`begin_move`](Self::begin_move).
+    ///
+    /// # Errors
+    /// See [`StartError`]; the earlier data path is in `self` again then, as before the move.
+    pub fn finish_move(&mut self, change: Move) -> Result<Option<SwapReport>, StartError> {
+        let Move { mut earlier, is_choice } = change;
         // Rules of the same name are the lock from then on.
-        self.running.locks.clear();
-        let mut earlier = match Self::start_by(config, &options, None, Beside::Earlier) {
-            Ok(other) => std::mem::replace(self, other),
-            Err(error) if was_in_kernel => {
+        earlier.running.locks.clear();
+        if let Err(error) = self.begin_beside(Beside::Earlier).and_then(|()| self.prove()) {
+            *self = *earlier;
+            if self.in_kernel().is_some() {
                 self.running.lock()?;
+            }
+            if !is_choice {
                 return Err(error);
             }
-            Err(error) if offload::must(config, &options) => return Err(error),
-            Err(error) => {
-                self.warnings = vec![error.reason()];
-                return self.reconfigure(config, Some(&config.text));
-            }
-        };
+            self.warnings = vec![error.reason()];
+            return Ok(None);
+        }
         earlier.backend.end(&mut earlier.running)?;
         if self.in_kernel().is_some() {
             self.running.lock()?;
         }
-        Ok(SwapReport { how: SwapKind::Replaced, rehomed: 0 })
+        Ok(Some(SwapReport { how: SwapKind::Replaced, rehomed: 0 }))
     }
 
     /// A configuration for each thread.

@@ -55,7 +55,7 @@ use crate::rtnl::Rtnl;
 use crate::rules::{Direction, Installed, InterfaceLock, remove_holds};
 use crate::timing::Readiness;
 
-pub use change::Change;
+pub use change::{Change, Move};
 pub use command::{Handle, Listener, LiveEngine, VerdictSink, WorkerCounts};
 pub use coverage::Coverage;
 pub use error::{Effect, Mistaken, RewritingRule, Rewritten, StartError, Unproven};
@@ -122,28 +122,21 @@ impl Shaping {
     /// # Errors
     /// See [`StartError`]; packets pass unshaped then.
     pub fn start_from(config: &Config, options: &Options, left: Option<Inherited>) -> Result<Self, StartError> {
-        Self::start_by(config, options, left, Beside::Nothing)
+        let mut shaping = Self::prepare(config, options, left)?;
+        shaping.begin()?;
+        shaping.prove()?;
+        Ok(shaping)
     }
 
-    /// Like [`start_from`](Self::start_from), but takes no packet over before [`begin`](Self::begin). Until then its engines can be given
-    /// what flows have been promised, so that no packet of theirs is queued without it. The guardian keeps packets that wait for this
-    /// data path for a moment only, and lets all pass then.
+    /// Like [`start_from`](Self::start_from), but takes no packet over before [`begin`](Self::begin), which is to be followed by
+    /// [`prove`](Self::prove). Until then its engines can be given what flows have been promised, so that no packet of theirs is queued
+    /// without it. The guardian of an earlier data path keeps packets that wait for this one for a moment only, and lets all pass then.
+    /// A scheduler in the kernel takes packets from here on.
     ///
     /// # Errors
     /// As [`start_from`](Self::start_from).
     pub fn prepare(config: &Config, options: &Options, left: Option<Inherited>) -> Result<Self, StartError> {
         Self::prepare_by(config, options, left, Beside::Nothing)
-    }
-
-    fn start_by(
-        config: &Config,
-        options: &Options,
-        left: Option<Inherited>,
-        beside: Beside,
-    ) -> Result<Self, StartError> {
-        let mut shaping = Self::prepare_by(config, options, left, beside)?;
-        shaping.begin()?;
-        Ok(shaping)
     }
 
     fn prepare_by(
@@ -161,21 +154,41 @@ impl Shaping {
             Some(Err(error)) if offload::must(config, options) || beside == Beside::Earlier => return Err(error),
             other => {
                 why_not = other.and_then(Result::err).map(|error| error.reason()).or(why_not);
-                queue::start(Beginning::new(config, options)?, config, options, left, beside)?
+                queue::start(Beginning::new(config, options)?, config, options, left)?
             }
         };
         shaping.warnings.splice(0..0, why_not);
         Ok(shaping)
     }
 
-    /// Takes over the packets that an earlier data path has left, if there is one, and proves that shaping is in force.
+    /// Shapes from now on: packets that come, and those that an earlier data path has left.
     ///
     /// # Errors
     /// See [`StartError`]. Drop it then, so that packets pass unshaped.
     pub fn begin(&mut self) -> Result<(), StartError> {
+        self.begin_beside(Beside::Nothing)
+    }
+
+    fn begin_beside(&mut self, beside: Beside) -> Result<(), StartError> {
+        let Self { running, backend, warnings, .. } = self;
+        let Some(queue) = backend.queue_mut() else { return Ok(()) };
+        queue.begin(running)?;
+        // With the lock of the interface no other instance has a discipline there.
+        if beside == Beside::Nothing {
+            warnings.extend(queue::remove_disciplines(&running.interfaces, running.direction));
+        }
+        Ok(())
+    }
+
+    /// Starts the guardians, which replace those of an earlier data path, and proves that shaping is in force. Takes some
+    /// 50 ms, and seconds where probes are lost. So begin all data paths that are to start before the first of them is proven.
+    ///
+    /// # Errors
+    /// As [`begin`](Self::begin).
+    pub fn prove(&mut self) -> Result<(), StartError> {
         let Self { running, backend, options, .. } = self;
-        if let Some(queue) = backend.queue_mut() {
-            queue.take_over(running, options.guardian.as_ref());
+        if let Some((queue, settings)) = backend.queue_mut().zip(options.guardian.as_ref()) {
+            queue.start_guardians(running, settings);
         }
         if named::has_answered(&self.running.config) {
             self.copy_answers()?;
@@ -401,7 +414,12 @@ impl Shaping {
     }
 
     fn end(&mut self) -> Result<WorkerCounts, StartError> {
+        // Before it has begun another instance may have the interface, and hold packets there.
+        let has_begun = self.in_kernel().is_some() || self.installed().is_some();
         let ended = self.backend.end(&mut self.running);
+        if !has_begun {
+            return ended;
+        }
         let directory = self.options.guardian.as_ref().and_then(|guardian| guardian.directory.as_deref());
         self.running.interfaces.iter().for_each(|interface| remove_holds(interface.name(), directory));
         ended

@@ -61,6 +61,11 @@ impl PathThread {
         self.wake();
         Ok(())
     }
+    /// Has the thread receive packets.
+    pub fn begin(&self) {
+        self.state.begin();
+        self.wake();
+    }
     pub fn wake(&self) {
         // A full pipe wakes it as well.
         let _ = (&self.waker).write(&[1]);

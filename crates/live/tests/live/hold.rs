@@ -1,9 +1,11 @@
 //! Exchanging the root of an interface under traffic.
 
 use std::net::UdpSocket;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
 use tidegate_live::rtnl::Rtnl;
 use tidegate_live::shaping::{Hold, wait_until_empty};
 use tidegate_testbed::Ended;
@@ -31,6 +33,8 @@ pub fn while_sending(pair: &Pair, work: impl FnOnce()) -> (u32, Vec<u32>) {
     from.send(&bytes).unwrap();
     to.recv(&mut bytes).unwrap();
     to.set_read_timeout(Some(LONGEST_GAP)).unwrap();
+    // What waited for half a second leaves at once when shaping ends, and the receiver may have no processor then.
+    let _ = set_socket_recv_buffer_size_force(&to, 8 << 20);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| {
@@ -52,8 +56,10 @@ pub fn while_sending(pair: &Pair, work: impl FnOnce()) -> (u32, Vec<u32>) {
             }
             arrived
         });
-        work();
+        // The scope waits for the sender, also where `work` panics.
+        let done = catch_unwind(AssertUnwindSafe(work));
         stop.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| resume_unwind(panic));
         (sender.join().unwrap(), receiver.join().unwrap())
     })
 }

@@ -122,6 +122,17 @@ fn config(more: &str) -> Config {
     shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
 }
 
+/// As [`Shaping`] is to be moved, without promises in between.
+fn move_to(shaping: &mut Shaping, config: &Config) {
+    let change = shaping.begin_move(config).unwrap().expect("a data path that can be had");
+    shaping.finish_move(change).unwrap().expect("a data path that can be had");
+}
+
+/// The packets that the classes of a data path have taken.
+fn taken(shaping: &Shaping) -> u64 {
+    shaping.status().unwrap().iter().map(|class| class.counts.accounts.enqueued.packets).sum()
+}
+
 /// Into the kernel at the start, then to user space and back, several times, and the end: every packet arrives, in order, and no
 /// other instance gets the interface in between.
 pub fn a_move_between_data_paths_loses_and_reorders_nothing() -> Ended {
@@ -142,12 +153,35 @@ pub fn a_move_between_data_paths_loses_and_reorders_nothing() -> Ended {
                 for (config, place) in [(&user, None), (&kernel, Some("tbf"))] {
                     std::thread::sleep(Duration::from_millis(50));
                     assert!(shaping.moves(config).unwrap());
-                    shaping.move_to(config).unwrap();
+                    move_to(&mut shaping, config);
                     assert_eq!(shaping.in_kernel(), place);
                     assert!(!shaping.moves(config).unwrap());
                     busy();
                 }
             }
+            shaping.stop().unwrap();
+        };
+        pair.left.run(moves).unwrap();
+    });
+    assert!(sent > 100, "{sent}");
+    all_in_order(sent, &arrived);
+    Ended::Passed
+}
+
+/// While flows are being promised in a data path that is ready, the earlier one has the packets: they are not queued without a promise.
+pub fn a_data_path_that_is_ready_takes_nothing_before_the_move() -> Ended {
+    let (kernel, user) = (config("limit = \"1MB\"\n"), config("queue = { kind = \"fifo\", limit = \"1MB\" }\n"));
+    let pair = Pair::new();
+    let options = Options { offload: Some(Arc::new(Buckets)), ..Options::default() };
+    let (sent, arrived) = while_sending(&pair, || {
+        let moves = || {
+            let mut shaping = Shaping::start(&kernel, &options).unwrap();
+            let change = shaping.begin_move(&user).unwrap().expect("a data path that can be had");
+            std::thread::sleep(Duration::from_millis(200));
+            assert_eq!(taken(&shaping), 0, "before it has begun");
+            shaping.finish_move(change).unwrap().expect("a data path that can be had");
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(taken(&shaping) > 10);
             shaping.stop().unwrap();
         };
         pair.left.run(moves).unwrap();

@@ -1,12 +1,14 @@
 //! Both directions of an interface by one file, one process and one socket; and by two processes, as before.
 
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 
 use crate::at_pair::{command, output, succeeds};
-use crate::running::{Printing, Running};
+use crate::run::holding_ipv6;
+use crate::running::{Printing, Running, Traffic};
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft;
 use tidegate_live::rtnl::Rtnl;
@@ -100,6 +102,36 @@ pub fn one_file_shapes_both_ways() -> Ended {
     let (status, out, said) = running.end();
     assert!(status.success(), "{said}");
     assert!(out.contains("up: calls") && out.contains("down: rest"), "{out}");
+    Ended::Passed
+}
+
+/// A successor shapes both directions from its start on, and not the second one when the first is proven: that takes long here,
+/// because another program holds some of its probes.
+pub fn both_ways_are_shaped_before_either_is_proven() -> Ended {
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
+    let file = scratch.write("both.toml", BOTH.replace("20mbit", "1mbit"));
+    let (file, socket) = (file.to_str().unwrap(), scratch.path("s"));
+    // At the other host the traffic of the pair arrives.
+    let host = Pair { left: pair.right.try_clone().unwrap(), right: pair.left.try_clone().unwrap() };
+    let words = ["run", file, "--interface", "peer0", "--control", &socket, "--hand-over"];
+    let mut first = Running::start(command(&host, &words));
+    first.says("control socket");
+    // 500 bytes each: 4 Mbit/s, of which 250 packets a second are 1 Mbit/s.
+    let traffic = Traffic::to(&pair, 5_004, 472, Duration::from_millis(1));
+    traffic.until(500);
+    let other = holding_ipv6(&host);
+    let second = Running::start(command(&host, &words));
+    let (status, _, said) = first.end();
+    assert!(status.success() && said.contains("is left to a successor"), "{status}: {said}");
+    thread::sleep(Duration::from_millis(300));
+    let from = SystemTime::now();
+    thread::sleep(Duration::from_millis(800));
+    let rate = traffic.rate((from, SystemTime::now()));
+    let said = second.fails(1);
+    assert!(said.contains("NOT in force") && said.contains("no IPv6 packet that we sent"), "{said}");
+    assert!(rate < 400.0, "{rate} packets a second arrive while the other direction is proven");
+    traffic.stop_now();
+    drop(other);
     Ended::Passed
 }
 

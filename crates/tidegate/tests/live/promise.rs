@@ -190,6 +190,28 @@ pub fn a_promise_holds_while_a_change_is_proven() -> Ended {
     Ended::Passed
 }
 
+/// A data path has its promises before it takes packets from another one, into the kernel and back.
+pub fn a_promise_holds_while_the_traffic_moves() -> Ended {
+    let kernel = NARROW.replace("user-space", "auto");
+    let stage = Stage::new(&kernel);
+    let is_in_kernel = || stage.status()["directions"][0]["in_kernel"].is_string();
+    if !is_in_kernel() {
+        stage.end();
+        return Ended::Skipped("no packets can be queued in this kernel: a move of promises is not tested".into());
+    }
+    let contest = Contest::begin(&stage);
+    for (text, to_kernel) in [(NARROW, false), (&kernel, true)].repeat(2) {
+        let path = stage.scratch.write("moved.toml", text);
+        stage.does(&["apply", path.to_str().unwrap()]);
+        assert_eq!(is_in_kernel(), to_kernel);
+        assert_eq!(promises(&stage).len(), 1);
+        thread::sleep(Duration::from_millis(500));
+    }
+    contest.end();
+    stage.end();
+    Ended::Passed
+}
+
 pub fn a_promise_is_requested_again_after_a_restart() -> Ended {
     let mut stage = Stage::new(SHAPER);
     let mut held = Printing::start(under(&stage, &["--min", "1mbit"], &["sleep", "600"]));

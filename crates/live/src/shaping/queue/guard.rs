@@ -15,9 +15,9 @@ use super::division::{Bound, Division};
 use super::{Queue, Served};
 use crate::guardian::{self, Aside, Condition, Guardian, Left, Page, Shared};
 use crate::nfqueue::{QueueSettings, QueueSocket, Releaser, Superpackets};
-use crate::rules::{Direction, Rules, Spec, table_name};
+use crate::rules::{Direction, Rules, Spec, prefix, table_name};
 use crate::shaping::Shaping;
-use crate::shaping::error::{StartError, no_queue, system};
+use crate::shaping::error::{StartError, no_queue, permission, system};
 use crate::shaping::options::Options;
 use crate::shaping::running::Running;
 use crate::shaping::thread::PathThread;
@@ -145,10 +145,21 @@ impl Inherited {
         }
         let (threads, divided_by) = (self.threads.len() as u16, self.division.by);
         let spec = Spec { queue: self.threads[0].queues[0], threads, divided_by, ..spec.clone() };
-        let own: Vec<String> = self.threads.iter().map(|thread| thread.from.socket_name()).collect();
+        let own: Vec<String> = self.socket_names().collect();
         let aside = Aside::ask(self.threads[0].from.directory(), "", &own);
         self.rules(&spec)?.remove()?;
         drop(aside);
+        self.end_guardians();
+        Ok(())
+    }
+
+    /// The names of the sockets of the guardians.
+    pub(super) fn socket_names(&self) -> impl Iterator<Item = String> {
+        self.threads.iter().map(|thread| thread.from.socket_name())
+    }
+
+    /// Ends the guardians, after the rules have been removed and no packet is held.
+    pub(super) fn end_guardians(self) {
         for LeftThread { from, .. } in self.threads {
             match from {
                 From::Other(peer, socket) => {
@@ -159,20 +170,27 @@ impl Inherited {
                 From::Own(guardian) => guardian.end(),
             }
         }
-        Ok(())
     }
 }
 
 impl Queue {
-    /// Has the threads take over the packets that an earlier data path has left, and starts the guardians, which replace those of
-    /// that data path.
-    pub(in crate::shaping) fn take_over(&mut self, running: &Running, settings: Option<&guardian::Settings>) {
-        for thread in &running.threads {
-            thread.state.begin();
-            thread.wake();
+    /// Leads packets to the queues, unless the rules of an earlier data path do, and has the threads receive them.
+    ///
+    /// # Errors
+    /// When the packet filter takes no rules, or another instance shapes the interface.
+    pub(in crate::shaping) fn begin(&mut self, running: &Running) -> Result<(), StartError> {
+        if self.rules.is_none() {
+            // The chains of the other direction are at another hook.
+            let _aside = Aside::ask(self.directory.as_deref(), prefix(self.spec.direction), &[]);
+            self.rules = Some(Rules::install(&self.spec).map_err(permission)?);
         }
+        running.threads.iter().for_each(PathThread::begin);
+        Ok(())
+    }
+
+    /// Starts the guardians, which replace those of an earlier data path.
+    pub(in crate::shaping) fn start_guardians(&mut self, running: &Running, settings: &guardian::Settings) {
         let left = self.left.take();
-        let Some(settings) = settings else { return };
         let mut left = left.map_or_else(Vec::new, |left| left.threads).into_iter();
         for (at, thread) in running.threads.iter().enumerate() {
             let left = left.next();
@@ -183,7 +201,7 @@ impl Queue {
                 Some(From::Own(earlier)) => earlier.replace(prepared.as_ref().ok()),
                 None => {}
             }
-            self.begin(at, thread, prepared);
+            self.watch(at, thread, prepared);
         }
     }
 
@@ -194,13 +212,13 @@ impl Queue {
                 let state = Some(Arc::clone(guardian.state()));
                 let prepared = self.prepare_guardian(at, thread, guardian.settings(), state);
                 guardian.replace(prepared.as_ref().ok());
-                self.begin(at, thread, prepared);
+                self.watch(at, thread, prepared);
             }
         }
     }
 
     /// Has a guardian that is prepared watch a thread.
-    fn begin(&mut self, at: usize, thread: &PathThread, prepared: io::Result<Guardian>) {
+    fn watch(&mut self, at: usize, thread: &PathThread, prepared: io::Result<Guardian>) {
         match prepared {
             Ok(guardian) => {
                 guardian.watch();
@@ -342,7 +360,7 @@ impl Shaping {
         self.guardians().next().map_or(Ok(()), |guardian| write_state(guardian.state(), bytes))
     }
 
-    /// The state that the predecessor left by [`set_state`](Self::set_state), if it is complete; until [`begin`](Self::begin).
+    /// The state that the predecessor left by [`set_state`](Self::set_state), if it is complete; until [`prove`](Self::prove).
     pub fn left_state(&self) -> Option<Vec<u8>> {
         read_state(&self.backend.queue()?.left.as_ref()?.list(0))
     }

@@ -21,6 +21,8 @@ mod shape;
 mod start;
 mod worker;
 
+use std::path::PathBuf;
+
 use tidegate_config::shaper::Config;
 use tidegate_engine::Names;
 
@@ -29,6 +31,7 @@ use super::command::{Command, WorkerCounts};
 use super::error::{StartError, permission};
 use super::owners::resolve;
 use super::running::Running;
+use super::thread::PathThread;
 use crate::guardian::{Aside, Guardian};
 use crate::netlink;
 use crate::nfqueue::QueueReport;
@@ -41,7 +44,7 @@ pub(in crate::shaping) use advice::Written;
 use division::Division;
 pub(super) use division::{Bound, bind};
 
-pub(super) use start::start;
+pub(super) use start::{remove_disciplines, start};
 
 /// The queues of a data path, their rules and guardians.
 #[derive(Debug)]
@@ -55,9 +58,11 @@ pub struct Queue {
     /// For each thread of the data path.
     served: Vec<Served>,
     reports: Vec<QueueReport>,
+    /// Where guardians have their sockets.
+    directory: Option<PathBuf>,
     /// Why there is no guardian, although one was asked for.
     unguarded: Option<String>,
-    /// The guardians and packets of an earlier data path, until they are taken over.
+    /// The guardians of an earlier data path, until others replace them.
     left: Option<Inherited>,
     retry: probe::Retry,
     change: Option<QueueChange>,
@@ -102,13 +107,16 @@ impl Queue {
     /// Removes the rules. Other data paths of the network namespace let pass what waits first.
     fn remove_rules(&mut self) -> Result<(), netlink::Error> {
         let Some(rules) = self.rules.take() else { return Ok(()) };
-        let own: Vec<String> = self.guardians().map(Guardian::socket_name).collect();
-        let directory = self.guardians().next().and_then(|guardian| guardian.settings().directory.as_deref());
-        let _aside = Aside::ask(directory, "", &own);
+        let left = self.left.iter().flat_map(Inherited::socket_names);
+        let own: Vec<String> = self.guardians().map(Guardian::socket_name).chain(left).collect();
+        let _aside = Aside::ask(self.directory.as_deref(), "", &own);
         rules.remove()
     }
 
     fn end_guardians(&mut self) {
+        if let Some(left) = self.left.take() {
+            left.end_guardians();
+        }
         for guardian in self.served.iter_mut().filter_map(|served| served.guardian.take()) {
             guardian.end();
         }
@@ -192,6 +200,8 @@ impl Backend for Queue {
         if running.is_abandoned() {
             return self.abandon(running);
         }
+        // One that has not begun releases what an earlier data path has left.
+        running.threads.iter().for_each(PathThread::begin);
         // The kernel drops queued packets when a chain with a queue is deleted: every thread releases its packets and ends
         // queueing before that, or another one does it in its place.
         let passing: Vec<_> = running.threads.iter().map(|thread| thread.ask(Command::Pass).ok()).collect();

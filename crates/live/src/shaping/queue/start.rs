@@ -13,24 +13,23 @@ use super::probe::Retry;
 use super::worker::{PathParts, Worker};
 use super::{Queue, Served};
 use crate::bypass::Bypass;
-use crate::guardian::{self, Aside, Page};
+use crate::guardian::Page;
 use crate::nfqueue::QueueSettings;
-use crate::rules::{self, Direction, Rules, Spec};
-use crate::shaping::backend::{self, Backend};
+use crate::rules::{self, Direction, Spec};
+use crate::shaping::Shaping;
+use crate::shaping::backend;
 use crate::shaping::command::LiveEngine;
 use crate::shaping::departures::Departures;
-use crate::shaping::error::{StartError, permission, system};
+use crate::shaping::error::{StartError, system};
 use crate::shaping::find::check_bypass;
 use crate::shaping::interfaces::{InterfaceCounters, ShapedInterface};
 use crate::shaping::options::Options;
 use crate::shaping::running::{Beginning, Running};
 use crate::shaping::thread::PathThread;
 use crate::shaping::watchdog::WorkerState;
-use crate::shaping::{Beside, Shaping};
 use crate::timing::{self, Readiness, Waiter};
 
-/// Starts a data path, from what an earlier one has left, or `beside` one of this process. It takes nothing over before
-/// [`Queue::take_over`].
+/// Starts a data path, from what an earlier one has left, if it has. It takes no packet over before [`Queue::begin`].
 ///
 /// # Errors
 /// See [`StartError`].
@@ -39,7 +38,6 @@ pub(in crate::shaping) fn start(
     config: &Config,
     options: &Options,
     left: Option<Inherited>,
-    beside: Beside,
 ) -> Result<Shaping, StartError> {
     let Beginning { names, found, setup, tags, groups } = beginning;
     let direction = config.interface.direction;
@@ -74,15 +72,15 @@ pub(in crate::shaping) fn start(
         None => bind(&settings, division.threads)?,
     };
     let spec = Spec { queue: bound[0].1[0], ..spec };
-    // A guardian serves the queue of an earlier data path; otherwise this one must, before packets are led there.
-    let adopted = left.as_ref().map(|left| left.rules(&spec)).transpose()?;
+    let rules = left.as_ref().map(|left| left.rules(&spec)).transpose()?;
     let mut queue = Queue {
-        rules: None,
+        rules,
         spec,
         groups,
         division,
         served: Vec::new(),
         reports: Vec::new(),
+        directory: options.guardian.as_ref().and_then(|guardian| guardian.directory.clone()),
         unguarded: None,
         left: None,
         retry: Retry::start(),
@@ -98,18 +96,9 @@ pub(in crate::shaping) fn start(
     }
     let readiness = ready.ok_or_else(|| StartError::DataPath("it has no thread".into()))?;
     let (config, locks, departures) = (config.clone(), Vec::new(), Departures::default());
-    let mut running = Running { interfaces, direction, threads, class_names, config, setup, locks, departures };
-    if let Err(error) = queue.install(adopted, options.guardian.as_ref()) {
-        let _ = queue.end(&mut running);
-        return Err(error);
-    }
-    // With the lock of the interface no other instance has a discipline there.
-    let warnings = match beside {
-        Beside::Nothing => remove_disciplines(&running.interfaces, running.direction),
-        Beside::Earlier => Vec::new(),
-    };
+    let running = Running { interfaces, direction, threads, class_names, config, setup, locks, departures };
     queue.left = left;
-    let (named, options) = (!options.interfaces.is_empty(), options.clone());
+    let (named, options, warnings) = (!options.interfaces.is_empty(), options.clone(), Vec::new());
     let (backend, copies) = (Box::new(queue), Default::default());
     Ok(Shaping { running, backend, readiness, warnings, bypasses, named, options, copies })
 }
@@ -123,7 +112,7 @@ fn bypassing(found: &[(String, Option<u32>)], direction: Direction) -> Result<Ve
 }
 
 /// Removes disciplines that earlier runs have left in the kernel for this direction. Returns notes for people.
-fn remove_disciplines(interfaces: &[ShapedInterface], direction: Direction) -> Vec<String> {
+pub(in crate::shaping) fn remove_disciplines(interfaces: &[ShapedInterface], direction: Direction) -> Vec<String> {
     let left = |interface: &&ShapedInterface| {
         interface.index().is_some_and(|index| backend::remove_left(index, direction).unwrap_or(false))
     };
@@ -182,19 +171,5 @@ impl Queue {
         self.reports.extend(reports);
         self.served.push(Served { queues, guardian: None });
         Ok((thread, readiness))
-    }
-
-    /// Leads packets to the queues, by rules that an earlier data path has left or by new ones.
-    fn install(&mut self, adopted: Option<Rules>, guardian: Option<&guardian::Settings>) -> Result<(), StartError> {
-        self.rules = Some(match adopted {
-            Some(rules) => rules,
-            None => {
-                // The chains of the other direction are at another hook.
-                let directory = guardian.and_then(|guardian| guardian.directory.as_deref());
-                let _aside = Aside::ask(directory, rules::prefix(self.spec.direction), &[]);
-                Rules::install(&self.spec).map_err(permission)?
-            }
-        });
-        Ok(())
     }
 }

@@ -3,10 +3,12 @@
 //!
 //! *Invariants*, checked after each step:
 //!
-//! - No flow is reordered, and each packet of it arrives. Those that do not are known by their sequence numbers, and each has one
-//!   reason: it waited when another program removed a chain, when the interface went down or when its route went, and the
-//!   kernel's drops that `status` shows are as many; it was sent while there was no link; shaper and guardian held it when both were killed; the
-//!   shaper counts it as dropped of its flow, which is offered more than its class has; or this machine dropped it.
+//! - No flow is reordered, but for packets that are sent while a link comes back: until a neighbour's address is known they wait
+//!   outside of the shaper, where the kernel overtakes them by itself.
+//! - Each packet arrives. Those that do not are known by their sequence numbers, and each has one reason: it waited when another program
+//!   removed a chain, when the interface went down or when its route went, and the kernel's drops that `status` shows are as many; it
+//!   was sent while there was no link; shaper and guardian held it when both were killed; the shaper counts it as dropped of its flow,
+//!   which is offered more than its class has; or this machine dropped it.
 //! - A promise that was given is listed until it is released, and its flow gets its rate.
 //! - The control socket answers within two seconds unless the process is stopped, and shaping comes into force again.
 //! - At the end memory and descriptors have not grown from the first quarter of the run to the last, and no rule, process

@@ -390,9 +390,9 @@ impl Actor {
 
     fn read(&self, reader: Reader) {
         match reader {
-            Reader::Status => assert!(self.stage.does(&["status"]).contains("calls")),
-            Reader::Top => assert!(self.stage.does(&["top", "--once"]).contains("calls")),
-            Reader::Promises => drop(self.stage.does(&["promise"])),
+            Reader::Status => assert!(self.stage.reads(&["status"]).contains("calls")),
+            Reader::Top => assert!(self.stage.reads(&["top", "--once"]).contains("calls")),
+            Reader::Promises => drop(self.stage.reads(&["promise"])),
             Reader::Metrics => {
                 let read = || -> std::io::Result<String> {
                     let mut stream = TcpStream::connect(super::stage::METRICS)?;

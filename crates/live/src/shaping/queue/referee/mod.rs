@@ -1,6 +1,6 @@
 //! The data path over NFQUEUE, over a model of the kernel in virtual time: packets that a live run recorded arrive again, while the
-//! process wakes late, messages take their time, the kernel empties its queues, the guardian takes the turn, another data path
-//! takes over, and shaping ends in between. A race that loses or reorders packets is found by its seed, and found again.
+//! process wakes late, messages take their time, the kernel empties its queues, the interface vanishes and returns, the guardian takes
+//! the turn, another data path takes over, and shaping ends in between. A race that loses or reorders packets is found by its seed, and found again.
 //!
 //! All of the worker runs as it does live, from the bytes of the kernel's messages to those of its verdicts; the [model](model) says
 //! what stands for the kernel.
@@ -96,6 +96,8 @@ struct Happened {
     passed_by: u64,
     /// Packets that a data path took over from the one before.
     adopted: u64,
+    /// Packets that were sent while there was no interface.
+    unlinked: u64,
 }
 
 /// The data path, with a mistake if there is one.
@@ -183,9 +185,10 @@ fn judge(live: &Live, seed: u64, faults: Faults, hasty: bool) -> Result<Happened
             return Err(format!("packet {number} leaves after packet {before} of its flow"));
         }
     }
-    let dropped = ends.of_each.iter().filter(|end| **end == End::Dropped).count() as u64;
+    let ended = |so: End| ends.of_each.iter().filter(|end| **end == so).count() as u64;
+    let (dropped, unlinked) = (ended(End::Dropped), ended(End::Unlinked));
     let (emptied, passed_by, adopted) = (ends.emptied, ends.passed_by, ends.adopted);
-    Ok(Happened { segmented, dropped, emptied, takeovers, passed_by, adopted })
+    Ok(Happened { segmented, dropped, emptied, takeovers, passed_by, adopted, unlinked })
 }
 
 /// The parts of a data path over the model.
@@ -223,6 +226,7 @@ fn judge_all(faults: Faults) -> Happened {
         all.takeovers += one.takeovers;
         all.passed_by += one.passed_by;
         all.adopted += one.adopted;
+        all.unlinked += one.unlinked;
     }
     all
 }
@@ -231,6 +235,16 @@ fn judge_all(faults: Faults) -> Happened {
 fn late_processes_and_emptied_queues_lose_and_reorder_nothing_uncounted() {
     let all = judge_all(Faults { empty: true, ..Faults::default() });
     assert!(all.segmented > 1_000 && all.dropped > 1_000 && all.emptied > 500, "{all:?}");
+}
+
+#[test]
+fn an_interface_that_vanishes_and_returns_reorders_nothing() {
+    let all = judge_all(Faults { vanish: true, ..Faults::default() });
+    assert!(all.segmented > 1_000 && all.emptied > 500 && all.unlinked > 3_000, "{all:?}");
+    let all = judge_all(Faults { vanish: true, take: true, ..Faults::default() });
+    assert!(all.takeovers > SEEDS && all.emptied > 300, "{all:?}");
+    let all = judge_all(Faults { vanish: true, hand_over: true, ..Faults::default() });
+    assert!(all.adopted > 1_000 && all.unlinked > 3_000, "{all:?}");
 }
 
 #[test]

@@ -26,6 +26,8 @@ use crate::shaping::watchdog::WorkerState;
 
 /// How long packets wait for the next data path, in nanoseconds.
 const HOLD: u64 = 40_000_000;
+/// The longest absence of the interface, in nanoseconds.
+const LONGEST_ABSENCE: u64 = 150_000_000;
 /// The most packets of a superpacket, and the bytes from which packets are put into one.
 const MOST: u64 = 8;
 const LARGE: u32 = 1_000;
@@ -41,6 +43,8 @@ const VERDICT_HDR: u16 = libc::NFQA_VERDICT_HDR as u16;
 pub struct Faults {
     /// Another program removes chains, and the kernel drops what waits.
     pub empty: bool,
+    /// The interface vanishes, with the packets that wait for it, and returns with another index.
+    pub vanish: bool,
     /// The guardian takes the turn.
     pub take: bool,
     /// The guardian asks for the turn.
@@ -58,6 +62,8 @@ pub enum End {
     Dropped,
     /// The kernel has dropped it with its queue.
     Emptied,
+    /// There was no interface for it.
+    Unlinked,
 }
 
 /// The result of a run.
@@ -80,6 +86,7 @@ type Held = Vec<usize>;
 #[derive(Clone, Copy)]
 enum Event {
     Empty,
+    Vanish,
     Take,
     Ask,
 }
@@ -114,6 +121,9 @@ pub struct Model<'a> {
     page: Arc<Page>,
     /// Whether the guardian has asked for the turn, and has accepted nothing since.
     asked: bool,
+    /// The index of the interface, and when it is there again.
+    interface: u32,
+    returns: Instant,
     /// For each queue the packets that wait, by their arrival; the last id; whether packets pass it by.
     held: [VecDeque<(u32, Held)>; 2],
     last: [u32; 2],
@@ -156,13 +166,17 @@ impl<'a> Model<'a> {
         }
         let (first, last) = (live.packets[0].at, live.packets[live.packets.len() - 1].at);
         let whole = last.since(first).as_nanos();
-        let mut moments: Vec<(Instant, Event)> =
-            [(faults.empty, Event::Empty), (faults.take, Event::Take), (faults.ask, Event::Ask)]
-                .into_iter()
-                .filter(|(wanted, _)| *wanted)
-                .flat_map(|(_, event)| (0..random.below(4)).map(|_| (random.below(whole), event)).collect::<Vec<_>>())
-                .map(|(nanos, event)| (first + Span::from_nanos(nanos), event))
-                .collect();
+        let mut moments: Vec<(Instant, Event)> = [
+            (faults.empty, Event::Empty),
+            (faults.vanish, Event::Vanish),
+            (faults.take, Event::Take),
+            (faults.ask, Event::Ask),
+        ]
+        .into_iter()
+        .filter(|(wanted, _)| *wanted)
+        .flat_map(|(_, event)| (0..random.below(4)).map(|_| (random.below(whole), event)).collect::<Vec<_>>())
+        .map(|(nanos, event)| (first + Span::from_nanos(nanos), event))
+        .collect();
         moments.sort_by_key(|(at, _)| *at);
         let mut moment = |wanted: bool| wanted.then(|| first + Span::from_nanos(random.below(whole)));
         let (ends, leaves) = (moment(faults.end), moment(faults.hand_over));
@@ -182,6 +196,8 @@ impl<'a> Model<'a> {
             command_waits: false,
             page,
             asked: false,
+            interface: 2,
+            returns: first,
             held: Default::default(),
             last: [0; 2],
             closed: [false; 2],
@@ -292,6 +308,14 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// The kernel drops all that waits. Its messages, and verdicts for it, are still on their way.
+    fn empty(&mut self) {
+        for (_, numbers) in std::mem::take(&mut self.held).into_iter().flatten() {
+            self.emptied += 1;
+            self.end(&numbers, End::Emptied);
+        }
+    }
+
     /// Lets the time pass, with what happens in it.
     fn pass(&mut self, until: Instant) {
         loop {
@@ -301,11 +325,11 @@ impl<'a> Model<'a> {
             self.now = self.now.max(next);
             if event == Some(next) {
                 match self.events.pop_front() {
-                    Some((_, Event::Empty)) => {
-                        for (_, numbers) in std::mem::take(&mut self.held).into_iter().flatten() {
-                            self.emptied += 1;
-                            self.end(&numbers, End::Emptied);
-                        }
+                    Some((_, Event::Empty)) => self.empty(),
+                    Some((_, Event::Vanish)) => {
+                        self.empty();
+                        self.interface += 1;
+                        self.returns = self.now + Span::from_nanos(self.random.below(LONGEST_ABSENCE));
                     }
                     Some((_, Event::Ask)) => {
                         self.page.ask();
@@ -314,7 +338,10 @@ impl<'a> Model<'a> {
                     _ => self.take_turn(),
                 }
             } else if let Some((_, numbers)) = self.coming.pop_front() {
-                self.queue(0, numbers);
+                match self.now < self.returns {
+                    true => self.end(&numbers, End::Unlinked),
+                    false => self.queue(0, numbers),
+                }
             }
         }
         self.now = self.now.max(until);
@@ -409,7 +436,7 @@ impl<'a> Model<'a> {
             header.extend(protocol.to_be_bytes());
             header.push(4);
             m.raw(&[0, 0, high, low]).attr(libc::NFQA_PACKET_HDR as u16, &header);
-            m.be32(libc::NFQA_IFINDEX_OUTDEV as u16, 2);
+            m.be32(libc::NFQA_IFINDEX_OUTDEV as u16, self.interface);
             if numbers.len() > 1 {
                 m.be32(libc::NFQA_SKB_INFO as u16, libc::NFQA_SKB_GSO as u32);
             }

@@ -1,0 +1,136 @@
+//! Puts configurations in force in the data paths of directions, with what follows the configuration.
+
+use tidegate_config::shaper::Config;
+use tidegate_control::protocol::{Code, Refusal};
+use tidegate_engine::{SwapKind, SwapReport};
+use tidegate_live::shaping::{Shaping, StartError};
+
+use super::{Followers, invalid};
+use crate::directions::{ShapedDirection, not_in_force};
+
+/// The directions that were changed: the configuration before, and the effect of the change.
+pub(super) type Changed = (Vec<(usize, Config)>, Vec<SwapReport>);
+
+/// Puts several configurations in force: all of them, or none.
+pub(super) fn change_all(
+    directions: &mut [ShapedDirection],
+    followers: &mut Followers<'_>,
+    changes: Vec<(usize, Config)>,
+) -> Result<Changed, Refusal> {
+    let (mut before, mut swapped) = (Vec::new(), Vec::new());
+    for (at, config) in changes {
+        let old = directions[at].config.clone();
+        match change(directions, followers, at, config) {
+            Ok(report) => {
+                before.push((at, old));
+                swapped.push(report);
+            }
+            Err(refusal) => {
+                for (at, old) in before {
+                    if let Err(error) = change(directions, followers, at, old) {
+                        let name = &directions[at].name;
+                        followers
+                            .notifier
+                            .log(&format!("{name} stays changed, because the change cannot be undone: {error}"));
+                    }
+                }
+                return Err(refusal);
+            }
+        }
+    }
+    Ok((before, swapped))
+}
+
+/// Puts a configuration in force, with everything that follows it.
+pub(super) fn change(
+    directions: &mut [ShapedDirection],
+    followers: &mut Followers<'_>,
+    at: usize,
+    config: Config,
+) -> Result<SwapReport, Refusal> {
+    let shaping = directions[at].shaping_mut().ok_or_else(not_in_force)?;
+    let outcome = match shaping.moves(&config) {
+        Ok(true) => move_to(directions, followers, at, config),
+        Ok(_) => reconfigure(directions, followers, at, config),
+        Err(error) => Err(error),
+    };
+    if outcome.is_ok() {
+        followers.follow_config(directions);
+    }
+    followers.notifier.names_changed(at, &directions[at]);
+    outcome.map_err(|error| match error {
+        StartError::Change(text) => invalid(text),
+        StartError::Build(failure) => invalid(failure.to_string()),
+        error => Refusal::new(Code::Failed, format!("{error}; the previous configuration is in force again")),
+    })
+}
+
+/// Has another data path take the place of the one of a direction. It is given what flows have been promised before it takes packets.
+fn move_to(
+    directions: &mut [ShapedDirection],
+    followers: &mut Followers<'_>,
+    at: usize,
+    config: Config,
+) -> Result<SwapReport, StartError> {
+    // Until it has ended on purpose.
+    followers.supervisor.unwatch(at);
+    let moved = try_to_move(directions, followers, at, &config);
+    followers.supervisor.watch(at, &directions[at]);
+    match moved? {
+        Some(report) => Ok(report),
+        None => {
+            followers.warn(&directions[at]);
+            reconfigure(directions, followers, at, config)
+        }
+    }
+}
+
+/// As [`move_to`]; `None` where the data path that runs is to change its configuration.
+fn try_to_move(
+    directions: &mut [ShapedDirection],
+    followers: &mut Followers<'_>,
+    at: usize,
+    config: &Config,
+) -> Result<Option<SwapReport>, StartError> {
+    let Some(change) = running(directions, at)?.begin_move(config)? else { return Ok(None) };
+    let before = std::mem::replace(&mut directions[at].config, config.clone());
+    let refused = followers.promises.make_again(directions, followers.notifier, at);
+    let moved = running(directions, at)?.finish_move(change);
+    if matches!(moved, Ok(Some(_))) {
+        followers.moved(directions, at);
+        followers.promises.end(directions, followers.notifier, refused);
+    } else {
+        directions[at].config = before;
+    }
+    moved
+}
+
+/// The data path of a direction.
+fn running(directions: &mut [ShapedDirection], at: usize) -> Result<&mut Shaping, StartError> {
+    directions[at].shaping_mut().ok_or_else(|| StartError::DataPath("it is not running".into()))
+}
+
+/// Exchanges the configuration of a data path. Where flows lose what was promised to them, they get it again before the proof,
+/// during which packets pass.
+fn reconfigure(
+    directions: &mut [ShapedDirection],
+    followers: &mut Followers<'_>,
+    at: usize,
+    config: Config,
+) -> Result<SwapReport, StartError> {
+    let (swapped, change) = running(directions, at)?.begin_change(&config, Some(&config.text))?;
+    let before = std::mem::replace(&mut directions[at].config, config);
+    let (promises, notifier) = (&mut *followers.promises, followers.notifier);
+    let is_in_place = swapped.how == SwapKind::InPlace;
+    let refused = if is_in_place { Vec::new() } else { promises.make_again(directions, notifier, at) };
+    let proven = running(directions, at)?.prove_change(change);
+    if proven.is_ok() {
+        promises.end(directions, notifier, refused);
+    } else {
+        directions[at].config = before;
+        if !is_in_place {
+            promises.reinstate(directions, notifier, at);
+        }
+    }
+    proven.map(|()| swapped)
+}
