@@ -16,7 +16,7 @@ const CONGESTION: &str = include_str!("../../templates/new-congestion/scenario.t
 #[test]
 fn the_crate_of_an_experiment_states_its_primary_quantity() {
     let folder = Folder::new("scaffold");
-    let file = folder.with("scenario.toml", &EXPERIMENT.replace("20s", "8s"));
+    let file = folder.with("scenario.toml", EXPERIMENT.replace("20s", "8s"));
     let said = |arguments: &[&str]| command(Path::new(&file), arguments.iter().map(|text| (*text).to_owned()));
     let text = said(&["--runs", "2"]).expect("it runs");
     assert!(text.starts_with("delay p99 of flow call: codel has the least"), "{text}");
@@ -35,8 +35,8 @@ fn the_crate_of_an_experiment_states_its_primary_quantity() {
     let experiment = Experiment::run(Path::new(&file), Some(1)).expect("it runs");
     assert!(experiment.mean("codel", "flow call", "delay p99") < experiment.mean("fifo", "flow call", "delay p99"));
     for (right, wrong) in [("p99 of flow call", "p99 of flow cal"), ("delay p99", "delays p99")] {
-        let file = folder.with("wrong.toml", &EXPERIMENT.replacen(right, wrong, 1));
-        let why = Experiment::run(Path::new(&file), Some(1)).err().expect("it is refused");
+        let file = folder.with("wrong.toml", EXPERIMENT.replacen(right, wrong, 1));
+        let why = Experiment::run(Path::new(&file), Some(1)).expect_err("it is refused");
         assert!(why.contains("primary") && why.contains(wrong), "{why}");
     }
     assert!(said(&["--wrong"]).is_err_and(|why| why.contains("no such option")));
@@ -47,7 +47,7 @@ fn the_crate_of_an_experiment_states_its_primary_quantity() {
 fn the_crate_of_a_congestion_control_names_what_is_measured() {
     let folder = Folder::new("scaffold-congestion");
     let with = |text: &str| {
-        folder.with("scenario.toml", &text.replace("{ kind = \"{{name}}\" }", "\"reno\"").replace("{{name}}", "reno"))
+        folder.with("scenario.toml", text.replace("{ kind = \"{{name}}\" }", "\"reno\"").replace("{{name}}", "reno"))
     };
     let found = Experiment::run(Path::new(&with(CONGESTION)), Some(0)).expect("it is right");
     assert_eq!(found.primary().len(), 2);
