@@ -1124,8 +1124,8 @@ TWIN_INLINE units_bytes bucket_max_depth(void)
 	return t;
 }
 
-/* PER_BYTE of crates/core/src/structures/bucket.rs */
-TWIN_INLINE u64 bucket_per_byte(void)
+/* PER_BYTE of crates/core/src/structures/credit.rs */
+TWIN_INLINE u64 credit_per_byte(void)
 {
 	return 8000000000ull;
 }
@@ -1136,7 +1136,7 @@ TWIN_INLINE s64 bucket_cost(units_bytes bytes)
 	s64 t;
 	if (bytes <= bucket_max_depth()) {
 		u64 t_2 = units_bytes_as_u64(bytes);
-		t = ((s64)((u64)(t_2 * bucket_per_byte())));
+		t = ((s64)((u64)(t_2 * credit_per_byte())));
 	} else {
 		t = S64_MAX;
 	}
@@ -1178,7 +1178,7 @@ TWIN_INLINE units_bytes bucket_token_bucket_bytes(const bucket_token_bucket *sel
 	s64 t_3 = self->depth;
 	u64 t = bucket_token_bucket_earned(self, now);
 	s64 t_4 = bucket_filled(t_2, t_3, t);
-	units_bytes t_5 = units_bytes_new(((u64)(((u64)max_s64(t_4, 0ll)) / bucket_per_byte())));
+	units_bytes t_5 = units_bytes_new(((u64)(((u64)max_s64(t_4, 0ll)) / credit_per_byte())));
 	return t_5;
 }
 
@@ -1212,7 +1212,7 @@ TWIN_INLINE void bucket_token_bucket_charge(bucket_token_bucket *self, units_ins
 /* TokenBucket::depth of crates/core/src/structures/bucket.rs */
 TWIN_INLINE units_bytes bucket_token_bucket_depth(const bucket_token_bucket *self)
 {
-	units_bytes t = units_bytes_new(((u64)(((u64)self->depth) / bucket_per_byte())));
+	units_bytes t = units_bytes_new(((u64)(((u64)self->depth) / credit_per_byte())));
 	return t;
 }
 
@@ -1431,8 +1431,8 @@ TWIN_INLINE u64 cbq_part(void)
 	return ((u64)(1ull << 16u));
 }
 
-/* work of crates/core/src/qdisc/cbq/estimator.rs */
-TWIN_INLINE u128 estimator_work(u64 a, u64 b)
+/* work of crates/core/src/structures/credit.rs */
+TWIN_INLINE u128 credit_work(u64 a, u64 b)
 {
 	return ((u128)(((u128)(((u128)mul_high_u64(a, b)) << 64u)) | ((u128)wrapping_mul_u64(a, b))));
 }
@@ -1449,7 +1449,7 @@ TWIN_INLINE s64 cbq_allotment(units_bytes mtu, u64 leaves, u64 rates, units_rate
 	u64 t = units_bytes_as_u64(mtu);
 	u64 round = saturating_mul_u64(saturating_mul_u64(t, leaves), cbq_part());
 	u64 t_2 = units_rate_as_bps(rate);
-	u128 t_3 = estimator_work(round, t_2);
+	u128 t_3 = credit_work(round, t_2);
 	u128 share = t_3;
 	u64 part = halves_div_ceil_u64(((u64)((u128)(share >> 64u))), ((u64)share), max_u64(rates, 1ull));
 	return ((s64)clamp_u64(part, 1ull, cbq_most()));
@@ -1494,14 +1494,8 @@ TWIN_INLINE option_units_instant cbq_link_use_rescue_from(const cbq_link_use *se
 	return t_2;
 }
 
-/* PER_BYTE of crates/core/src/qdisc/cbq/estimator.rs */
-TWIN_INLINE u64 estimator_per_byte(void)
-{
-	return 8000000000ull;
-}
-
-/* time_of of crates/core/src/qdisc/cbq/estimator.rs */
-TWIN_INLINE units_span estimator_time_of(u128 credit, units_rate rate)
+/* time_of of crates/core/src/structures/credit.rs */
+TWIN_INLINE units_span credit_time_of(u128 credit, units_rate rate)
 {
 	u64 t = units_rate_as_bps(rate);
 	units_span t_2 = units_span_from_nanos(halves_div_ceil_u64(((u64)((u128)(credit >> 64u))), ((u64)credit), t));
@@ -1520,10 +1514,10 @@ TWIN_INLINE units_instant cbq_link_use_tick(cbq_link_use *self, const cbq_params
 	units_instant t = units_instant_saturating_sub(now, params->catch_up);
 	cbq_link_use_idle_until(self, t);
 	u64 t_2 = units_bytes_as_u64(size);
-	u128 t_3 = estimator_work(t_2, estimator_per_byte());
+	u128 t_3 = credit_work(t_2, credit_per_byte());
 	u128 cost = t_3;
 	u128 rest = ((u128)self->rest);
-	units_span t_4 = estimator_time_of(saturating_sub_u128(cost, rest), params->link);
+	units_span t_4 = credit_time_of(saturating_sub_u128(cost, rest), params->link);
 	units_span on_link = t_4;
 	units_instant t_5 = units_instant_add_span(self->free, on_link);
 	units_instant finish = t_5;
@@ -1565,7 +1559,7 @@ TWIN_INLINE units_instant cbq_link_use_tick(cbq_link_use *self, const cbq_params
 	bool in_bytes = t_15;
 	u64 t_16 = units_rate_as_bps(params->link);
 	u64 t_17 = units_span_as_nanos(on_link);
-	u128 t_18 = estimator_work(t_16, t_17);
+	u128 t_18 = credit_work(t_16, t_17);
 	u128 sendable = ((u128)(t_18 + rest));
 	u64 t_19;
 	if (in_bytes && (self->free == finish)) {
@@ -2458,8 +2452,8 @@ TWIN_INLINE u64 estimator_forever(void)
 TWIN_INLINE s64 estimator_nanos(units_rate rate, units_bytes bytes)
 {
 	u64 t = units_bytes_as_u64(bytes);
-	u128 t_2 = estimator_work(t, estimator_per_byte());
-	units_span t_3 = estimator_time_of(t_2, rate);
+	u128 t_2 = credit_work(t, credit_per_byte());
+	units_span t_3 = credit_time_of(t_2, rate);
 	u64 t_4 = units_span_as_nanos(t_3);
 	return ((s64)min_u64(t_4, estimator_forever()));
 }
@@ -2523,7 +2517,7 @@ TWIN_INLINE u128 estimator_estimator_used_at(const estimator_estimator *self, un
 	u64 t = units_rate_as_bps(self->limits.rate);
 	units_span t_2 = units_instant_since(now, self->at);
 	u64 t_3 = units_span_as_nanos(t_2);
-	u128 t_4 = estimator_work(t, t_3);
+	u128 t_4 = credit_work(t, t_3);
 	return saturating_sub_u128(t_5, t_4);
 }
 
@@ -2534,7 +2528,7 @@ TWIN_INLINE void estimator_estimator_wait_for_credit(estimator_estimator *self)
 	units_instant t;
 	if (self->used > depth) {
 		units_instant t_3 = self->at;
-		units_span t_2 = estimator_time_of(((u128)(self->used - depth)), self->limits.rate);
+		units_span t_2 = credit_time_of(((u128)(self->used - depth)), self->limits.rate);
 		units_instant t_4 = units_instant_add_span(t_3, t_2);
 		t = t_4;
 	} else {
@@ -2548,7 +2542,7 @@ TWIN_INLINE void estimator_estimator_charge_bytes(estimator_estimator *self, est
 {
 	u128 depth = self->limits.depth;
 	u64 t = units_bytes_as_u64(sent.size);
-	u128 t_2 = estimator_work(t, estimator_per_byte());
+	u128 t_2 = credit_work(t, credit_per_byte());
 	u128 cost = t_2;
 	u128 t_3 = estimator_estimator_used_at(self, sent.now);
 	u128 before = t_3;
@@ -2617,7 +2611,7 @@ TWIN_INLINE bool estimator_estimator_regulate(estimator_estimator *self)
 	} else {
 		u128 most = ((u128)(self->limits.depth - self->limits.resume));
 		units_instant t_6 = self->at;
-		units_span t_5 = estimator_time_of(saturating_sub_u128(self->used, most), self->limits.rate);
+		units_span t_5 = credit_time_of(saturating_sub_u128(self->used, most), self->limits.rate);
 		units_instant t_7 = units_instant_add_span(t_6, t_5);
 		self->under_time = t_7;
 	}
@@ -3836,7 +3830,7 @@ TWIN_INLINE packet_colour tswtcm_tsw_tcm_colour(tswtcm_tsw_tcm *self, units_inst
 	self->front = max_u64(self->front, now);
 	u64 t_5 = self->estimate;
 	u64 t_4 = units_bytes_as_u64(size);
-	u64 estimate = sum_div_u64(t_5, window, t_4, ((u64)(bucket_per_byte() << (tswtcm_fraction() & 63u))), span);
+	u64 estimate = sum_div_u64(t_5, window, t_4, ((u64)(credit_per_byte() << (tswtcm_fraction() & 63u))), span);
 	self->estimate = min_u64(estimate, ((u64)(tswtcm_most() << (((u32)(tswtcm_fraction() + 1u)) & 63u))));
 	u64 t_6 = units_rate_as_bps(self->params.ctr);
 	u64 committed = ((u64)(t_6 << (tswtcm_fraction() & 63u)));

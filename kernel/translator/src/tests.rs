@@ -291,6 +291,24 @@ fn a_method_that_changes_its_receiver_gets_no_copy_of_it() {
 }
 
 #[test]
+fn an_element_of_a_constant_table_is_read() {
+    let text = |table: &str| {
+        format!(
+            "const TABLE: {table};
+            struct T {{ a: u64 }}
+            impl T {{ fn f(&self) -> u64 {{ TABLE[(self.a & 3) as usize] }} }}"
+        )
+    };
+    let c = translate(&text("[u64; 4] = [1, 2, 3, 0x10]")).unwrap();
+    for part in ["static const u64 file_table[4] = {\n\t1ull, 2ull, 3ull, 16ull,\n};", "file_table[twin_index("] {
+        assert!(c.contains(part), "{part}\n{c}");
+    }
+    for refused in ["[u64; 3] = [1, 2, 3]", "[u64; 2] = [1, 1 + 1]", "[u64; 4] = [0; 4]"] {
+        assert!(translate(&text(refused)).unwrap_err().contains("an array, or an element of one"), "{refused}");
+    }
+}
+
+#[test]
 fn a_variant_with_fields_is_a_kind_and_its_fields() {
     let text = "
         enum E { None, Some { least: u64, most: u64 }, All(u64) }
