@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use tidegate_kernel::options::{CAKE, CBQ};
+use tidegate_kernel::options::{CAKE, CBQ, FBQ, RAS};
 use tidegate_testbed::is_nightly;
 
 use super::equal::{Scratch, compare, compare_kind, compile, compiler};
@@ -403,6 +403,28 @@ fn planted_differences_of_cake_are_found() {
         ("cake_departures.h", "marked ? TWIN_MARK_DROP : TWIN_DROP", "TWIN_DROP"),
     ];
     are_found(CAKE, &planted);
+}
+
+/// Differences planted in RAS are found: in the curve, the head, the meter, the end of a call, and when it is asked again in a class.
+#[test]
+fn planted_differences_of_ras_are_found() {
+    if !can_compile("planted_differences_of_ras_are_found") {
+        return;
+    }
+    let planted = [
+        ("ras.h", ".two_pir_th = bytes[1]", ".two_pir_th = bytes[0]"),
+        ("ras.h", "if (discipline->backlog.packets == 1)", "if (discipline->backlog.packets == 2)"),
+        ("ras.h", "if (options->meter == TWIN_TRTCM)", "if (options->meter == TWIN_SRTCM)"),
+        ("ras.h", "options->meter_aware == 1 && colour", "options->meter_aware == 2 && colour"),
+        (
+            "ras.h",
+            "on_release(&discipline->ras, now, due, size, options->slack)",
+            "on_release(&discipline->ras, now, due, size, 0)",
+        ),
+        ("departures.h", "return twin_step(TWIN_DROP_END, slot)", "return twin_step(TWIN_DROP, slot)"),
+    ];
+    are_found(RAS, &planted);
+    are_found(FBQ, &[("fbc.h", "fbq->waiting = waits ? fbq->waiting | bit", "fbq->waiting = waits ? fbq->waiting")]);
 }
 
 /// Each change of a file is found by operations of one kind.
