@@ -332,12 +332,12 @@ static __always_inline void queue_by_rules(u32 slot)
 	}
 }
 
-/* Whether a packet in a discipline is of another flow by the rules in force, or none is in the flow of its class. */
+/* Whether a packet in a discipline is of another flow by the rules in force, or none is in the flow of its class and none waits for it. */
 __noinline u32 twin_is_to_go(u32 q)
 {
 	u32 first = discipline_of(q)->room.first, count = discipline_of(q)->room.count;
 
-	if (!HAS_TREE && !twin_fbq_class_of(&fbq, q)->staged)
+	if (!HAS_TREE && !twin_fbq_class_of(&fbq, q)->staged && (fbq.waiting >> twin_index(q, TWIN_FBQ_CLASSES) & 1) == 0)
 		return true;
 	TWIN_FOR(u32, i, 0, TWIN_SPACE) {
 		if (i >= count)
@@ -405,6 +405,23 @@ __noinline u32 twin_gather(void)
 	return twin_take_all(&state.held);
 }
 
+/*
+ * Queues a packet anew after a beginning. RAS gets all of them, and is asked for the first by the next call.
+ */
+static __always_inline void requeue(u32 slot)
+{
+	u32 q = twin_packet_of(&state.held, slot)->class;
+
+	if (!is_fbq(&in_force)) {
+		twin_requeue_in(slot);
+	} else if (twin_fbq_has_inside(&classes, q) && twin_is_ras(options_of(q))) {
+		twin_requeue_in(slot);
+		twin_note_wait(q);
+	} else {
+		queue_again(slot);
+	}
+}
+
 /* Begins anew, and queues what waits: of a class with a discipline first what is in the flow of the class. */
 __noinline int twin_follow_structure(void)
 {
@@ -421,10 +438,7 @@ __noinline int twin_follow_structure(void)
 			twin_find_flow(first);
 		next = twin_packet_of(&state.held, first)->next;
 		twin_move(first);
-		if (is_fbq(&in_force))
-			queue_again(first);
-		else
-			twin_requeue_in(first);
+		requeue(first);
 		first = next;
 	}
 	return twin_refresh_tree();

@@ -91,6 +91,8 @@ struct twin_link {
 	u64 overhead;
 	/* Packets pass undecided after this time, in ns of CLOCK_MONOTONIC. 0: never. */
 	u64 until;
+	/* 1 where packets that leave this device go on to an interface by a program of marks.h, which writes code points given here. */
+	u64 hands_over;
 	/* The indices of the interfaces whose packets wait here, where there are several; others are 0. */
 	u64 lines[TWIN_LINES];
 };
@@ -701,6 +703,8 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 	follow(now);
 	RECORD(call = (struct twin_call){0};)
 	if (is_fbq(options)) {
+		if (fbq.waiting != 0)
+			stage_waiting(sch, now, over);
 		number = twin_decide_classified(now, over);
 		if (fbq.touched != TWIN_FBQ_NOTHING)
 			twin_finish_classified();
@@ -713,6 +717,8 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 		counters = counters_of(packet->class);
 		RECORD(call.result = packet->number + 1; call.drops += is_fbq(options) && fbq.stepped != 0;)
 		skb = take_out(sch, number);
+		if (skb && link->hands_over)
+			hand_over(skb, packet);
 		if (counters && skb) {
 			count_sent(counters, packet->size, saturating_sub_u64(state.held.latest, packet->came));
 			if (link->from_network)

@@ -312,6 +312,14 @@ struct twin_fbq {
 	u32 crossed, stepped;
 	/* The class with a discipline whose packet has left, plus 1; 0 for none. */
 	u32 departed;
+	/*
+	 * Classes whose discipline has packets and has released none into the flow of the class, a bit for each, and when each is to be asked
+	 * again.
+	 */
+	u64 waiting, waits_until[TWIN_FBQ_CLASSES];
+	/* In a call, the one that was asked last, and until when it had waited. */
+	u32 asked_class;
+	u64 asked_at;
 	/* The flow of the packet that is alone, plus 1, and its slot; 0 for none: see fbc.h. */
 	u32 alone, alone_slot;
 	/* Of the promises of flows that ended in this call, their places, plus 1. */
@@ -404,6 +412,7 @@ TWIN_INLINE void twin_fbq_begin(const struct twin_fbq_options *options, struct t
 	fbq->clock = fbq_clock_new(0, 0);
 	fbq->used = fbq->borrowing = 0;
 	fbq->lends = false;
+	fbq->waiting = 0;
 	fbq->flow_count = fbq->cursor = fbq->ended_count = fbq->alone = fbq->departed = fbq->crossed = fbq->stepped = 0;
 	fbq->used_specials = fbq->used_hosts = fbq->used_away = 0;
 	fbq->free_special = fbq->free_away = fbq->carried_by = TWIN_NONE;

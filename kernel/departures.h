@@ -7,10 +7,10 @@
 
 /*
  * What one step of dequeue does. TWIN_AGAIN: nothing yet. TWIN_WAIT: no packet may leave before the deadline. TWIN_DROP: the
- * packet of the slot is dropped, and there is another step. TWIN_MARK_DROP: after it has been marked. TWIN_SEND, TWIN_MARK: it
- * leaves, marked or not.
+ * packet of the slot is dropped, and there is another step. TWIN_MARK_DROP: after it has been marked. TWIN_DROP_END: it is dropped,
+ * and the call ends. TWIN_SEND, TWIN_MARK: it leaves, marked or not.
  */
-enum twin_action { TWIN_AGAIN, TWIN_EMPTY, TWIN_WAIT, TWIN_DROP, TWIN_SEND, TWIN_MARK, TWIN_MARK_DROP };
+enum twin_action { TWIN_AGAIN, TWIN_EMPTY, TWIN_WAIT, TWIN_DROP, TWIN_SEND, TWIN_MARK, TWIN_MARK_DROP, TWIN_DROP_END };
 
 /* A step: the action in the upper half, the slot in the lower one. */
 TWIN_INLINE u64 twin_step(u32 action, u32 slot)
@@ -247,7 +247,32 @@ TWIN_INLINE bool twin_rests(const struct twin_options *options)
 	u64 kind = options->kind;
 
 	return twin_is_own(options) || twin_is_cake(options) || kind == TWIN_FIFO || kind == TWIN_TBF || kind == TWIN_RED || kind == TWIN_ARED ||
-	       kind == TWIN_FBQ || kind == TWIN_CBQ || twin_is_coloured(options);
+	       kind == TWIN_FBQ || kind == TWIN_CBQ || twin_is_ras(options) || twin_is_coloured(options);
+}
+
+/* A step of RAS. A call releases one packet at most, which the meter behind it may drop. */
+TWIN_GLOBAL u64 twin_step_ras(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
+			      struct twin_held *held TWIN_GIVEN)
+{
+	struct twin_packet *packet;
+	u64 now = held->latest, due;
+	u32 slot, service;
+
+	if (discipline->backlog.packets == 0)
+		return twin_step(TWIN_EMPTY, TWIN_NONE);
+	due = twin_release_of_ras(options, discipline, held);
+	if (due > now)
+		return twin_step(TWIN_WAIT, TWIN_NONE);
+	slot = twin_pop_of(discipline, held, discipline->room.first);
+	packet = twin_packet_of(held, slot);
+	twin_released_ras(options, discipline, now, due, packet->size);
+	if (options->meter == 0)
+		return twin_step(TWIN_SEND, slot);
+	service = twin_condition(options, discipline, now, packet->size, packet->service);
+	if (service == TWIN_NONE)
+		return twin_step(TWIN_DROP_END, slot);
+	packet->service = service;
+	return twin_step(TWIN_SEND, slot);
 }
 
 /* A step of dequeue of one queue in the order of arrival. */
@@ -285,6 +310,8 @@ TWIN_INLINE u64 twin_next_inside(const struct twin_options *options, struct twin
 		return twin_step_pie(options, discipline, held, discipline->room.first);
 	if (options->kind == TWIN_DUALPI2)
 		return twin_step_coupled(options, discipline, held);
+	if (twin_is_ras(options))
+		return twin_step_ras(options, discipline, held);
 	if (twin_is_own(options))
 		return twin_step_own(options, discipline, held);
 	if (twin_is_cake(options))
@@ -304,8 +331,8 @@ TWIN_INLINE u64 twin_next(const struct twin_options *options, struct twin_discip
 	struct twin_packet *packet = twin_packet_of(held, step);
 	u32 service;
 
-	discipline->loss = QDISC_DROP_REASON_EARLY;
-	if (options->meter == 0 || options->meter_exit == 0 || (twin_action(step) != TWIN_SEND && twin_action(step) != TWIN_MARK))
+	discipline->loss = twin_action(step) == TWIN_DROP_END ? QDISC_DROP_REASON_POLICED : QDISC_DROP_REASON_EARLY;
+	if (options->meter == 0 || options->meter_exit != 1 || (twin_action(step) != TWIN_SEND && twin_action(step) != TWIN_MARK))
 		return step;
 	service = twin_condition(options, discipline, held->latest, packet->size, packet->service);
 	if (service != TWIN_NONE) {
@@ -328,6 +355,11 @@ TWIN_INLINE u64 twin_deadline(const struct twin_options *options, struct twin_di
 		return TWIN_IDLE;
 	if (twin_is_cake(options))
 		return twin_deadline_cake(options, discipline, max_u64(held->latest, now));
+	if (twin_is_ras(options)) {
+		u64 due = twin_release_of_ras(options, discipline, held);
+
+		return due <= max_u64(held->latest, now) ? TWIN_NOW : due;
+	}
 	if (!twin_has_bucket(options))
 		return TWIN_NOW;
 	now = max_u64(held->latest, now);

@@ -88,6 +88,7 @@ struct twin_discipline {
 	decider_state dualpi2;
 	struct twin_lane lanes[TWIN_LANES];
 	struct twin_meter meter;
+	ras_schedule ras;
 	struct twin_protection protection;
 };
 
@@ -110,6 +111,17 @@ TWIN_INLINE bool twin_is_fair(const struct twin_options *options)
 TWIN_INLINE bool twin_is_capable(u32 service)
 {
 	return (service & 3) != 0;
+}
+
+/* Whether the kind delays packets by RAS; CBQ has no leaves that do. */
+TWIN_INLINE bool twin_is_ras(const struct twin_options *options)
+{
+#ifdef TWIN_TREES
+	(void)options;
+	return false;
+#else
+	return options->kind == TWIN_RAS;
+#endif
 }
 
 /* Whether the colours of packets matter. */
@@ -230,6 +242,7 @@ TWIN_INLINE bool twin_has_ared(const struct twin_options *options)
 #include "meters.h"
 #include "dualpi2.h"
 #include "coloured.h"
+#include "ras.h"
 
 /* A beginning has four parts, since the stack of the kernel is small. First what red and what adapts as ared does need. */
 TWIN_INLINE void twin_begin_aqm(const struct twin_options *options, struct twin_discipline *discipline, struct twin_tables *tables)
@@ -294,6 +307,8 @@ TWIN_INLINE void twin_begin_queues(const struct twin_options *options, struct tw
 	twin_begin_own(options, discipline);
 	if (options->meter != 0)
 		twin_begin_meter(options, discipline, held->latest);
+	if (twin_is_ras(options))
+		twin_begin_ras(options, discipline);
 	if (twin_is_cake(options))
 		twin_begin_cake(options);
 	if (options->kind == TWIN_PIE || options->kind == TWIN_FQ_PIE) {
@@ -405,6 +420,8 @@ TWIN_INLINE bool twin_admits(const struct twin_options *options, struct twin_dis
 		return twin_admits_coupled(options, discipline, held);
 	if (twin_is_coloured(options))
 		return twin_admits_coloured(options, discipline, now);
+	if (twin_is_ras(options))
+		return twin_admits_ras(options, discipline, now);
 	if (twin_is_own(options))
 		return twin_admits_own(options, discipline, now);
 	if (options->kind == TWIN_RED || options->kind == TWIN_ARED)
@@ -467,6 +484,8 @@ TWIN_GLOBAL u32 twin_put(const struct twin_options *options TWIN_GIVEN, struct t
 	qdisc_backlog_add(&discipline->backlog, packet->size);
 	if (twin_is_coloured(options))
 		twin_queued_coloured(options, discipline, packet);
+	if (twin_is_ras(options))
+		twin_queued_ras(options, discipline, held->latest);
 	if (!twin_is_fair(options))
 		return 0;
 	twin_classify(held, &discipline->lengths, number);
@@ -568,7 +587,7 @@ TWIN_INLINE void twin_set_rate(const struct twin_options *options, struct twin_d
 TWIN_INLINE bool twin_supports(const struct twin_options *options)
 {
 	/* A packet more is held before another is dropped for it. */
-	return (options->kind < TWIN_KINDS || twin_is_own(options) || (twin_is_cake(options) && twin_supports_cake(options))) &&
+	return ((options->kind < TWIN_KINDS && (options->kind != TWIN_RAS || twin_is_ras(options))) || twin_is_own(options) || (twin_is_cake(options) && twin_supports_cake(options))) &&
 	       options->limit_packets < TWIN_SLOTS && options->meter < TWIN_METERS &&
 	       (!twin_is_fair(options) || options->queues > 0) && twin_queues(options) <= TWIN_SPACE &&
 	       (!twin_measures(options) || (options->records > options->limit_packets && options->records <= TWIN_RECORDS)) &&

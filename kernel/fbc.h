@@ -7,7 +7,8 @@
  * happens first.
  *
  * A class with a discipline (crates/core/src/qdisc/nested.rs): its packets are of one flow, which has the one that the discipline has
- * released last. The others wait in the discipline, and once that one has left it releases the next into the flow, in the same call.
+ * released last. The others wait in the discipline, and once that one has left it releases the next into the flow, in the same call. A
+ * discipline that delays packets may release none, and is asked again at its deadline.
  */
 #ifndef TWIN_FBC_H
 #define TWIN_FBC_H
@@ -326,6 +327,48 @@ TWIN_GLOBAL u32 twin_fbq_requeue(const struct twin_fbq_options *options TWIN_GIV
 	return 0;
 }
 
+/*
+ * Notes when the discipline of a class is to be asked for a packet again, which has just been asked: its deadline, unless it has released
+ * one. TWIN_IDLE for never.
+ */
+TWIN_INLINE void twin_fbq_note_wait(struct twin_fbq *fbq, u32 q, u64 deadline)
+{
+	u64 bit = 1ull << twin_index(q, TWIN_FBQ_CLASSES);
+	bool waits = !twin_fbq_class_of(fbq, q)->staged && fbq->alone == 0 && deadline != TWIN_IDLE;
+
+	fbq->waiting = waits ? fbq->waiting | bit : fbq->waiting & ~bit;
+	fbq->waits_until[twin_index(q, TWIN_FBQ_CLASSES)] = max_u64(deadline, fbq->now);
+}
+
+/* The class whose discipline is to be asked next, or TWIN_NONE. */
+TWIN_GLOBAL u32 twin_fbq_first_waiting(struct twin_fbq *fbq TWIN_GIVEN)
+{
+	u64 waiting = fbq->waiting, until = U64_MAX;
+	u32 first = TWIN_NONE;
+
+	TWIN_FOR(u32, q, 0, TWIN_FBQ_CLASSES) {
+		u64 of_this = fbq->waits_until[twin_index(q, TWIN_FBQ_CLASSES)];
+
+		if (waiting == 0)
+			break;
+		/* Of equal times the first class has it. */
+		if ((waiting & 1) && of_this < until) {
+			first = q;
+			until = of_this;
+		}
+		waiting >>= 1;
+	}
+	return first;
+}
+
+/* When a discipline is to be asked again: TWIN_IDLE for never. */
+TWIN_INLINE u64 twin_fbq_waits_until(struct twin_fbq *fbq)
+{
+	u32 q = fbq->waiting == 0 ? TWIN_NONE : twin_fbq_first_waiting(fbq);
+
+	return q == TWIN_NONE ? TWIN_IDLE : fbq->waits_until[twin_index(q, TWIN_FBQ_CLASSES)];
+}
+
 /* The time for which a packet is charged that might have left at a time. */
 TWIN_INLINE u64 twin_fbq_charged_at(const struct twin_fbq_options *options, u64 time, u64 now)
 {
@@ -508,8 +551,8 @@ TWIN_INLINE void twin_fbq_finish(const struct twin_fbq_options *options, struct 
 		twin_fbq_settle(options, fbq);
 }
 
-/* When dequeue is to be called next: U64_MAX for never. */
-TWIN_INLINE u64 twin_fbq_deadline(struct twin_fbq *fbq, struct twin_held *held)
+/* When the shaper is to be asked next: U64_MAX for never. */
+TWIN_INLINE u64 twin_fbq_opening(struct twin_fbq *fbq, struct twin_held *held)
 {
 	struct twin_opening first = twin_fbq_first(fbq), own, borrower = twin_fbq_borrower(fbq, held, first);
 
@@ -519,6 +562,12 @@ TWIN_INLINE u64 twin_fbq_deadline(struct twin_fbq *fbq, struct twin_held *held)
 		return borrower.time;
 	own = twin_fbq_own(fbq, first);
 	return own.class != TWIN_NONE ? own.time : U64_MAX;
+}
+
+/* When dequeue is to be called next: U64_MAX for never. */
+TWIN_INLINE u64 twin_fbq_deadline(struct twin_fbq *fbq, struct twin_held *held)
+{
+	return min_u64(twin_fbq_opening(fbq, held), twin_fbq_waits_until(fbq));
 }
 
 #endif

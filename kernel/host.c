@@ -196,10 +196,13 @@ static u32 release(u32 q, struct decision *decision)
 			decision->drops++;
 			/* fall through */
 		case TWIN_DROP:
+		case TWIN_DROP_END:
 			/* That of this call, which was queued and is released at once. */
 			if (arrives && twin_packet_of(&state.held, step)->number + 1 == state.arrived)
 				decision->result = 0;
 			drop(decision, step);
+			if (twin_action(step) == TWIN_DROP_END)
+				return TWIN_NONE;
 			continue;
 		case TWIN_MARK:
 			decision->drops++;
@@ -228,7 +231,23 @@ static void stage(u32 q, struct decision *decision)
 			twin_fbq_requeue(&fbq_options, &fbq, &state.held, number, slot);
 		twin_fbq_finish(&fbq_options, &fbq, &state.held);
 	}
+	if (twin_is_ras(options_of(q)))
+		twin_fbq_note_wait(&fbq, q, twin_deadline(options_of(q), &state.disciplines[q], &state.held, state.held.latest));
 	twin_fbq_settle(&fbq_options, &fbq);
+}
+
+/* Asks the disciplines in classes that have waited until now. */
+static void stage_waiting(u64 now, struct decision *decision)
+{
+	while (twin_fbq_waits_until(&fbq) <= now) {
+		u32 q = twin_fbq_first_waiting(&fbq);
+		u64 until = twin_fbq_waits_until(&fbq);
+
+		twin_fbq_begin_call(&fbq_options, &fbq, &state.held, now);
+		stage(q, decision);
+		if (twin_fbq_waits_until(&fbq) == until && twin_fbq_first_waiting(&fbq) == q)
+			break;
+	}
 }
 
 /* A packet arrives for a discipline. */
@@ -330,8 +349,9 @@ static void dequeue(u64 now, struct decision *decision)
 
 	now = twin_now(&state.held, now);
 	if (options.kind == TWIN_FBQ) {
+		stage_waiting(now, decision);
 		slot = twin_fbq_dequeue(&fbq_options, &fbq, &state.held, now, false);
-		decision->drops = fbq.stepped != 0;
+		decision->drops += fbq.stepped != 0;
 		if (slot != TWIN_NONE)
 			decision->result = (twin_packet_of(&state.held, slot)->number + 1) | crossed();
 		twin_fbq_finish(&fbq_options, &fbq, &state.held);

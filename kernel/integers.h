@@ -52,6 +52,15 @@ __extension__ typedef unsigned __int128 u128;
 #define S64_MAX ((s64)(U64_MAX >> 1))
 #endif
 
+/* A place among a number of things that is a power of two: in 64 bits and behind a barrier, so that the compiler adds what the verifier sees masked. */
+TWIN_INLINE u64 twin_index(u32 i, u32 count)
+{
+	u64 index = i & (count - 1);
+
+	__asm__("" : "+r"(index));
+	return index;
+}
+
 TWIN_INLINE u32 min_u32(u32 a, u32 b) { return a < b ? a : b; }
 TWIN_INLINE u64 min_u64(u64 a, u64 b) { return a < b ? a : b; }
 TWIN_INLINE u128 min_u128(u128 a, u128 b) { return a < b ? a : b; }

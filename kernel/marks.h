@@ -8,6 +8,10 @@
  * A mark that the discipline decides on, when a packet arrives or leaves, is owed by the queue of that packet. The next packet that
  * arrives for this queue, and can carry the mark, gets it. What feedback and the step of a class mark is known when it arrives. See
  * the chapter *In the kernel* of the book for the effect.
+ *
+ * A code point by the colour of a meter is known when the meter has decided, which may be when the packet leaves. Where a file has such,
+ * packets are led to a device whose root the discipline is, as those of several interfaces are, and come by the program once more on
+ * their way from there to the interface. The discipline hands the code point over with the packet.
  */
 #ifndef TWIN_MARKS_H
 #define TWIN_MARKS_H
@@ -117,6 +121,33 @@ static __always_inline bool take_owed(u32 queue)
 	return __sync_val_compare_and_swap(&of->marks, marks, marks - 1) == marks;
 }
 
+/* What the discipline hands over with a packet that goes on: this, the account of its class and its code point; or 0. */
+#define TWIN_HANDED (1u << 31)
+#define TWIN_HANDED_ACCOUNT 8
+
+static __always_inline void hand_over(struct sk_buff *skb, const struct twin_packet *packet)
+{
+	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
+	u32 account = twin_fbq_params(&classes, packet->class)->account, word = 0;
+
+	if (packet->service >> TWIN_REMARKED & 1)
+		word = TWIN_HANDED | account << TWIN_HANDED_ACCOUNT | (packet->service >> 2 & 0x3f);
+	*(u32 *)cb->data = word;
+}
+
+/* The first two bytes of a packet's network header, or UNREAD where it is none of IP. */
+static __noinline u32 first_bytes(struct __sk_buff *context, struct sk_buff *skb)
+{
+	bool is_v6 = skb->protocol == bpf_htons(ETH_P_IPV6);
+	u8 bytes[2];
+	u32 first;
+
+	if ((!is_v6 && skb->protocol != bpf_htons(ETH_P_IP)) || bpf_skb_load_bytes(context, header_at(skb), bytes, 2))
+		return UNREAD;
+	first = (u32)bytes[0] << 8 | bytes[1];
+	return first >> 12 == (is_v6 ? 6 : 4) ? first : UNREAD;
+}
+
 /* Changes the code point and the bits of congestion of a packet, whose first two bytes of the network header are given. */
 static __noinline int set_service(struct __sk_buff *context, u32 at, bool is_v6, u32 first, u32 service)
 {
@@ -148,15 +179,12 @@ static __noinline u32 mark_packet(struct __sk_buff *context, struct sk_buff *skb
 	u32 first, service, after, q = of->class;
 	bool inside = !is_fbq(&in_force) || twin_fbq_has_inside(&classes, q);
 	u64 dscp, gives = inside ? options_of(q)->marks : in_force.marks;
-	u8 bytes[2];
 
-	if (!marks || !counters || (!is_v6 && skb->protocol != bpf_htons(ETH_P_IP)))
+	if (!marks || !counters)
 		return UNREAD;
 	dscp = marks->dscp[twin_index(account, MARKED_ACCOUNTS)];
-	if ((dscp == 0 && gives == 0) || bpf_skb_load_bytes(context, at, bytes, 2))
-		return UNREAD;
-	first = (u32)bytes[0] << 8 | bytes[1];
-	if (first >> 12 != (is_v6 ? 6 : 4))
+	first = dscp == 0 && gives == 0 ? UNREAD : first_bytes(context, skb);
+	if (first == UNREAD)
 		return UNREAD;
 	service = after = is_v6 ? first >> 4 & 0xff : first & 0xff;
 	capable = (service & 3) != 0;
@@ -174,6 +202,28 @@ static __noinline u32 mark_packet(struct __sk_buff *context, struct sk_buff *skb
 		set_service(context, at, is_v6, first, after & 0xff);
 	/* Where no mark is given, a decider that would have it owed must drop. */
 	return (service & 0xfc) | (gives ? service & 3 : 0);
+}
+
+/* Writes the code point that the discipline has handed over with a packet, unless its class has one, which is written already. */
+static __noinline int write_handed(struct __sk_buff *context, struct sk_buff *skb)
+{
+	u32 handed = *(u32 *)((struct qdisc_skb_cb *)skb->cb)->data, account = twin_index(handed >> TWIN_HANDED_ACCOUNT, MARKED_ACCOUNTS), key = 0;
+	struct twin_counters *counters = bpf_map_lookup_elem(&twin_counters, &account);
+	struct twin_marks *marks = bpf_map_lookup_elem(&twin_marks, &key);
+	bool is_v6 = skb->protocol == bpf_htons(ETH_P_IPV6);
+	u32 first, service, after;
+
+	if (!(handed & TWIN_HANDED) || !counters || !marks || marks->dscp[twin_index(account, MARKED_ACCOUNTS)])
+		return 0;
+	first = first_bytes(context, skb);
+	if (first == UNREAD)
+		return 0;
+	service = is_v6 ? first >> 4 & 0xff : first & 0xff;
+	after = (handed & 0x3f) << 2 | (service & 3);
+	if (after == service)
+		return 0;
+	__sync_fetch_and_add(&counters->remarked_packets, 1);
+	return set_service(context, header_at(skb), is_v6, first, after);
 }
 
 /* Classifies a packet and marks it. */
@@ -204,8 +254,8 @@ static __always_inline void see(struct __sk_buff *context, struct sk_buff *skb)
 }
 
 /*
- * Of several interfaces with one total the filter of this program has an action, which leads each packet to the device where they are
- * queued. From there it comes by here again. The kernel knows that and does not lead it there a second time.
+ * Where packets are queued at a device of ours, the filter of this program has an action, which leads each packet there. From there it
+ * comes by here again. The kernel knows that and does not lead it there a second time.
  */
 SEC("tc")
 int twin_leaving(struct __sk_buff *context)
@@ -215,7 +265,9 @@ int twin_leaving(struct __sk_buff *context)
 	u32 key = 0;
 
 	marks = bpf_map_lookup_elem(&twin_marks, &key);
-	if (marks && (marks->device == 0 || marks->device != (u32)skb->skb_iif))
+	if (marks && marks->device != 0 && marks->device == (u32)skb->skb_iif)
+		write_handed(context, skb);
+	else if (marks)
 		see(context, skb);
 	return TC_ACT_UNSPEC;
 }

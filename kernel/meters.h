@@ -8,8 +8,9 @@
 
 enum { TWIN_NO_METER, TWIN_SRTCM, TWIN_TRTCM, TWIN_RFC4115, TWIN_TSWTCM, TWIN_METERS };
 
-/* The colour of a packet in its service, above its code point and bits of congestion. */
+/* The colour of a packet in its service, above its code point and bits of congestion; and whether it has got its code point here. */
 #define TWIN_COLOUR 8
+#define TWIN_REMARKED 10
 
 /* The colour of a code point: its drop precedence where it is of assured forwarding, else green. */
 TWIN_INLINE u32 twin_colour_of(u32 service)
@@ -72,7 +73,7 @@ TWIN_INLINE u32 twin_condition(const struct twin_options *options, struct twin_d
 	if (action == 1)
 		return TWIN_NONE;
 	service = twin_with_colour(service, colour);
-	return action == 0 ? service : (service & ~0xfcu) | ((u32)(action - 2) & 0x3f) << 2;
+	return action == 0 ? service : (service & ~0xfcu) | ((u32)(action - 2) & 0x3f) << 2 | 1u << TWIN_REMARKED;
 }
 
 #endif

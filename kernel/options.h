@@ -21,6 +21,7 @@ enum twin_kind {
 	TWIN_WRED,
 	TWIN_RIO,
 	TWIN_INGRESS,
+	TWIN_RAS,
 	TWIN_KINDS,
 	/* Of fbc.h. */
 	TWIN_FBQ = TWIN_KINDS,
@@ -131,8 +132,17 @@ struct twin_options {
 	/* rio: 1 where the average of a colour counts better ones as well. */
 	u64 coupled;
 	/*
-	 * The meter of a marker around the discipline: 1 srTCM, 2 trTCM, 3 RFC 4115, 4 TSWTCM, 0 none; 1 where it is behind the discipline; 1 where
-	 * the colour of an arriving packet counts. Rates and bursts: committed, and peak or excess.
+	 * ras, beside its buffer, which is the limit in bytes, and the interval, over which it averages: the committed, the peak and the maximum
+	 * rate, the second 0 for the single rate shaper; up to, at and from which occupancy it shapes to these; the lateness that it makes up
+	 * for; 1 where it releases a packet earlier that its meter would colour green.
+	 */
+	u64 shaping_rates[3];
+	u64 shaping_bytes[3];
+	u64 slack;
+	u64 green;
+	/*
+	 * The meter of a marker around the discipline, or of ras: 1 srTCM, 2 trTCM, 3 RFC 4115, 4 TSWTCM, 0 none; 1 where it is behind the
+	 * discipline, 2 for ras; 1 where the colour of an arriving packet counts. Rates and bursts: committed, and peak or excess.
 	 */
 	u64 meter;
 	u64 meter_exit;

@@ -112,15 +112,6 @@ struct twin_held {
 	struct twin_control controls[TWIN_SPACE];
 };
 
-/* In 64 bits and behind a barrier, so that the compiler adds what the verifier sees masked. */
-TWIN_INLINE u64 twin_index(u32 i, u32 count)
-{
-	u64 index = i & (count - 1);
-
-	__asm__("" : "+r"(index));
-	return index;
-}
-
 TWIN_INLINE struct twin_packet *twin_packet_of(struct twin_held *held, u32 slot)
 {
 	return &held->packets[twin_index(slot, TWIN_SLOTS)];

@@ -87,7 +87,7 @@ static __always_inline u32 release(struct Qdisc *sch, u32 q, bool always, bool i
 		first = false;
 		if (action == TWIN_AGAIN)
 			continue;
-		if (action != TWIN_SEND && action != TWIN_DROP)
+		if (action != TWIN_SEND && action != TWIN_DROP && action != TWIN_DROP_END)
 			break;
 		if (action == TWIN_SEND) {
 			if (!is_inside)
@@ -99,10 +99,20 @@ static __always_inline u32 release(struct Qdisc *sch, u32 q, bool always, bool i
 			first = true;
 		}
 		/* That of this call, which was queued and is released at once. */
-		RECORD(if (call.first != 0 && action == TWIN_DROP && twin_packet_of(&state.held, step)->number + 1 == state.arrived) call.result = 0;)
-		drop(sch, step, action == TWIN_DROP ? discipline_of(q)->loss : QDISC_DROP_REASON_FLOW_LIMIT);
+		RECORD(if (call.first != 0 && action != TWIN_SEND && twin_packet_of(&state.held, step)->number + 1 == state.arrived) call.result = 0;)
+		drop(sch, step, action != TWIN_SEND ? discipline_of(q)->loss : QDISC_DROP_REASON_FLOW_LIMIT);
+		if (action == TWIN_DROP_END)
+			break;
 	}
 	return TWIN_NONE;
+}
+
+/* Notes until when the discipline of a class waits that has just been asked for a packet. */
+__noinline int twin_note_wait(u32 q)
+{
+	twin_fbq_note_wait(&fbq, q, twin_deadline(options_of(q), discipline_of(q), &state.held, state.held.latest));
+	twin_fbq_settle(&classes, &fbq);
+	return 0;
 }
 
 /* Puts what the discipline of a class releases into the flow of the class, if no packet is there. */
@@ -110,7 +120,39 @@ static __always_inline void stage(struct Qdisc *sch, u32 q, bool always)
 {
 	if (!twin_fbq_class_of(&fbq, q)->staged && fbq.alone == 0)
 		release(sch, q, always, true);
-	twin_fbq_settle(&classes, &fbq);
+	if (twin_is_ras(options_of(q)))
+		twin_note_wait(q);
+	else
+		twin_fbq_settle(&classes, &fbq);
+}
+
+/*
+ * Asks the disciplines in classes that have waited until now, each for one packet; all that wait where packets are to leave always. One
+ * that has waited until now and releases none is asked again by the next call. There is no loop in this one, whose rounds the verifier
+ * would follow for each of its own.
+ */
+static __always_inline void stage_waiting(struct Qdisc *sch, u64 now, bool always)
+{
+	fbq.asked_class = TWIN_NONE;
+	TWIN_FOR(u32, i, 0, 2 * TWIN_FBQ_CLASSES) {
+		u64 until = twin_fbq_waits_until(&fbq), step;
+		u32 q = twin_fbq_first_waiting(&fbq);
+		bool is_there = false;
+
+		if (q == TWIN_NONE || (until > now && !always) || (q == fbq.asked_class && until == fbq.asked_at))
+			break;
+		fbq.asked_class = q;
+		fbq.asked_at = until;
+		twin_begin_classified(now);
+		step = twin_fbq_class_of(&fbq, q)->staged ? twin_step(TWIN_WAIT, TWIN_NONE) : twin_decide(q, true, always);
+		if (twin_action(step) == TWIN_SEND) {
+			is_there = twin_put_inside(step);
+			twin_finish_classified();
+		}
+		if ((twin_action(step) == TWIN_SEND && !is_there) || twin_action(step) == TWIN_DROP_END)
+			drop(sch, step, twin_action(step) == TWIN_SEND ? QDISC_DROP_REASON_FLOW_LIMIT : discipline_of(fbq.asked_class)->loss);
+		twin_note_wait(fbq.asked_class);
+	}
 }
 
 #endif

@@ -562,6 +562,49 @@ typedef struct {
 } protection_bucket;
 
 typedef enum {
+	RAS_CURVE_SINGLE,
+	RAS_CURVE_TWO,
+} ras_curve_kind;
+
+typedef struct {
+	ras_curve_kind kind;
+	units_rate single_cir;
+	units_rate single_mir;
+	units_bytes single_cir_th;
+	units_bytes single_mir_th;
+	units_rate two_cir;
+	units_rate two_pir;
+	units_rate two_mir;
+	units_bytes two_cir_th;
+	units_bytes two_pir_th;
+	units_bytes two_mir_th;
+} ras_curve;
+
+typedef struct {
+	u64 bits;
+	option_units_instant last;
+} ras_ear;
+
+typedef struct {
+	ras_ear ear;
+	units_rate rate;
+	u128 debt;
+	units_instant settled;
+	units_instant paid_at;
+	units_instant head_since;
+} ras_schedule;
+
+typedef struct {
+	units_bytes at;
+	units_rate rate;
+} ras_corner;
+
+typedef struct {
+	units_instant at;
+	bool by_green;
+} ras_release;
+
+typedef enum {
 	QDISC_DROP_REASON_QUEUE_LIMIT,
 	QDISC_DROP_REASON_FLOW_LIMIT,
 	QDISC_DROP_REASON_CLASS_LIMIT,
@@ -1124,8 +1167,8 @@ TWIN_INLINE units_bytes bucket_max_depth(void)
 	return t;
 }
 
-/* PER_BYTE of crates/core/src/structures/bucket.rs */
-TWIN_INLINE u64 bucket_per_byte(void)
+/* PER_BYTE of crates/core/src/structures/credit.rs */
+TWIN_INLINE u64 credit_per_byte(void)
 {
 	return 8000000000ull;
 }
@@ -1136,7 +1179,7 @@ TWIN_INLINE s64 bucket_cost(units_bytes bytes)
 	s64 t;
 	if (bytes <= bucket_max_depth()) {
 		u64 t_2 = units_bytes_as_u64(bytes);
-		t = ((s64)((u64)(t_2 * bucket_per_byte())));
+		t = ((s64)((u64)(t_2 * credit_per_byte())));
 	} else {
 		t = S64_MAX;
 	}
@@ -1178,7 +1221,7 @@ TWIN_INLINE units_bytes bucket_token_bucket_bytes(const bucket_token_bucket *sel
 	s64 t_3 = self->depth;
 	u64 t = bucket_token_bucket_earned(self, now);
 	s64 t_4 = bucket_filled(t_2, t_3, t);
-	units_bytes t_5 = units_bytes_new(((u64)(((u64)max_s64(t_4, 0ll)) / bucket_per_byte())));
+	units_bytes t_5 = units_bytes_new(((u64)(((u64)max_s64(t_4, 0ll)) / credit_per_byte())));
 	return t_5;
 }
 
@@ -1212,7 +1255,7 @@ TWIN_INLINE void bucket_token_bucket_charge(bucket_token_bucket *self, units_ins
 /* TokenBucket::depth of crates/core/src/structures/bucket.rs */
 TWIN_INLINE units_bytes bucket_token_bucket_depth(const bucket_token_bucket *self)
 {
-	units_bytes t = units_bytes_new(((u64)(((u64)self->depth) / bucket_per_byte())));
+	units_bytes t = units_bytes_new(((u64)(((u64)self->depth) / credit_per_byte())));
 	return t;
 }
 
@@ -1363,7 +1406,7 @@ TWIN_INLINE units_bytes bucket_token_bucket_used(const bucket_token_bucket *self
 	u64 t = bucket_token_bucket_earned(self, now);
 	s64 t_4 = bucket_filled(t_2, t_3, t);
 	s64 level = t_4;
-	units_bytes t_5 = units_bytes_new(div_ceil_u64(wrapping_sub_u64(((u64)self->depth), ((u64)level)), bucket_per_byte()));
+	units_bytes t_5 = units_bytes_new(div_ceil_u64(wrapping_sub_u64(((u64)self->depth), ((u64)level)), credit_per_byte()));
 	return t_5;
 }
 
@@ -1443,8 +1486,8 @@ TWIN_INLINE u64 cbq_part(void)
 	return ((u64)(1ull << 16u));
 }
 
-/* work of crates/core/src/qdisc/cbq/estimator.rs */
-TWIN_INLINE u128 estimator_work(u64 a, u64 b)
+/* work of crates/core/src/structures/credit.rs */
+TWIN_INLINE u128 credit_work(u64 a, u64 b)
 {
 	return ((u128)(((u128)(((u128)mul_high_u64(a, b)) << 64u)) | ((u128)wrapping_mul_u64(a, b))));
 }
@@ -1461,7 +1504,7 @@ TWIN_INLINE s64 cbq_allotment(units_bytes mtu, u64 leaves, u64 rates, units_rate
 	u64 t = units_bytes_as_u64(mtu);
 	u64 round = saturating_mul_u64(saturating_mul_u64(t, leaves), cbq_part());
 	u64 t_2 = units_rate_as_bps(rate);
-	u128 t_3 = estimator_work(round, t_2);
+	u128 t_3 = credit_work(round, t_2);
 	u128 share = t_3;
 	u64 part = halves_div_ceil_u64(((u64)((u128)(share >> 64u))), ((u64)share), max_u64(rates, 1ull));
 	return ((s64)clamp_u64(part, 1ull, cbq_most()));
@@ -1506,14 +1549,8 @@ TWIN_INLINE option_units_instant cbq_link_use_rescue_from(const cbq_link_use *se
 	return t_2;
 }
 
-/* PER_BYTE of crates/core/src/qdisc/cbq/estimator.rs */
-TWIN_INLINE u64 estimator_per_byte(void)
-{
-	return 8000000000ull;
-}
-
-/* time_of of crates/core/src/qdisc/cbq/estimator.rs */
-TWIN_INLINE units_span estimator_time_of(u128 credit, units_rate rate)
+/* time_of of crates/core/src/structures/credit.rs */
+TWIN_INLINE units_span credit_time_of(u128 credit, units_rate rate)
 {
 	u64 t = units_rate_as_bps(rate);
 	units_span t_2 = units_span_from_nanos(halves_div_ceil_u64(((u64)((u128)(credit >> 64u))), ((u64)credit), t));
@@ -1532,10 +1569,10 @@ TWIN_INLINE units_instant cbq_link_use_tick(cbq_link_use *self, const cbq_params
 	units_instant t = units_instant_saturating_sub(now, params->catch_up);
 	cbq_link_use_idle_until(self, t);
 	u64 t_2 = units_bytes_as_u64(size);
-	u128 t_3 = estimator_work(t_2, estimator_per_byte());
+	u128 t_3 = credit_work(t_2, credit_per_byte());
 	u128 cost = t_3;
 	u128 rest = ((u128)self->rest);
-	units_span t_4 = estimator_time_of(saturating_sub_u128(cost, rest), params->link);
+	units_span t_4 = credit_time_of(saturating_sub_u128(cost, rest), params->link);
 	units_span on_link = t_4;
 	units_instant t_5 = units_instant_add_span(self->free, on_link);
 	units_instant finish = t_5;
@@ -1577,7 +1614,7 @@ TWIN_INLINE units_instant cbq_link_use_tick(cbq_link_use *self, const cbq_params
 	bool in_bytes = t_15;
 	u64 t_16 = units_rate_as_bps(params->link);
 	u64 t_17 = units_span_as_nanos(on_link);
-	u128 t_18 = estimator_work(t_16, t_17);
+	u128 t_18 = credit_work(t_16, t_17);
 	u128 sendable = ((u128)(t_18 + rest));
 	u64 t_19;
 	if (in_bytes && (self->free == finish)) {
@@ -2470,8 +2507,8 @@ TWIN_INLINE u64 estimator_forever(void)
 TWIN_INLINE s64 estimator_nanos(units_rate rate, units_bytes bytes)
 {
 	u64 t = units_bytes_as_u64(bytes);
-	u128 t_2 = estimator_work(t, estimator_per_byte());
-	units_span t_3 = estimator_time_of(t_2, rate);
+	u128 t_2 = credit_work(t, credit_per_byte());
+	units_span t_3 = credit_time_of(t_2, rate);
 	u64 t_4 = units_span_as_nanos(t_3);
 	return ((s64)min_u64(t_4, estimator_forever()));
 }
@@ -2535,7 +2572,7 @@ TWIN_INLINE u128 estimator_estimator_used_at(const estimator_estimator *self, un
 	u64 t = units_rate_as_bps(self->limits.rate);
 	units_span t_2 = units_instant_since(now, self->at);
 	u64 t_3 = units_span_as_nanos(t_2);
-	u128 t_4 = estimator_work(t, t_3);
+	u128 t_4 = credit_work(t, t_3);
 	return saturating_sub_u128(t_5, t_4);
 }
 
@@ -2546,7 +2583,7 @@ TWIN_INLINE void estimator_estimator_wait_for_credit(estimator_estimator *self)
 	units_instant t;
 	if (self->used > depth) {
 		units_instant t_3 = self->at;
-		units_span t_2 = estimator_time_of(((u128)(self->used - depth)), self->limits.rate);
+		units_span t_2 = credit_time_of(((u128)(self->used - depth)), self->limits.rate);
 		units_instant t_4 = units_instant_add_span(t_3, t_2);
 		t = t_4;
 	} else {
@@ -2560,7 +2597,7 @@ TWIN_INLINE void estimator_estimator_charge_bytes(estimator_estimator *self, est
 {
 	u128 depth = self->limits.depth;
 	u64 t = units_bytes_as_u64(sent.size);
-	u128 t_2 = estimator_work(t, estimator_per_byte());
+	u128 t_2 = credit_work(t, credit_per_byte());
 	u128 cost = t_2;
 	u128 t_3 = estimator_estimator_used_at(self, sent.now);
 	u128 before = t_3;
@@ -2629,7 +2666,7 @@ TWIN_INLINE bool estimator_estimator_regulate(estimator_estimator *self)
 	} else {
 		u128 most = ((u128)(self->limits.depth - self->limits.resume));
 		units_instant t_6 = self->at;
-		units_span t_5 = estimator_time_of(saturating_sub_u128(self->used, most), self->limits.rate);
+		units_span t_5 = credit_time_of(saturating_sub_u128(self->used, most), self->limits.rate);
 		units_instant t_7 = units_instant_add_span(t_6, t_5);
 		self->under_time = t_7;
 	}
@@ -3436,6 +3473,338 @@ TWIN_INLINE random_stream random_stream_from_parts(u64 high, u64 low, u64 step_h
 	return (random_stream){ .high = high, .low = low, .step_high = step_high, .step_low = step_low };
 }
 
+/* Rate::sub of crates/units/src/quantity.rs */
+TWIN_INLINE units_rate units_rate_sub_rate(units_rate self, units_rate other)
+{
+	return saturating_sub_u64(self, other);
+}
+
+/* Rate::add of crates/units/src/quantity.rs */
+TWIN_INLINE units_rate units_rate_add_rate(units_rate self, units_rate other)
+{
+	return saturating_add_u64(self, other);
+}
+
+/* between of crates/core/src/qdisc/ras/curve.rs */
+TWIN_INLINE units_rate ras_between(units_bytes x, ras_corner first, ras_corner second)
+{
+	if (x >= second.at) {
+		return second.rate;
+	}
+	units_rate t_2 = units_rate_sub_rate(second.rate, first.rate);
+	units_rate rise = t_2;
+	units_bytes t_3 = units_bytes_sub_bytes(second.at, first.at);
+	units_bytes run = t_3;
+	u64 t_4 = units_rate_as_bps(rise);
+	units_bytes t_5 = units_bytes_sub_bytes(x, first.at);
+	u64 t_6 = units_bytes_as_u64(t_5);
+	u64 t_7 = units_bytes_as_u64(run);
+	units_rate t_8 = units_rate_from_bps(mul_div_u64(t_4, t_6, t_7));
+	units_rate t_9 = units_rate_add_rate(first.rate, t_8);
+	return t_9;
+}
+
+/* Curve::rate of crates/core/src/qdisc/ras/curve.rs */
+TWIN_INLINE units_rate ras_curve_rate(const ras_curve *self, units_bytes occupancy)
+{
+	ras_curve t = (*self);
+	units_rate t_2;
+	if (t.kind == RAS_CURVE_SINGLE) {
+		units_rate cir = t.single_cir;
+		units_rate mir = t.single_mir;
+		units_bytes cir_th = t.single_cir_th;
+		units_bytes mir_th = t.single_mir_th;
+		units_rate t_3;
+		if (occupancy < cir_th) {
+			t_3 = cir;
+		} else {
+			units_rate t_4 = ras_between(occupancy, (ras_corner){ .at = cir_th, .rate = cir }, (ras_corner){ .at = mir_th, .rate = mir });
+			t_3 = t_4;
+		}
+		t_2 = t_3;
+	} else {
+		units_rate cir_2 = t.two_cir;
+		units_rate pir = t.two_pir;
+		units_rate mir_2 = t.two_mir;
+		units_bytes cir_th_2 = t.two_cir_th;
+		units_bytes pir_th = t.two_pir_th;
+		units_bytes mir_th_2 = t.two_mir_th;
+		units_rate t_5;
+		if (occupancy < cir_th_2) {
+			t_5 = cir_2;
+		} else {
+			units_rate t_6;
+			if (occupancy < pir_th) {
+				units_rate t_7 = ras_between(occupancy, (ras_corner){ .at = cir_th_2, .rate = cir_2 }, (ras_corner){ .at = pir_th, .rate = pir });
+				t_6 = t_7;
+			} else {
+				units_rate t_8 = ras_between(occupancy, (ras_corner){ .at = pir_th, .rate = pir }, (ras_corner){ .at = mir_th_2, .rate = mir_2 });
+				t_6 = t_8;
+			}
+			t_5 = t_6;
+		}
+		t_2 = t_5;
+	}
+	return t_2;
+}
+
+/* Schedule::new of crates/core/src/qdisc/ras/schedule.rs */
+TWIN_INLINE ras_schedule ras_schedule_new(const ras_curve *curve)
+{
+	units_rate t = ras_curve_rate(curve, units_bytes_zero());
+	return (ras_schedule){ .ear = (ras_ear){0}, .rate = t, .debt = ((u128)0ull), .settled = units_instant_zero(), .paid_at = units_instant_zero(), .head_since = units_instant_zero() };
+}
+
+/* Schedule::rate_schedule of crates/core/src/qdisc/ras/schedule.rs */
+TWIN_INLINE units_instant ras_schedule_rate_schedule(const ras_schedule *self)
+{
+	units_instant t;
+	if (self->debt > ((u128)0ull)) {
+		units_instant t_3 = self->settled;
+		units_span t_2 = credit_time_of(self->debt, self->rate);
+		units_instant t_4 = units_instant_add_span(t_3, t_2);
+		t = t_4;
+	} else {
+		t = self->paid_at;
+	}
+	return t;
+}
+
+/* Schedule::settle of crates/core/src/qdisc/ras/schedule.rs */
+TWIN_INLINE void ras_schedule_settle(ras_schedule *self, units_instant now)
+{
+	if (self->debt > ((u128)0ull)) {
+		u64 t_2 = units_rate_as_bps(self->rate);
+		units_span t_3 = units_instant_since(now, self->settled);
+		u64 t_4 = units_span_as_nanos(t_3);
+		u128 t_5 = credit_work(t_2, t_4);
+		u128 earned = t_5;
+		if (earned >= self->debt) {
+			units_instant t_7 = ras_schedule_rate_schedule(self);
+			self->paid_at = t_7;
+			self->debt = ((u128)0ull);
+		} else {
+			self->debt = ((u128)(self->debt - earned));
+		}
+	}
+	self->settled = max_u64(self->settled, now);
+}
+
+/* Span::MAX of crates/units/src/quantity.rs */
+TWIN_INLINE units_span units_span_max(void)
+{
+	return U64_MAX;
+}
+
+/* Ear::FRACTION of crates/core/src/qdisc/ras/ear.rs */
+TWIN_INLINE u32 ras_ear_fraction(void)
+{
+	return 16u;
+}
+
+/* MOST of crates/core/src/qdisc/ras/ear.rs */
+TWIN_INLINE u64 ras_most(void)
+{
+	return ((u64)(1ull << 63u));
+}
+
+/* FRACTION of crates/core/src/decay.rs */
+TWIN_INLINE u32 decay_fraction(void)
+{
+	return 62u;
+}
+
+/* mul of crates/core/src/decay.rs */
+TWIN_INLINE u64 decay_mul(u64 a, u64 b)
+{
+	return ((u64)(((u64)(mul_high_u64(a, b) << (((u32)(64u - decay_fraction())) & 63u))) | ((u64)(wrapping_mul_u64(a, b) >> (decay_fraction() & 63u)))));
+}
+
+/* ONE of crates/core/src/decay.rs */
+TWIN_INLINE u64 decay_one(void)
+{
+	return ((u64)(1ull << (decay_fraction() & 63u)));
+}
+
+/* PARTS of crates/core/src/decay.rs */
+static const u64 decay_parts[64] = {
+	4611686018427387904ull, 4540188453729421605ull, 4469799356029710115ull, 4400501540140318564ull,
+	4332278087304955805ull, 4265112341068334641ull, 4198987903209571687ull, 4133888629738634021ull,
+	4069798626954855183ull, 4006702247566558211ull, 3944584086870838351ull, 3883428978992572748ull,
+	3823221993181738881ull, 3763948430168137758ull, 3705593818572631895ull, 3648143911374021882ull,
+	3591584682430698961ull, 3535902323056224374ull, 3481083238647999443ull, 3427114045368203260ull,
+	3373981566876187687ull, 3321672831111531860ull, 3270175067126970821ull, 3219475701970425034ull,
+	3169562357615369557ull, 3120422847938793425ull, 3072045175746011435ull, 3024417529841601942ull,
+	2977528282145755564ull, 2931365984855330749ull, 2885919367648923101ull, 2841177334935266083ull,
+	2797128963144291325ull, 2753763498060187135ull, 2711070352195804117ull, 2669039102207766849ull,
+	2627659486351660544ull, 2586921401976671383ull, 2546814903059068855ull, 2507330197773927898ull,
+	2468457646104498006ull, 2430187757488635638ull, 2392511188501725296ull, 2355418740575523594ull,
+	2318901357752369368ull, 2282950124474211531ull, 2247556263405914872ull, 2212711133292312373ull,
+	2178406226848480851ull, 2144633168682724842ull, 2111383713251761637ull, 2078649742847608236ull,
+	2046423265615678724ull, 2014696413603608203ull, 1983461440840326902ull, 1952710721444915486ull,
+	1922436747764779840ull, 1892632128542690785ull, 1863289587112241203ull, 1834401959621280010ull,
+	1805962193282889230ull, 1777963344653477157ull, 1750398577937567208ull, 1723261163318868591ull,
+};
+
+/* WHOLES of crates/core/src/decay.rs */
+static const u64 decay_wholes[64] = {
+	4611686018427387904ull, 1696544475317221319ull, 624123833502197200ull, 229602327090566617ull,
+	84465975781740359ull, 31073295968587224ull, 11431226756278700ull, 4205313311003847ull,
+	1547048310802923ull, 569127268043403ull, 209370221323237ull, 77023000018334ull,
+	28335178204093ull, 10423929523215ull, 3834749367811ull, 1410725454463ull,
+	518976891834ull, 190920928949ull, 70235884650ull, 25838337995ull,
+	9505393342ull, 3496838791ull, 1286415100ull, 473245668ull,
+	174097352ull, 64046837ull, 23561514ull, 8667797ull,
+	3188704ull, 1173059ull, 431544ull, 158756ull,
+	58403ull, 21485ull, 7904ull, 2908ull,
+	1070ull, 394ull, 145ull, 53ull,
+	20ull, 7ull, 3ull, 0ull,
+	0ull, 0ull, 0ull, 0ull,
+	0ull, 0ull, 0ull, 0ull,
+	0ull, 0ull, 0ull, 0ull,
+	0ull, 0ull, 0ull, 0ull,
+	0ull, 0ull, 0ull, 0ull,
+};
+
+/* exp_neg of crates/core/src/decay.rs */
+TWIN_INLINE u64 decay_exp_neg(u64 x)
+{
+	u64 whole = ((u64)((u64)(x >> 32u)));
+	if (whole >= 64ull) {
+		return 0ull;
+	}
+	u64 part = ((u64)((u64)(((u64)(x >> 26u)) & 63ull)));
+	u64 r = ((u64)(((u64)(x & ((u64)(((u64)(1ull << 26u)) - 1ull)))) << (((u32)(decay_fraction() - 32u)) & 63u)));
+	u64 sum = ((u64)(decay_one() - ((u64)(r / 7ull))));
+	u64 t_2 = 0ull;
+	u64 t_3 = 6ull;
+	TWIN_FOR(u64, term, t_2, t_3) {
+		u64 t_4 = decay_mul(r, sum);
+		sum = ((u64)(decay_one() - ((u64)(t_4 / ((u64)(6ull - term))))));
+	}
+	u64 t_5 = decay_mul(sum, decay_parts[twin_index(part, 64)]);
+	u64 t_6 = decay_mul(t_5, decay_wholes[twin_index(whole, 64)]);
+	return t_6;
+}
+
+/* mean_decay of crates/core/src/decay.rs */
+TWIN_INLINE u64 decay_mean_decay(u64 x)
+{
+	if (x < ((u64)(1ull << 26u))) {
+		u64 r = ((u64)(x << (((u32)(decay_fraction() - 32u)) & 63u)));
+		u64 sum = ((u64)(decay_one() - ((u64)(r / 8ull))));
+		u64 t_2 = 0ull;
+		u64 t_3 = 6ull;
+		TWIN_FOR(u64, term, t_2, t_3) {
+			u64 t_4 = decay_mul(r, sum);
+			sum = ((u64)(decay_one() - ((u64)(t_4 / ((u64)(7ull - term))))));
+		}
+		return sum;
+	}
+	u64 t_5 = decay_exp_neg(x);
+	return mul_div_u64(((u64)(decay_one() - t_5)), ((u64)(1ull << 32u)), x);
+}
+
+/* Ear::on_arrival of crates/core/src/qdisc/ras/ear.rs */
+TWIN_INLINE void ras_ear_on_arrival(ras_ear *self, units_instant now, units_bytes size, units_span averaging)
+{
+	option_units_instant t = self->last;
+	units_span t_2;
+	if (t.some) {
+		units_instant last = t.value;
+		units_span t_3 = units_instant_since(now, last);
+		t_2 = t_3;
+	} else {
+		t_2 = units_span_max();
+	}
+	units_span gap = t_2;
+	option_units_instant t_4 = self->last;
+	option_units_instant t_5;
+	if (t_4.some) {
+		units_instant last_2 = t_4.value;
+		t_5 = (option_units_instant){ .some = true, .value = max_u64(last_2, now) };
+	} else {
+		t_5 = (option_units_instant){ .some = true, .value = now };
+	}
+	self->last = t_5;
+	u64 t_6 = units_span_as_nanos(averaging);
+	u64 constant = max_u64(t_6, 1ull);
+	u64 t_7 = units_span_as_nanos(gap);
+	u64 x = mul_div_u64(t_7, ((u64)(1ull << 32u)), constant);
+	u64 t_8 = units_bytes_as_u64(size);
+	u64 over_constant = min_u64(mul_div_u64(t_8, ((u64)(credit_per_byte() << (ras_ear_fraction() & 63u))), constant), ras_most());
+	u64 t_9 = decay_mean_decay(x);
+	u64 t_10 = decay_mul(t_9, over_constant);
+	u64 fresh = t_10;
+	u64 t_11 = decay_exp_neg(x);
+	u64 t_12 = decay_mul(t_11, self->bits);
+	u64 kept = t_12;
+	self->bits = min_u64(saturating_add_u64(fresh, kept), ras_most());
+}
+
+/* Schedule::on_arrival of crates/core/src/qdisc/ras/schedule.rs */
+TWIN_INLINE void ras_schedule_on_arrival(ras_schedule *self, units_instant now, units_bytes size, units_span averaging)
+{
+	ras_schedule_settle(self, now);
+	ras_ear_on_arrival(&self->ear, now, size, averaging);
+}
+
+/* Schedule::on_release of crates/core/src/qdisc/ras/schedule.rs */
+TWIN_INLINE void ras_schedule_on_release(ras_schedule *self, units_instant now, units_instant due, units_bytes size, units_span slack)
+{
+	self->head_since = now;
+	u64 t = units_bytes_as_u64(size);
+	u128 t_2 = credit_work(t, credit_per_byte());
+	self->debt = t_2;
+	units_instant t_3 = units_instant_saturating_sub(now, slack);
+	self->settled = max_u64(due, t_3);
+}
+
+/* Schedule::release of crates/core/src/qdisc/ras/schedule.rs */
+TWIN_INLINE ras_release ras_schedule_release(const ras_schedule *self, option_units_instant green)
+{
+	units_instant t = ras_schedule_rate_schedule(self);
+	units_instant by_rate = max_u64(t, self->head_since);
+	option_units_instant t_2 = green;
+	if (!t_2.some) {
+		return (ras_release){ .at = by_rate, .by_green = false };
+	}
+	units_instant green_2 = t_2.value;
+	return (ras_release){ .at = min_u64(green_2, by_rate), .by_green = (green_2 < by_rate) };
+}
+
+/* Ear::rate of crates/core/src/qdisc/ras/ear.rs */
+TWIN_INLINE units_rate ras_ear_rate(const ras_ear *self)
+{
+	units_rate t = units_rate_from_bps(((u64)(self->bits >> (ras_ear_fraction() & 63u))));
+	return t;
+}
+
+/* Curve::mir of crates/core/src/qdisc/ras/curve.rs */
+TWIN_INLINE units_rate ras_curve_mir(const ras_curve *self)
+{
+	ras_curve t = (*self);
+	units_rate t_2;
+	if (t.kind == RAS_CURVE_SINGLE) {
+		units_rate mir = t.single_mir;
+		t_2 = mir;
+	} else {
+		units_rate mir_2 = t.two_mir;
+		t_2 = mir_2;
+	}
+	return t_2;
+}
+
+/* Schedule::renew_rate of crates/core/src/qdisc/ras/schedule.rs */
+TWIN_INLINE void ras_schedule_renew_rate(ras_schedule *self, const ras_curve *curve, units_bytes occupancy)
+{
+	units_rate t = ras_curve_rate(curve, occupancy);
+	units_rate least = t;
+	units_rate t_2 = ras_ear_rate(&self->ear);
+	units_rate t_3 = ras_curve_mir(curve);
+	self->rate = min_u64(max_u64(t_2, least), t_3);
+}
+
 /* Average::new of crates/core/src/aqm/red/average.rs */
 TWIN_INLINE red_average red_average_new(probability_probability weight, units_span idle_packet)
 {
@@ -3834,6 +4203,21 @@ TWIN_INLINE packet_colour trtcm_colour(two_bucket_buckets *buckets, units_instan
 	return t_3;
 }
 
+/* time_of_green of crates/core/src/meter/trtcm.rs */
+TWIN_INLINE option_units_instant trtcm_time_of_green(const two_bucket_buckets *buckets, units_instant now, units_bytes size)
+{
+	option_units_instant t = bucket_token_bucket_time_of(&buckets->committed, now, size);
+	option_units_instant t_2 = t;
+	if (!t_2.some)
+		return (option_units_instant){0};
+	units_instant committed = t_2.value;
+	option_units_instant t_3 = bucket_token_bucket_time_of(&buckets->second, now, size);
+	option_units_instant t_4 = t_3;
+	if (!t_4.some)
+		return (option_units_instant){0};
+	return (option_units_instant){ .some = true, .value = max_u64(committed, t_4.value) };
+}
+
 /* FRACTION of crates/core/src/meter/tswtcm.rs */
 TWIN_INLINE u32 tswtcm_fraction(void)
 {
@@ -3857,7 +4241,7 @@ TWIN_INLINE packet_colour tswtcm_tsw_tcm_colour(tswtcm_tsw_tcm *self, units_inst
 	self->front = max_u64(self->front, now);
 	u64 t_5 = self->estimate;
 	u64 t_4 = units_bytes_as_u64(size);
-	u64 estimate = sum_div_u64(t_5, window, t_4, ((u64)(bucket_per_byte() << (tswtcm_fraction() & 63u))), span);
+	u64 estimate = sum_div_u64(t_5, window, t_4, ((u64)(credit_per_byte() << (tswtcm_fraction() & 63u))), span);
 	self->estimate = min_u64(estimate, ((u64)(tswtcm_most() << (((u32)(tswtcm_fraction() + 1u)) & 63u))));
 	u64 t_6 = units_rate_as_bps(self->params.ctr);
 	u64 committed = ((u64)(t_6 << (tswtcm_fraction() & 63u)));

@@ -31,7 +31,7 @@ pub use qdisc::{
     wfq,
 };
 pub use structures::{bucket, flow_table, key_index, pool, queues, round, sessions, tree};
-pub(crate) use structures::{heap, slab, tournament};
+pub(crate) use structures::{credit, heap, slab, tournament};
 
 pub use tidegate_units as units;
 pub use tidegate_units::{Bytes, Credit, Instant, Rate, Span};

@@ -1,6 +1,7 @@
 //! The data structures that disciplines are made of.
 
 pub mod bucket;
+pub(crate) mod credit;
 pub mod flow_table;
 pub(crate) mod heap;
 pub mod key_index;

@@ -11,7 +11,7 @@ use super::options::fbq_class_options::{ACCOUNT, INSIDE, RATE, WORDS as CLASS};
 use super::options::fbq_options::{CLASSES as COUNT, CONDITIONS, DEFAULT_CLASS, FLOWS, STRUCTURE, WORDS as HEAD};
 use super::options::fbq_profile::WORDS as PROFILE;
 use super::options::fbq_promise::WORDS as PROMISE;
-use super::options::{CAKE, CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, INGRESS, MERED, Options, SPACE};
+use super::options::{CAKE, CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, INGRESS, MERED, Options, RAS, SPACE};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
@@ -26,8 +26,9 @@ const INSIDES: usize = PROMISES + FBQ_PROMISES as usize * PROMISE;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Classes {
     numbers: Vec<u64>,
-    /// Whether a discipline in a class marks packets.
+    /// Whether a discipline in a class marks packets, and whether one gives them code points by their colours.
     marks: bool,
+    remarks: bool,
 }
 
 impl Classes {
@@ -135,9 +136,11 @@ impl Classes {
         };
         let insides: Vec<_> = leaves.into_iter().take(CLASSES).map(&mut one).collect();
         examine(&insides, lack);
-        // Each has a program of its own.
-        if insides.iter().flatten().any(|options| options.kind == CAKE) {
-            lack("kind = \"cake\" in a class of cbq".into());
+        // CAKE has a program of its own, as CBQ has, whose leaves do not delay packets.
+        for (kind, name) in [(CAKE, "cake"), (RAS, "ras")] {
+            if insides.iter().flatten().any(|options| options.kind == kind) {
+                lack(format!("kind = \"{name}\" in a class of cbq"));
+            }
         }
         note(format!(
             "up to {} may leave at once of a class, although less is asked for: the kernel does not segment superpackets here",
@@ -158,12 +161,18 @@ impl Classes {
         let options = insides.iter().take(CLASSES).map(|inside| inside.unwrap_or_default());
         numbers.extend(options.flat_map(|options| options.numbers()));
         numbers.resize(INSIDES + CLASSES * Options::NUMBERS, 0);
-        Self { numbers, marks: insides.iter().flatten().any(|options| options.marks != 0) }
+        let has = |what: fn(&Options) -> bool| insides.iter().flatten().any(what);
+        Self { numbers, marks: has(|options| options.marks != 0), remarks: has(Options::remarks) }
     }
 
     /// Whether a discipline in a class marks packets.
     pub fn mark_inside(&self) -> bool {
         self.marks
+    }
+
+    /// Whether a discipline in a class gives packets code points by their colours.
+    pub fn remark_inside(&self) -> bool {
+        self.remarks
     }
 
     /// Fits the classes to a program that tells up to `queues` flows apart; fewer than are asked for are reported to `note`.

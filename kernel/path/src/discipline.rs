@@ -2,6 +2,7 @@
 
 use tidegate_config::discipline::meter::Metered;
 use tidegate_config::discipline::outside::Outside;
+use tidegate_config::discipline::ras::RasQueue;
 use tidegate_config::discipline::{Discipline, InKernel, Site};
 use tidegate_core::cake::{self, AckFilter, Isolation, Tins};
 use tidegate_core::dualpi2::{self, Nqb, Scheduler};
@@ -10,6 +11,7 @@ use tidegate_core::fifo::Limit;
 use tidegate_core::marker::{Action, Actions, Point};
 use tidegate_core::meter::{AnyMeter, Mode};
 use tidegate_core::random::Stream;
+use tidegate_core::ras::{self, Curve};
 use tidegate_core::red::{AboveMax, EarlyDrop, Profile, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::rio::{Coupling, Rio};
 use tidegate_core::two_bucket::TwoBucketRule;
@@ -18,7 +20,7 @@ use tidegate_core::{Bytes, Colour, Dscp, Instant, Rate, Span, codel, ingress, me
 
 use super::options::{
     ARED, CAKE, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, INGRESS, MERED, OWN, OWN_NUMBERS, Options, PIE, POINTS,
-    RECORDS, RED, RIO, SFQ, SLOTS, SPACE, WRED,
+    RAS, RECORDS, RED, RIO, SFQ, SLOTS, SPACE, WRED,
 };
 
 /// The most packets that are queued: the arriving packet needs a slot too, before another is dropped for it.
@@ -63,7 +65,7 @@ fn metered(
     let stream = format!("{}.inside", at.stream);
     let within = Place { shown: format!("`marker` in {place}"), stream: &stream, ..*at };
     let options = options_of(inside, &within, lack)?;
-    if options.meter != 0 || options.kind == OWN {
+    if options.meter != 0 || [OWN, RAS].contains(&options.kind) {
         lack(format!("kind = \"{}\" in `marker` in {place}", inside.kind()));
         return None;
     }
@@ -74,38 +76,64 @@ fn metered(
             inside.kind()
         ));
     }
-    let conditioner = metered.build(&Site { seed: at.seed, name: at.stream.to_owned(), now: Instant::ZERO });
-    let (meter, mode, [(rate, burst), (second, more)], window) = match conditioner.meter() {
-        AnyMeter::SrTcm(meter) => (1, meter.params().mode, meter.params().buckets(), Span::ZERO),
-        AnyMeter::TrTcm(meter) => (2, meter.params().mode, meter.params().buckets(), Span::ZERO),
-        AnyMeter::Rfc4115(meter) => (3, meter.params().mode, meter.params().buckets(), Span::ZERO),
-        AnyMeter::TswTcm(meter) => {
-            let params = meter.params();
-            (4, params.mode, [(params.ctr, Bytes::ZERO), (params.ptr, Bytes::ZERO)], params.window)
-        }
+    Some(options.behind(metered, u64::from(point == Point::Exit), at))
+}
+
+/// The options of a rate adaptive shaper.
+fn shaping(section: &RasQueue, at: &Place<'_>) -> Options {
+    let params = section.params();
+    let (shaping_rates, shaping_bytes) = match params.curve {
+        Curve::Single { cir, mir, cir_th, mir_th } => ([cir, Rate::ZERO, mir], [cir_th, Bytes::ZERO, mir_th]),
+        Curve::Two { cir, pir, mir, cir_th, pir_th, mir_th } => ([cir, pir, mir], [cir_th, pir_th, mir_th]),
     };
-    let Actions { green, yellow, red } = *conditioner.actions();
-    // The colour is known in the queue only, where nothing can be written to a packet.
-    if [green, yellow, red].iter().any(|action| matches!(action, Action::Mark(_))) {
-        lack(format!(
-            "code points by the colour of a meter in {place} (the actions \"pass\" and \"drop\" are possible)"
-        ));
+    let options = Options {
+        kind: RAS,
+        interval: params.averaging.as_nanos(),
+        shaping_rates: shaping_rates.map(Rate::as_bps),
+        shaping_bytes: shaping_bytes.map(Bytes::as_u64),
+        slack: params.slack.as_nanos(),
+        green: u64::from(params.coupling == ras::Coupling::Green),
+        ..Options::default()
+    };
+    let options = options.within(Limit::bytes(params.buffer));
+    section.conditioner.as_ref().map_or(options, |conditioner| options.behind(&conditioner.value, 2, at))
+}
+
+impl Options {
+    /// The options with a meter, which is where `meter_exit` says.
+    fn behind(self, metered: &Metered, meter_exit: u64, at: &Place<'_>) -> Self {
+        let conditioner = metered.build(&Site { seed: at.seed, name: at.stream.to_owned(), now: Instant::ZERO });
+        let (meter, mode, [(rate, burst), (second, more)], window) = match conditioner.meter() {
+            AnyMeter::SrTcm(meter) => (1, meter.params().mode, meter.params().buckets(), Span::ZERO),
+            AnyMeter::TrTcm(meter) => (2, meter.params().mode, meter.params().buckets(), Span::ZERO),
+            AnyMeter::Rfc4115(meter) => (3, meter.params().mode, meter.params().buckets(), Span::ZERO),
+            AnyMeter::TswTcm(meter) => {
+                let params = meter.params();
+                (4, params.mode, [(params.ctr, Bytes::ZERO), (params.ptr, Bytes::ZERO)], params.window)
+            }
+        };
+        let Actions { green, yellow, red } = *conditioner.actions();
+        Self {
+            meter,
+            meter_exit,
+            meter_aware: u64::from(mode == Mode::Aware),
+            meter_rates: [rate.as_bps(), second.as_bps()],
+            meter_bursts: [burst.as_u64(), more.as_u64()],
+            meter_window: window.as_nanos(),
+            meter_random: Stream::named(at.seed, &format!("{}.meter", at.stream)).parts(),
+            actions: [green, yellow, red].map(|action| match action {
+                Action::Pass => 0,
+                Action::Drop => 1,
+                Action::Mark(dscp) => 2 + u64::from(dscp.value()),
+            }),
+            ..self
+        }
     }
-    Some(Options {
-        meter,
-        meter_exit: u64::from(point == Point::Exit),
-        meter_aware: u64::from(mode == Mode::Aware),
-        meter_rates: [rate.as_bps(), second.as_bps()],
-        meter_bursts: [burst.as_u64(), more.as_u64()],
-        meter_window: window.as_nanos(),
-        meter_random: Stream::named(at.seed, &format!("{}.meter", at.stream)).parts(),
-        actions: [green, yellow, red].map(|action| match action {
-            Action::Pass => 0,
-            Action::Drop => 1,
-            Action::Mark(dscp) => 2 + u64::from(dscp.value()),
-        }),
-        ..options
-    })
+
+    /// Whether packets get code points by their colours.
+    pub(super) fn remarks(&self) -> bool {
+        self.meter != 0 && self.actions.iter().any(|action| *action >= 2)
+    }
 }
 
 /// The options of a discipline of another crate, if it has a decider for the kernel.
@@ -213,6 +241,7 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
             let inside = section.inside.as_ref().map_or_else(Discipline::plain, |inside| (*inside.value.0).clone());
             return metered(&inside, &section.conditioner.value, section.at, at, lack);
         }
+        Discipline::Ras(section) => (shaping(section, at), Signal::Drop),
         Discipline::DualPi2(section) => (coupled(&section.params()), Signal::Mark),
         Discipline::Cake(section) => {
             let params = section.params();

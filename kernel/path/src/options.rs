@@ -48,11 +48,12 @@ pub const DUALPI2: u64 = 11;
 pub const WRED: u64 = 12;
 pub const RIO: u64 = 13;
 pub const INGRESS: u64 = 14;
-pub const KINDS: u64 = 15;
-pub const FBQ: u64 = 15;
-pub const OWN: u64 = 16;
-pub const CBQ: u64 = 17;
-pub const CAKE: u64 = 18;
+pub const RAS: u64 = 15;
+pub const KINDS: u64 = 16;
+pub const FBQ: u64 = 16;
+pub const OWN: u64 = 17;
+pub const CBQ: u64 = 18;
+pub const CAKE: u64 = 19;
 
 /// `struct twin_options` of kernel/options.h, which describes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -116,6 +117,10 @@ pub struct Options {
     pub red_max_p: u64,
     pub more_random: [u64; 8],
     pub coupled: u64,
+    pub shaping_rates: [u64; 3],
+    pub shaping_bytes: [u64; 3],
+    pub slack: u64,
+    pub green: u64,
     pub meter: u64,
     pub meter_exit: u64,
     pub meter_aware: u64,
@@ -140,7 +145,7 @@ pub struct Options {
 
 impl Options {
     /// How many numbers they are.
-    pub const NUMBERS: usize = 130;
+    pub const NUMBERS: usize = 138;
 
     /// The numbers in their order.
     pub fn numbers(&self) -> [u64; Self::NUMBERS] {
@@ -156,11 +161,12 @@ impl Options {
             values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, coupling, step_from, step_full,
             parts, shift, nqb, critical, score,
             ageing, yellow_min, yellow_max, yellow_max_p, red_min,
-            red_max, red_max_p, more_random: [more_random_0, more_random_1, more_random_2, more_random_3, more_random_4, more_random_5, more_random_6, more_random_7], coupled, meter,
-            meter_exit, meter_aware, meter_rates: [meter_rates_0, meter_rates_1], meter_bursts: [meter_bursts_0, meter_bursts_1], meter_window,
-            meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3], actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], overhead, least,
-            framing, tins, tin: [tin_0, tin_1, tin_2, tin_3], tin_of: [tin_of_0, tin_of_1], hosts,
-            ack_filter, account, rules, changes,
+            red_max, red_max_p, more_random: [more_random_0, more_random_1, more_random_2, more_random_3, more_random_4, more_random_5, more_random_6, more_random_7], coupled, shaping_rates: [shaping_rates_0, shaping_rates_1, shaping_rates_2],
+            shaping_bytes: [shaping_bytes_0, shaping_bytes_1, shaping_bytes_2], slack, green, meter, meter_exit,
+            meter_aware, meter_rates: [meter_rates_0, meter_rates_1], meter_bursts: [meter_bursts_0, meter_bursts_1], meter_window, meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3],
+            actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], overhead, least, framing,
+            tins, tin: [tin_0, tin_1, tin_2, tin_3], tin_of: [tin_of_0, tin_of_1], hosts, ack_filter,
+            account, rules, changes,
         } = *self;
         [
             kind, limit_packets, limit_bytes, rate, burst,
@@ -179,16 +185,18 @@ impl Options {
             nqb, critical, score, ageing, yellow_min,
             yellow_max, yellow_max_p, red_min, red_max, red_max_p,
             more_random_0, more_random_1, more_random_2, more_random_3, more_random_4,
-            more_random_5, more_random_6, more_random_7, coupled, meter,
-            meter_exit, meter_aware, meter_rates_0, meter_rates_1, meter_bursts_0,
-            meter_bursts_1, meter_window, meter_random_0, meter_random_1, meter_random_2,
-            meter_random_3, actions_0, actions_1, actions_2, own_0,
-            own_1, own_2, own_3, own_4, own_5,
-            own_6, own_7, own_8, own_9, own_10,
-            own_11, own_12, own_13, own_14, own_15,
-            overhead, least, framing, tins, tin_0,
-            tin_1, tin_2, tin_3, tin_of_0, tin_of_1,
-            hosts, ack_filter, account, rules, changes,
+            more_random_5, more_random_6, more_random_7, coupled, shaping_rates_0,
+            shaping_rates_1, shaping_rates_2, shaping_bytes_0, shaping_bytes_1, shaping_bytes_2,
+            slack, green, meter, meter_exit, meter_aware,
+            meter_rates_0, meter_rates_1, meter_bursts_0, meter_bursts_1, meter_window,
+            meter_random_0, meter_random_1, meter_random_2, meter_random_3, actions_0,
+            actions_1, actions_2, own_0, own_1, own_2,
+            own_3, own_4, own_5, own_6, own_7,
+            own_8, own_9, own_10, own_11, own_12,
+            own_13, own_14, own_15, overhead, least,
+            framing, tins, tin_0, tin_1, tin_2,
+            tin_3, tin_of_0, tin_of_1, hosts, ack_filter,
+            account, rules, changes,
         ]
     }
     /// Options of numbers in their order.
@@ -210,16 +218,18 @@ impl Options {
             nqb, critical, score, ageing, yellow_min,
             yellow_max, yellow_max_p, red_min, red_max, red_max_p,
             more_random_0, more_random_1, more_random_2, more_random_3, more_random_4,
-            more_random_5, more_random_6, more_random_7, coupled, meter,
-            meter_exit, meter_aware, meter_rates_0, meter_rates_1, meter_bursts_0,
-            meter_bursts_1, meter_window, meter_random_0, meter_random_1, meter_random_2,
-            meter_random_3, actions_0, actions_1, actions_2, own_0,
-            own_1, own_2, own_3, own_4, own_5,
-            own_6, own_7, own_8, own_9, own_10,
-            own_11, own_12, own_13, own_14, own_15,
-            overhead, least, framing, tins, tin_0,
-            tin_1, tin_2, tin_3, tin_of_0, tin_of_1,
-            hosts, ack_filter, account, rules, changes,
+            more_random_5, more_random_6, more_random_7, coupled, shaping_rates_0,
+            shaping_rates_1, shaping_rates_2, shaping_bytes_0, shaping_bytes_1, shaping_bytes_2,
+            slack, green, meter, meter_exit, meter_aware,
+            meter_rates_0, meter_rates_1, meter_bursts_0, meter_bursts_1, meter_window,
+            meter_random_0, meter_random_1, meter_random_2, meter_random_3, actions_0,
+            actions_1, actions_2, own_0, own_1, own_2,
+            own_3, own_4, own_5, own_6, own_7,
+            own_8, own_9, own_10, own_11, own_12,
+            own_13, own_14, own_15, overhead, least,
+            framing, tins, tin_0, tin_1, tin_2,
+            tin_3, tin_of_0, tin_of_1, hosts, ack_filter,
+            account, rules, changes,
         ] = numbers;
         Self {
             kind, limit_packets, limit_bytes, rate, burst,
@@ -233,11 +243,12 @@ impl Options {
             values: [values_0, values_1, values_2, values_3, values_4, values_5, values_6, values_7, values_8, values_9, values_10, values_11, values_12, values_13, values_14, values_15], fairness, coupling, step_from, step_full,
             parts, shift, nqb, critical, score,
             ageing, yellow_min, yellow_max, yellow_max_p, red_min,
-            red_max, red_max_p, more_random: [more_random_0, more_random_1, more_random_2, more_random_3, more_random_4, more_random_5, more_random_6, more_random_7], coupled, meter,
-            meter_exit, meter_aware, meter_rates: [meter_rates_0, meter_rates_1], meter_bursts: [meter_bursts_0, meter_bursts_1], meter_window,
-            meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3], actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], overhead, least,
-            framing, tins, tin: [tin_0, tin_1, tin_2, tin_3], tin_of: [tin_of_0, tin_of_1], hosts,
-            ack_filter, account, rules, changes,
+            red_max, red_max_p, more_random: [more_random_0, more_random_1, more_random_2, more_random_3, more_random_4, more_random_5, more_random_6, more_random_7], coupled, shaping_rates: [shaping_rates_0, shaping_rates_1, shaping_rates_2],
+            shaping_bytes: [shaping_bytes_0, shaping_bytes_1, shaping_bytes_2], slack, green, meter, meter_exit,
+            meter_aware, meter_rates: [meter_rates_0, meter_rates_1], meter_bursts: [meter_bursts_0, meter_bursts_1], meter_window, meter_random: [meter_random_0, meter_random_1, meter_random_2, meter_random_3],
+            actions: [actions_0, actions_1, actions_2], own: [own_0, own_1, own_2, own_3, own_4, own_5, own_6, own_7, own_8, own_9, own_10, own_11, own_12, own_13, own_14, own_15], overhead, least, framing,
+            tins, tin: [tin_0, tin_1, tin_2, tin_3], tin_of: [tin_of_0, tin_of_1], hosts, ack_filter,
+            account, rules, changes,
         }
     }
 }
@@ -247,9 +258,10 @@ pub mod link {
     pub const FROM_NETWORK: usize = 0;
     pub const OVERHEAD: usize = 1;
     pub const UNTIL: usize = 2;
-    pub const LINES: usize = 3;
+    pub const HANDS_OVER: usize = 3;
+    pub const LINES: usize = 4;
     /// The words of the struct.
-    pub const WORDS: usize = 19;
+    pub const WORDS: usize = 20;
 }
 
 /// Words of `struct twin_marks` of kernel/marks.h.

@@ -23,7 +23,7 @@ use tidegate_units::Span;
 
 use crate::counters::{Counters, queued};
 use crate::options::fbq_options::STRUCTURE;
-use crate::options::link::{self, FROM_NETWORK, OVERHEAD, UNTIL};
+use crate::options::link::{self, FROM_NETWORK, HANDS_OVER, OVERHEAD, UNTIL};
 use crate::options::{FBQ_PROMISES, LINES, Options, marks};
 use crate::plan::{self, Plan};
 use crate::programs::Discipline;
@@ -104,10 +104,12 @@ struct Line {
 struct Attachment {
     /// The interfaces, in the order of the configuration.
     lines: Vec<Line>,
-    /// The index of the device whose root the discipline is: the only interface, or a device of ours for what arrives or for what leaves
-    /// by several.
+    /// The index of the device whose root the discipline is: the only interface, or a device of ours.
     index: u32,
     direction: OnLink,
+    /// Whether packets are led to a device of ours: what arrives, what leaves by several interfaces, and what gets code points when it
+    /// leaves the discipline.
+    has_device: bool,
     /// Whether packets get code points or marks.
     marks: bool,
 
@@ -116,10 +118,6 @@ struct Attachment {
 }
 
 impl Attachment {
-    /// Whether packets are led to a device of ours.
-    fn has_device(&self) -> bool {
-        self.direction == OnLink::Arriving || self.lines.len() > 1
-    }
     /// The indices of the interfaces that are there.
     fn indices(&self) -> impl Iterator<Item = u32> {
         self.lines.iter().filter_map(|line| line.index)
@@ -140,13 +138,14 @@ impl KernelPath {
             notes.extend(line.index.map(|index| make_room(&mut rtnl, to, &line.name, index)).transpose()?.flatten());
         }
         let first = to.indices().next().ok_or_else(detached)?;
-        to.index = if to.has_device() { make_device(&mut rtnl, to, first)? } else { first };
+        self.discipline.link.set(HANDS_OVER, u64::from(to.has_device && to.direction == OnLink::Leaving));
+        to.index = if to.has_device { make_device(&mut rtnl, to, first)? } else { first };
         let prepared = prepared(to.index, &to.setup, config, self.discipline.queues)?;
         notes.extend(prepared.plan.notes.clone());
         to.marks = prepared.plan.marks();
-        self.discipline.marks.set(marks::DEVICE, if to.has_device() { to.index.into() } else { 0 });
+        self.discipline.marks.set(marks::DEVICE, if to.has_device { to.index.into() } else { 0 });
         self.configure(prepared);
-        if to.has_device() {
+        if to.has_device {
             let names: Vec<&str> = to.lines.iter().map(|line| &*line.name).collect();
             let does = if to.direction == OnLink::Arriving { "arrives" } else { "leaves" };
             let device = device_name(first, to.direction);
@@ -168,7 +167,7 @@ impl KernelPath {
     fn lead(&self, rtnl: &mut Rtnl, to: &Attachment, line: u32, name: &str) -> Result<Option<StartError>, StartError> {
         let hold = Hold::begin(rtnl, line);
         wait_until_empty(rtnl, line);
-        if !to.has_device() {
+        if !to.has_device {
             self.take_root(rtnl, line, name)?;
         }
         // Whoever adds it later loses what waits.
@@ -212,8 +211,8 @@ impl KernelPath {
         config: &Config,
     ) -> Result<(), StartError> {
         let (Some(line), mut rtnl) = (to.lines[at].index, Rtnl::open()?) else { return Ok(()) };
-        if to.lines.len() > 1 {
-            // The others go on at the device.
+        if to.has_device && to.direction == OnLink::Leaving {
+            // The device goes on, with the others.
             make_room(&mut rtnl, to, &to.lines[at].name, line)?;
             self.lead(&mut rtnl, to, line, &to.lines[at].name)?;
             self.note_lines(to);
@@ -228,13 +227,13 @@ impl KernelPath {
     /// Has our program see packets at an interface where that is needed: where they are led elsewhere, and those that leave where they
     /// are marked.
     fn set_program(&self, rtnl: &mut Rtnl, to: &Attachment, line: u32, marks: bool) -> Result<(), StartError> {
-        if !to.has_device() && !marks {
+        if !to.has_device && !marks {
             return Ok(rtnl.remove_program(line, to.direction, DISCIPLINE)?);
         }
         let program = self.discipline.filter(to.direction);
         let program = program.map_err(|error| StartError::NoKernelProgram(error.to_string()))?;
         // The program itself leads what arrives elsewhere, which takes no action.
-        let elsewhere = (to.has_device() && to.direction == OnLink::Leaving).then_some(to.index);
+        let elsewhere = (to.has_device && to.direction == OnLink::Leaving).then_some(to.index);
         Ok(rtnl.set_program(line, to.direction, DISCIPLINE, program, elsewhere)?)
     }
 
@@ -288,6 +287,11 @@ impl KernelPath {
         let to = self.attached.as_ref().ok_or_else(detached)?;
         let setup = Setup { names: names.clone(), ..to.setup.clone() };
         let prepared = prepared(to.index, &setup, config, self.discipline.queues)?;
+        if prepared.plan.remarks && !to.has_device {
+            let text = "code points by the colour of a meter need a device in the kernel, which is made at the start only; stop, and start \
+                        again";
+            return Err(StartError::Change(text.into()));
+        }
         self.discipline.has_room(Some(&prepared.image), None).map_err(too_large)?;
         Ok(prepared)
     }
@@ -302,7 +306,7 @@ impl KernelPath {
         for line in to.indices() {
             removed = removed.and(self.leave(&mut rtnl, &to, line));
         }
-        if to.has_device() {
+        if to.has_device {
             thread::sleep(ARRIVING);
             removed = removed.and(remove_own_device(&mut rtnl, to.index));
         }
@@ -318,7 +322,7 @@ impl KernelPath {
             self.wait_until_empty();
         }
         let root = rtnl.root_qdisc(line).ok().flatten();
-        if !to.has_device() && root.is_some_and(|root| root.kind == self.discipline.name) {
+        if !to.has_device && root.is_some_and(|root| root.kind == self.discipline.name) {
             rtnl.clear_qdisc(line)?;
         }
         // With it goes what waits at the root, where the other direction may have a discipline of ours.
@@ -356,7 +360,7 @@ impl Backend for KernelPath {
                 continue;
             }
             is_any_there = true;
-            let has_program = to.marks || to.has_device();
+            let has_program = to.marks || to.has_device;
             if has_program && rtnl.program(line, to.direction, DISCIPLINE)?.is_none() {
                 let program = if to.lines.len() > 1 { format!("{DISCIPLINE} at {name}") } else { DISCIPLINE.into() };
                 inspection.differences.push(Difference::MissingProgram { program });
@@ -477,7 +481,9 @@ impl OffloadBackend for KernelPath {
         };
         let line = |(name, index): &(String, Option<u32>)| Line { name: name.clone(), index: *index };
         let lines = interfaces.iter().map(line).collect();
-        let mut to = Attachment { lines, index: 0, direction, marks: false, setup: setup.clone() };
+        let has_device =
+            direction == OnLink::Arriving || interfaces.len() > 1 || Plan::new(config, None, setup.seed)?.remarks;
+        let mut to = Attachment { lines, index: 0, direction, has_device, marks: false, setup: setup.clone() };
         let put = self.put(&mut to, config);
         self.attached = Some(to);
         put
@@ -527,7 +533,7 @@ fn make_room(rtnl: &mut Rtnl, to: &Attachment, name: &str, line: u32) -> Result<
     let left = remove_common_device(rtnl, line)?;
     match rtnl.root_qdisc(line)? {
         Some(root) if root.kind.starts_with(DISCIPLINE) => Ok(Some(taken_over(name, clear_root(rtnl, line)?))),
-        Some(RootQdisc { kind, handle, .. }) if handle != 0 && !to.has_device() => {
+        Some(RootQdisc { kind, handle, .. }) if handle != 0 && !to.has_device => {
             Err(StartError::RootConfigured { interface: name.into(), kind })
         }
         _ => Ok(left.map(|lost| taken_over(name, lost))),

@@ -34,6 +34,8 @@ pub(super) struct Plan {
     pub dscp: Vec<Option<u64>>,
     /// Whether a class advises rates to QUIC flows.
     pub advises: bool,
+    /// Whether packets get code points by their colours, which a program writes behind the discipline.
+    pub remarks: bool,
     /// The overhead of the link for each packet, in bytes.
     pub overhead: u64,
     /// Differences from the configuration, for people.
@@ -104,6 +106,12 @@ impl Plan {
         if classes.is_none() && !config.rules.is_empty() {
             lack("rules without classes that have a queue for each flow".into());
         }
+        let remarks =
+            options.as_ref().is_some_and(Options::remarks) || classes.as_ref().is_some_and(Classes::remark_inside);
+        // Behind the device where that waits, no program sees it.
+        if remarks && config.interface.direction == Direction::Ingress {
+            lack("code points by the colour of a meter for what arrives (the actions \"pass\" and \"drop\" are possible)".into());
+        }
         refused(&lacks)?;
         let mut options = options.unwrap_or_default();
         // The line of CAKE goes into debt for a superpacket.
@@ -134,7 +142,8 @@ impl Plan {
             Root::Shaper(shaper) => shaper.classes.iter().any(|class| class.advice != Advice::None),
             Root::Discipline(_) => false,
         };
-        Ok(Self { options, classes, tree, names, dscp, advises, overhead: config.interface.overhead.as_u64(), notes })
+        let overhead = config.interface.overhead.as_u64();
+        Ok(Self { options, classes, tree, names, dscp, advises, remarks, overhead, notes })
     }
 
     /// Whether packets are changed: they get code points, marks of congestion or rates.

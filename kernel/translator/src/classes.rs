@@ -11,7 +11,7 @@ use tidegate_core::{Bytes, ClassId, Instant, Packet, Rate, Span};
 use tidegate_kernel::options::fbq_class_options::INSIDE;
 use tidegate_kernel::options::{
     ARED, CAKE, CODEL, DRR, DUALPI2, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, FQ_CODEL, FQ_PIE, INGRESS, MERED,
-    Options, PIE, RED, RIO, SFQ, SPACE, WRED,
+    Options, PIE, RAS, RED, RIO, SFQ, SPACE, WRED,
 };
 use tidegate_kernel::options::{fbq_class_options, fbq_options, fbq_profile, fbq_promise};
 
@@ -46,12 +46,13 @@ pub struct Classes {
 }
 
 /// The kinds of disciplines in classes.
-const KINDS: [u64; 15] =
-    [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, INGRESS, DUALPI2, WRED, RIO, CAKE];
+const KINDS: [u64; 16] =
+    [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, INGRESS, DUALPI2, WRED, RIO, RAS, CAKE];
 
 /// The discipline of a class at random, for packets of which one lasts about `typical` nanoseconds at the total rate. `room` are the
-/// queues that are left; only one has records, and only one is CAKE.
-pub fn inside(random: &mut Stream, typical: u64, room: &mut u64, [records, cake]: &mut [bool; 2]) -> Options {
+/// queues that are left; only one has records, and only one is CAKE, or none where `left` says so. RAS is where packets may be delayed.
+pub fn inside(random: &mut Stream, typical: u64, room: &mut u64, delays: bool, left: &mut [bool; 2]) -> Options {
+    let [records, cake] = left;
     let mut kind = KINDS[random.below(KINDS.len() as u64) as usize];
     if [MERED, INGRESS].contains(&kind) && !std::mem::take(records) {
         kind = RED;
@@ -59,13 +60,18 @@ pub fn inside(random: &mut Stream, typical: u64, room: &mut u64, [records, cake]
     if kind == CAKE && !std::mem::take(cake) {
         kind = FQ_CODEL;
     }
+    if kind == RAS && !delays {
+        kind = RIO;
+    }
     let least = if matches!(kind, PIE | FQ_PIE | DUALPI2) { 10_000_000 } else { 1_000 };
     let interval = typical.saturating_mul(spread(random, 1, 200)).clamp(least, 4_000_000_000);
     let mut options = options_within(random, kind, interval);
     let packets = spread(random, 1, 200);
     options.limit_packets = packets;
     // As in a file, a class with a discipline has room for each of its packets.
-    options.limit_bytes = spread(random, 100, 1_000_000);
+    if kind != RAS {
+        options.limit_bytes = spread(random, 100, 1_000_000);
+    }
     if random.below(2) == 0 {
         options.idle_packet = typical;
     }
@@ -151,7 +157,7 @@ impl Classes {
         let classes: Vec<_> = (0..count).map(|_| class(random)).collect();
         let (mut room, mut left) = (SPACE, [true; 2]);
         let mut inside =
-            |class: &[u64; CLASS]| (class[INSIDE] == 1).then(|| inside(random, typical, &mut room, &mut left));
+            |class: &[u64; CLASS]| (class[INSIDE] == 1).then(|| inside(random, typical, &mut room, true, &mut left));
         let insides = classes.iter().map(&mut inside).collect();
         Self {
             rate,

@@ -8,11 +8,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    CAKE, CBQ, DRR, DUALPI2, FBQ, FIFO, FQ_CODEL, FQ_PIE, OWN, Options, PIE, RECORDS, RIO, SFQ, SLOTS, SPACE, TBF, WRED,
+    CAKE, CBQ, DRR, DUALPI2, FBQ, FIFO, FQ_CODEL, FQ_PIE, OWN, Options, PIE, RAS, RECORDS, RIO, SFQ, SLOTS, SPACE, TBF,
+    WRED,
 };
 
 use super::classes::{Classes, NUMBERS};
-use super::more::{cake, coloured, coupled, metered};
+use super::more::{cake, coloured, coupled, metered, shaping};
 use super::packets;
 use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE, Structure};
 use super::script::{GRID, Script, grid};
@@ -276,9 +277,10 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
         DUALPI2 => coupled(random, options),
         WRED | RIO => coloured(random, options),
         CAKE => cake(random, options),
+        RAS => shaping(random, options),
         _ => options,
     };
-    let has_none = [TBF, FBQ, OWN].contains(&kind);
+    let has_none = [TBF, FBQ, OWN, RAS].contains(&kind);
     if has_none || random.below(if [WRED, RIO].contains(&kind) { 2 } else { 6 }) != 0 {
         options
     } else {

@@ -126,7 +126,8 @@ impl Body<'_, '_> {
             Expr::Break(_) | Expr::Continue(_) => self.outside(expression, Problem::Label),
             Expr::Closure(_) => self.outside(expression, Problem::Closure),
             Expr::Tuple(_) => self.outside(expression, Problem::Tuple),
-            Expr::Array(_) | Expr::Repeat(_) | Expr::Index(_) => self.outside(expression, Problem::Array),
+            Expr::Index(element) => self.element(element),
+            Expr::Array(_) | Expr::Repeat(_) => self.outside(expression, Problem::Array),
             Expr::Macro(_) => self.outside(expression, Problem::Macro),
             _ => self.outside(expression, Problem::Expression),
         }
@@ -239,6 +240,22 @@ impl Body<'_, '_> {
             Some(signature) => Ok(Value::fixed(format!("{}()", signature.c), signature.returns)),
             None => self.outside(at, Problem::UnknownName),
         }
+    }
+
+    /// An element of a constant table.
+    fn element(&mut self, element: &syn::ExprIndex) -> Result<Value> {
+        let Expr::Path(path) = &*element.expr else { return self.outside(element, Problem::Array) };
+        let Some(name) = path.path.get_ident().map(ToString::to_string) else {
+            return self.outside(element, Problem::Array);
+        };
+        let module = self.translator.sources.module_of(self.file, &name);
+        let key = Key { module, of: None, name, right: None };
+        let Some(table) = self.translator.table(&key)? else { return self.outside(element, Problem::Array) };
+        let place = Ty::Int("usize");
+        let at = self.expression(&element.index, Some(&place))?;
+        self.expect(&element.index, &at, &place)?;
+        let c = format!("{}[twin_index({}, {})]", table.c, at.c, table.count);
+        Ok(Value { c, ty: table.of, fixed: at.fixed })
     }
 
     fn field(&mut self, field: &syn::ExprField) -> Result<Value> {

@@ -1,4 +1,4 @@
-//! Random options of the disciplines that have some of their own: DualPI2, WRED, RIO, CAKE, and meters.
+//! Random options of the disciplines that have some of their own: DualPI2, WRED, RIO, RAS, CAKE, and meters.
 
 use tidegate_core::cake::Tins;
 use tidegate_core::random::Stream;
@@ -29,6 +29,28 @@ pub fn metered(random: &mut Stream, options: Options) -> Options {
         actions,
         ..options
     }
+}
+
+/// Adds the options of RAS: rates about as fast as packets come, thresholds that its queue passes, and mostly a meter behind it.
+pub fn shaping(random: &mut Stream, options: Options) -> Options {
+    let packet = (options.interval / 20).max(1);
+    let rate = (12_000_000_000_000 / packet).max(1);
+    let mut near = || spread(random, (rate / 16).max(1), rate.saturating_mul(16).min(1 << 38));
+    let (committed, above, most) = (near(), near(), near());
+    let has_peak = random.below(2);
+    let peak = committed + has_peak * above;
+    let mut threshold = || random.below(4).min(1) * spread(random, 1, 100_000);
+    let (first, second, third) = (threshold(), threshold(), threshold());
+    let options = Options {
+        interval: options.interval.saturating_mul(spread(random, 1, 100)) / 10,
+        shaping_rates: [committed, has_peak * peak, peak + random.below(2) * most],
+        shaping_bytes: [first, first + second, first + second + third],
+        limit_bytes: first + second + third + spread(random, 1, 100_000),
+        slack: random.below(2) * random.below(packet * 4),
+        green: random.below(2),
+        ..options
+    };
+    if random.below(5) == 0 { options } else { Options { meter_exit: 2, ..metered(random, options) } }
 }
 
 /// Adds the options that only WRED and RIO have: curves and random streams for yellow and red.

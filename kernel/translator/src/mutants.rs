@@ -10,7 +10,7 @@ use super::{GENERATED, packets};
 /// The files of classification, which packets are compared for.
 const CLASSIFICATION: [&str; 2] = ["kernel/classify.h", "kernel/plain.h"];
 /// The files that operations are compared for.
-const DECISIONS: [&str; 26] = [
+const DECISIONS: [&str; 27] = [
     GENERATED,
     "kernel/disciplines.h",
     "kernel/departures.h",
@@ -20,6 +20,7 @@ const DECISIONS: [&str; 26] = [
     "kernel/dualpi2.h",
     "kernel/coloured.h",
     "kernel/meters.h",
+    "kernel/ras.h",
     "kernel/cake.h",
     "kernel/cake_departures.h",
     "kernel/classes.h",

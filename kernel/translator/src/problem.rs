@@ -64,7 +64,7 @@ problems! {
     // Expressions.
     Closure => "a closure", "use `if`, `match` or a function";
     Tuple => "a tuple", "use a struct, or several variables";
-    Array => "an array, or an element of one", "use a struct with a field for each element";
+    Array => "an array, or an element of one", "use a struct with a field for each element; there are constant tables of integers, as many as a power of two";
     Expression => "an expression of a kind that is not translated", "use calls, fields, arithmetic, `if`, `match` and `for`";
     Conversion => "a conversion of what is no integer", "`as` and `from` convert between integers; a newtype has a method";
     Literal => "a literal that is no integer and no bool", "use a number, or an enum";

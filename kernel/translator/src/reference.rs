@@ -17,12 +17,13 @@ use tidegate_core::fq_pie::{self, FqPie};
 use tidegate_core::ingress::{self, Ingress};
 use tidegate_core::marker::{Action, Actions, Conditioner, Marker, Point};
 use tidegate_core::meredt::{self, Meredt};
-use tidegate_core::meter::{AnyMeter, Mode};
+use tidegate_core::meter::{AnyMeter, Mode, NoMeter};
 use tidegate_core::nested::Nested;
 use tidegate_core::pie::{self, Pie};
 use tidegate_core::probability::Probability;
 use tidegate_core::qdisc::{DropReason, Event, Outlet};
 use tidegate_core::random::Stream;
+use tidegate_core::ras::{self, Curve, Ras};
 use tidegate_core::red::{self, AboveMax, EarlyDrop, Profile, Red, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::rfc4115::{self, Rfc4115};
 use tidegate_core::rio::{self, Coupling, Rio};
@@ -37,7 +38,8 @@ use tidegate_core::{
     Bytes, ClassId, Colour, Deadline, Dscp, Ecn, FlowKey, Instant, Packet, ParamError, Qdisc, Rate, Span, packet_fields,
 };
 use tidegate_kernel::options::{
-    ARED, CAKE, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, INGRESS, MERED, Options, PIE, RED, RIO, SFQ, TBF, WRED,
+    ARED, CAKE, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, INGRESS, MERED, Options, PIE, RAS, RED, RIO, SFQ, TBF,
+    WRED,
 };
 
 use super::classes::{Classes, set_rate};
@@ -252,21 +254,47 @@ impl Specification<'_> {
             ack_filter: if self.ack_filter == 1 { AckFilter::On } else { AckFilter::Off },
         }
     }
+    fn ras(&self) -> ras::Params {
+        let ([cir, pir, mir], [cir_th, pir_th, mir_th]) =
+            (self.shaping_rates.map(Rate::from_bps), self.shaping_bytes.map(Bytes::new));
+        ras::Params {
+            curve: if pir.is_zero() {
+                Curve::Single { cir, mir, cir_th, mir_th }
+            } else {
+                Curve::Two { cir, pir, mir, cir_th, pir_th, mir_th }
+            },
+            buffer: Bytes::new(self.limit_bytes),
+            line_rate: mir,
+            averaging: Span::from_nanos(self.interval),
+            coupling: if self.green == 1 { ras::Coupling::Green } else { ras::Coupling::Uncoupled },
+            slack: Span::from_nanos(self.slack),
+        }
+    }
     /// The discipline, if it is not one with a rate.
     ///
     /// # Errors
     /// As its constructor.
     pub fn discipline<P: Packet + 'static>(&self) -> Result<Option<Box<dyn Qdisc<P>>>, ParamError> {
+        if self.kind == RAS {
+            return Ok(Some(match self.meter()? {
+                Some(meter) => Box::new(Ras::new(self.ras(), Conditioner::new(meter, self.actions()))?),
+                None => Box::new(Ras::new(self.ras(), Conditioner::new(NoMeter, Actions::default()))?),
+            }));
+        }
         let Some(inner) = self.inside()? else { return Ok(None) };
         let Some(meter) = self.meter()? else { return Ok(Some(inner)) };
+        let point = if self.meter_exit == 1 { Point::Exit } else { Point::Entry };
+        Ok(Some(Box::new(Marker::new(inner, Conditioner::new(meter, self.actions()), point))))
+    }
+    /// What becomes of packets by the colours of the meter.
+    fn actions(&self) -> Actions {
         let action = |action: u64| match action.checked_sub(2) {
             None if action == 0 => Action::Pass,
             None => Action::Drop,
             Some(dscp) => Action::Mark(Dscp::new(dscp as u8).unwrap_or_default()),
         };
-        let [green, yellow, red] = self.actions.map(action);
-        let point = if self.meter_exit == 1 { Point::Exit } else { Point::Entry };
-        Ok(Some(Box::new(Marker::new(inner, Conditioner::new(meter, Actions { green, yellow, red }), point))))
+        let [green, yellow, red] = self.0.actions.map(action);
+        Actions { green, yellow, red }
     }
     /// The meter, if there is one.
     fn meter(&self) -> Result<Option<AnyMeter>, ParamError> {
@@ -382,7 +410,8 @@ struct Outcome {
     drops: u64,
     which: u64,
     marks: u64,
-    /// Whether a packet was dropped before it was queued.
+    /// The number of the packet that arrives, and whether it was dropped before it was queued.
+    arriving: Option<u64>,
     refused: bool,
     refuses_at_limits: bool,
     /// Flows that ended.
@@ -398,7 +427,7 @@ impl Outlet<Numbered> for Outcome {
         self.which += packet.id + 1;
         // Fair queueing drops another packet for one that it has queued, at its limit of flows, and so does the filter of acknowledgements.
         let is_other = matches!(reason, DropReason::FlowLimit | DropReason::AckFiltered);
-        self.refused |= !is_other || self.refuses_at_limits;
+        self.refused |= self.arriving == Some(packet.id) && (!is_other || self.refuses_at_limits);
     }
     fn event(&mut self, event: Event) {
         self.marks += u64::from(matches!(event, Event::Marked { .. }));
@@ -493,6 +522,7 @@ impl Reference {
                     pure_ack: !has_classes && second >> 8 & 1 == 1,
                     segments: if has_classes { 1 } else { (second >> 32) as u32 },
                 };
+                outcome.arriving = Some(self.next);
                 self.next += 1;
                 if let Queue::Fbq(queue, _) = &self.queue {
                     // A discipline in a class may drop another packet for this one as well.

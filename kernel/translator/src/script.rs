@@ -2,7 +2,8 @@
 
 use tidegate_core::random::Stream;
 use tidegate_kernel::options::{
-    ARED, CAKE, CBQ, CODEL, DUALPI2, FBQ, FQ_CODEL, FQ_PIE, INGRESS, MERED, OWN, Options, PIE, RED, RIO, SFQ, TBF, WRED,
+    ARED, CAKE, CBQ, CODEL, DUALPI2, FBQ, FQ_CODEL, FQ_PIE, INGRESS, MERED, OWN, Options, PIE, RAS, RED, RIO, SFQ, TBF,
+    WRED,
 };
 
 use super::classes::Classes;
@@ -71,7 +72,7 @@ impl<'a> Script<'a> {
                 (sizes as u128 * 8_000_000_000 / u128::from(options.rate)).min(1 << 44) as u64
             }
             RED | ARED | MERED | WRED | RIO if random.below(2) == 0 => options.idle_packet.max(1),
-            CODEL | FQ_CODEL | RED | ARED | MERED | WRED | RIO | PIE | FQ_PIE | SFQ | DUALPI2 | CAKE => {
+            CODEL | FQ_CODEL | RED | ARED | MERED | WRED | RIO | PIE | FQ_PIE | SFQ | DUALPI2 | CAKE | RAS => {
                 options.interval / 20
             }
             OWN => spread(random, 1_000, 20_000_000),

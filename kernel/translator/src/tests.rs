@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use tidegate_kernel::options::{CAKE, CBQ};
+use tidegate_kernel::options::{CAKE, CBQ, FBQ, RAS};
 use tidegate_testbed::is_nightly;
 
 use super::equal::{Scratch, compare, compare_kind, compile, compiler};
@@ -291,6 +291,24 @@ fn a_method_that_changes_its_receiver_gets_no_copy_of_it() {
 }
 
 #[test]
+fn an_element_of_a_constant_table_is_read() {
+    let text = |table: &str| {
+        format!(
+            "const TABLE: {table};
+            struct T {{ a: u64 }}
+            impl T {{ fn f(&self) -> u64 {{ TABLE[(self.a & 3) as usize] }} }}"
+        )
+    };
+    let c = translate(&text("[u64; 4] = [1, 2, 3, 0x10]")).unwrap();
+    for part in ["static const u64 file_table[4] = {\n\t1ull, 2ull, 3ull, 16ull,\n};", "file_table[twin_index("] {
+        assert!(c.contains(part), "{part}\n{c}");
+    }
+    for refused in ["[u64; 3] = [1, 2, 3]", "[u64; 2] = [1, 1 + 1]", "[u64; 4] = [0; 4]"] {
+        assert!(translate(&text(refused)).unwrap_err().contains("an array, or an element of one"), "{refused}");
+    }
+}
+
+#[test]
 fn a_variant_with_fields_is_a_kind_and_its_fields() {
     let text = "
         enum E { None, Some { least: u64, most: u64 }, All(u64) }
@@ -385,6 +403,28 @@ fn planted_differences_of_cake_are_found() {
         ("cake_departures.h", "marked ? TWIN_MARK_DROP : TWIN_DROP", "TWIN_DROP"),
     ];
     are_found(CAKE, &planted);
+}
+
+/// Differences planted in RAS are found: in the curve, the head, the meter, the end of a call, and when it is asked again in a class.
+#[test]
+fn planted_differences_of_ras_are_found() {
+    if !can_compile("planted_differences_of_ras_are_found") {
+        return;
+    }
+    let planted = [
+        ("ras.h", ".two_pir_th = bytes[1]", ".two_pir_th = bytes[0]"),
+        ("ras.h", "if (discipline->backlog.packets == 1)", "if (discipline->backlog.packets == 2)"),
+        ("ras.h", "if (options->meter == TWIN_TRTCM)", "if (options->meter == TWIN_SRTCM)"),
+        ("ras.h", "options->meter_aware == 1 && colour", "options->meter_aware == 2 && colour"),
+        (
+            "ras.h",
+            "on_release(&discipline->ras, now, due, size, options->slack)",
+            "on_release(&discipline->ras, now, due, size, 0)",
+        ),
+        ("departures.h", "return twin_step(TWIN_DROP_END, slot)", "return twin_step(TWIN_DROP, slot)"),
+    ];
+    are_found(RAS, &planted);
+    are_found(FBQ, &[("fbc.h", "fbq->waiting = waits ? fbq->waiting | bit", "fbq->waiting = waits ? fbq->waiting")]);
 }
 
 /// Each change of a file is found by operations of one kind.

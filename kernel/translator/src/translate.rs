@@ -20,10 +20,19 @@ pub struct Signature {
     pub returns: Ty,
 }
 
+/// A constant array that is translated: its name in C, the type of its elements and their number.
+#[derive(Clone)]
+pub struct Table {
+    pub c: String,
+    pub of: Ty,
+    pub count: usize,
+}
+
 pub struct Translator<'a> {
     pub sources: &'a Sources,
     pub types: Types,
     functions: BTreeMap<Key, Signature>,
+    tables: BTreeMap<Key, Table>,
     open: BTreeSet<Key>,
     text: String,
 }
@@ -31,7 +40,7 @@ pub struct Translator<'a> {
 impl<'a> Translator<'a> {
     pub fn new(sources: &'a Sources) -> Self {
         let (types, text) = (Types::default(), String::new());
-        Self { sources, types, functions: BTreeMap::new(), open: BTreeSet::new(), text }
+        Self { sources, types, functions: BTreeMap::new(), tables: BTreeMap::new(), open: BTreeSet::new(), text }
     }
 
     /// The C of everything that was asked for: types, then functions.
@@ -114,6 +123,40 @@ impl<'a> Translator<'a> {
         let block =
             Block { brace_token: syn::token::Brace::default(), stmts: vec![syn::Stmt::Expr(Expr::clone(value), None)] };
         self.define(key, code, Vec::new(), ty, &block).map(Some)
+    }
+
+    /// A constant array of integers, each of them written out; `None` if there is none, or if their number is no power of two: an index
+    /// is masked, for the kernel's verifier.
+    pub fn table(&mut self, key: &Key) -> Result<Option<Table>> {
+        if let Some(done) = self.tables.get(key) {
+            return Ok(Some(done.clone()));
+        }
+        let sources = self.sources;
+        let Some(code) = sources.constants.get(key) else { return Ok(None) };
+        let (syn::Type::Array(ty), Expr::Array(list)) = &code.item else { return Ok(None) };
+        let of = self.types.read(sources, code.file, None, &ty.elem)?;
+        let number = |element: &Expr| match element {
+            Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) => {
+                Some(format!("{}ull", number.base10_digits()))
+            }
+            _ => None,
+        };
+        let numbers: Option<Vec<String>> = list.elems.iter().map(number).collect();
+        let (Ty::Int(_), Some(numbers)) = (&of, numbers) else { return Ok(None) };
+        let (c, count) = (c_name(key, None), numbers.len());
+        if !count.is_power_of_two() {
+            return Ok(None);
+        }
+        let rows: String = numbers.chunks(4).map(|row| format!("\t{},\n", row.join(", "))).collect();
+        self.text += &format!(
+            "/* {} of {} */\nstatic const {} {c}[{count}] = {{\n{rows}}};\n\n",
+            key.name,
+            sources.files[code.file].path,
+            self.types.c(&of)
+        );
+        let table = Table { c, of, count };
+        self.tables.insert(key.clone(), table.clone());
+        Ok(Some(table))
     }
 
     fn define<T>(

@@ -62,7 +62,7 @@ impl Tree {
         }
         // The program with CBQ has no CAKE.
         let (mut room, mut left) = (SPACE, [true, false]);
-        let insides = (0..leaves).map(|_| inside(random, typical, &mut room, &mut left)).collect();
+        let insides = (0..leaves).map(|_| inside(random, typical, &mut room, false, &mut left)).collect();
         let params = params(random, rate, typical, leaves, root);
         Self { params, classes, order, insides }
     }

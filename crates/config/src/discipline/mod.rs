@@ -31,7 +31,7 @@ mod meredt;
 pub mod meter;
 pub mod outside;
 mod pie;
-mod ras;
+pub mod ras;
 mod red;
 mod rio;
 mod section;

@@ -79,7 +79,8 @@ impl RasQueue {
         Thresholds { cir, pir, mir }
     }
 
-    fn params(&self) -> ras::Params {
+    /// The parameters of the shaper, with what follows from others in place of what is not given.
+    pub fn params(&self) -> ras::Params {
         let (cir, mir) = (self.cir.value, self.mir.map_or(self.line_rate.value, |mir| mir.value));
         let Thresholds { cir: cir_th, pir: pir_th, mir: mir_th } = self.thresholds();
         let curve = match self.pir {

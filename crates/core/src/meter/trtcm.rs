@@ -64,8 +64,14 @@ impl TwoBucketRule for Params {
         colour(buckets, now, size, incoming)
     }
     fn time_of_green(buckets: &Buckets, now: Instant, size: Bytes) -> Option<Instant> {
-        Some(buckets.committed.time_of(now, size)?.max(buckets.second.time_of(now, size)?))
+        time_of_green(buckets, now, size)
     }
+}
+
+/// The first instant, not before `now`, at which the tokens for `size` green bytes are in both buckets.
+fn time_of_green(buckets: &Buckets, now: Instant, size: Bytes) -> Option<Instant> {
+    let committed = buckets.committed.time_of(now, size)?;
+    Some(committed.max(buckets.second.time_of(now, size)?))
 }
 
 /// The colour of `size` bytes that pass at `now` and arrived as `incoming`, for which the tokens are taken.

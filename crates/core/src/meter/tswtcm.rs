@@ -26,7 +26,7 @@
 //! assert_eq!(meter.estimate(), Rate::from_mbit(2));
 //! ```
 
-use crate::bucket::PER_BYTE;
+use crate::credit::PER_BYTE;
 use crate::meter::{Meter, Mode};
 use crate::packet::{Colour, Packet};
 use crate::params::ParamError;

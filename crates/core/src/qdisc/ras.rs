@@ -8,7 +8,7 @@
 //! (1998): `EAR' = (1 - e^(-T/K)) L/T + e^(-T/K) EAR`.
 //! *Units*: rates as [`Rate`], thresholds and occupancy in bytes, the head included. The debt of the last packet is
 //! in bit·ns/s, so it never rounds; F rounds down to a bit/s. The EAR is in bit/s with 16 bits of fraction, its
-//! exponential in fixed point ([`decay`]): no decision uses a float.
+//! exponential in fixed point ([`decay`](crate::decay)): no decision uses a float.
 //! *Cost*: O(1) per call: at an arrival two divisions of 128 bits and twenty multiplications for the EAR, and one
 //! division for F.
 //! *Notes*: an arrival changes occupancy and EAR, hence the rate and the release of the head. The deadline changes
@@ -48,123 +48,20 @@
 use alloc::collections::VecDeque;
 use alloc::format;
 
-use crate::decay;
 use crate::marker::{Conditioner, Outcome};
 use crate::meter::Meter;
 use crate::packet::Packet;
 use crate::params::ParamError;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
-use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
+use tidegate_units::{Bytes, Instant, Rate, Span};
 
-/// F: the minimum shaping rate as a function of the buffer's occupancy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Curve {
-    /// For the single rate shaper: CIR below `cir_th`, then linear to MIR at `mir_th`, then MIR.
-    Single {
-        /// Committed information rate.
-        cir: Rate,
-        /// Maximum information rate.
-        mir: Rate,
-        /// Up to this occupancy F is CIR.
-        cir_th: Bytes,
-        /// From this occupancy on F is MIR.
-        mir_th: Bytes,
-    },
-    /// For the two rate shaper: CIR below `cir_th`, linear to PIR at `pir_th`, linear to MIR at `mir_th`, then MIR.
-    Two {
-        /// Committed information rate.
-        cir: Rate,
-        /// Peak information rate.
-        pir: Rate,
-        /// Maximum information rate.
-        mir: Rate,
-        /// Up to this occupancy F is CIR.
-        cir_th: Bytes,
-        /// At this occupancy F is PIR.
-        pir_th: Bytes,
-        /// From this occupancy on F is MIR.
-        mir_th: Bytes,
-    },
-}
+mod curve;
+mod ear;
+mod schedule;
 
-impl Curve {
-    /// F at `occupancy`, rounded down to a bit/s.
-    pub fn rate(&self, occupancy: Bytes) -> Rate {
-        match *self {
-            Self::Single { cir, mir, cir_th, mir_th } => {
-                if occupancy < cir_th {
-                    cir
-                } else {
-                    between(occupancy, (cir_th, cir), (mir_th, mir))
-                }
-            }
-            Self::Two { cir, pir, mir, cir_th, pir_th, mir_th } => {
-                if occupancy < cir_th {
-                    cir
-                } else if occupancy < pir_th {
-                    between(occupancy, (cir_th, cir), (pir_th, pir))
-                } else {
-                    between(occupancy, (pir_th, pir), (mir_th, mir))
-                }
-            }
-        }
-    }
-    /// The maximum information rate.
-    pub const fn mir(&self) -> Rate {
-        match *self {
-            Self::Single { mir, .. } | Self::Two { mir, .. } => mir,
-        }
-    }
-    /// The committed information rate.
-    pub const fn cir(&self) -> Rate {
-        match *self {
-            Self::Single { cir, .. } | Self::Two { cir, .. } => cir,
-        }
-    }
-    /// Checks the order of the rates and of the thresholds.
-    fn validate(&self) -> Result<(), ParamError> {
-        let rates: &[(&'static str, Rate)];
-        let thresholds: &[(&'static str, Bytes)];
-        let (two_rates, single_rates, two_thresholds, single_thresholds);
-        match *self {
-            Self::Single { cir, mir, cir_th, mir_th } => {
-                single_rates = [("cir", cir), ("mir", mir)];
-                single_thresholds = [("cir_th", cir_th), ("mir_th", mir_th)];
-                (rates, thresholds) = (&single_rates, &single_thresholds);
-            }
-            Self::Two { cir, pir, mir, cir_th, pir_th, mir_th } => {
-                two_rates = [("cir", cir), ("pir", pir), ("mir", mir)];
-                two_thresholds = [("cir_th", cir_th), ("pir_th", pir_th), ("mir_th", mir_th)];
-                (rates, thresholds) = (&two_rates, &two_thresholds);
-            }
-        }
-        if self.cir().is_zero() {
-            return Err(ParamError::new("cir", "must be more than 0, or the buffer would never empty"));
-        }
-        in_order(rates)?;
-        in_order(thresholds)
-    }
-}
-
-/// Checks that each value is at least the one before it; otherwise returns an error of the later field.
-fn in_order<T: PartialOrd + core::fmt::Display>(fields: &[(&'static str, T)]) -> Result<(), ParamError> {
-    for pair in fields.windows(2) {
-        let ((below, low), (field, value)) = (&pair[0], &pair[1]);
-        if value < low {
-            return Err(ParamError::new(field, format!("must be at least {below}, but {value} < {low}")));
-        }
-    }
-    Ok(())
-}
-
-/// The line through two points, at `x` not before the first; flat from the second on.
-fn between(x: Bytes, (x0, y0): (Bytes, Rate), (x1, y1): (Bytes, Rate)) -> Rate {
-    if x >= x1 {
-        return y1;
-    }
-    let rise = u128::from((y1 - y0).as_bps()) * u128::from((x - x0).as_u64());
-    y0 + Rate::from_bps((rise / u128::from((x1 - x0).as_u64())) as u64)
-}
+pub use curve::Curve;
+pub use ear::Ear;
+use schedule::{Release, Schedule};
 
 /// Whether the shaper consults the meter behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -219,42 +116,6 @@ impl Params {
     }
 }
 
-/// Stoica's exponential average of a rate.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ear {
-    /// Bit/s with [`Ear::FRACTION`] bits of fraction.
-    bits: u64,
-    last: Option<Instant>,
-}
-
-impl Ear {
-    /// Bits of fraction of [`Ear::bits`].
-    pub const FRACTION: u32 = 16;
-
-    /// The estimate, rounded down.
-    pub fn rate(&self) -> Rate {
-        Rate::from_bps(self.bits >> Self::FRACTION)
-    }
-    /// The estimate in bit/s with [`Ear::FRACTION`] bits of fraction; at most 2⁴⁷ bit/s.
-    pub fn bits(&self) -> u64 {
-        self.bits
-    }
-    /// Updates the estimate with `size` bytes that arrive at `now`. The first arrival counts as one after an infinite
-    /// pause.
-    pub fn on_arrival(&mut self, now: Instant, size: Bytes, averaging: Span) {
-        // x = T/K with 32 bits of fraction; (1 - e^-x) L/T = (1 - e^-x)/x L/K, which also has the limit at T = 0.
-        let gap = self.last.map_or(Span::MAX, |last| now.since(last)).as_nanos();
-        self.last = Some(self.last.map_or(now, |last| last.max(now)));
-        let constant = u128::from(averaging.as_nanos().max(1));
-        let x = u64::try_from((u128::from(gap) << 32) / constant).unwrap_or(u64::MAX);
-        let over_constant = (Credit::of(size).as_raw() as u128).saturating_mul(1 << Self::FRACTION) / constant;
-        let over_constant = over_constant.min(1 << 63);
-        let fresh = (u128::from(decay::mean_decay(x)) * over_constant) >> decay::FRACTION;
-        let kept = (u128::from(decay::exp_neg(x)) * u128::from(self.bits)) >> decay::FRACTION;
-        self.bits = (fresh + kept).min(1 << 63) as u64;
-    }
-}
-
 /// Released packets by schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
@@ -271,16 +132,7 @@ pub struct Ras<P, M> {
     conditioner: Conditioner<M>,
     queue: VecDeque<P>,
     backlog: Backlog,
-    ear: Ear,
-    /// The shaping rate since the last call.
-    rate: Rate,
-    /// The rest of the debt of the last packet at `settled`.
-    debt: Credit,
-    settled: Instant,
-    /// The instant up to which the debt is paid.
-    paid_at: Instant,
-    /// When the packet at the head became the head.
-    head_since: Instant,
+    schedule: Schedule,
     latest: Instant,
     stats: Stats,
 }
@@ -297,12 +149,7 @@ impl<P: Packet, M: Meter<P>> Ras<P, M> {
             conditioner,
             queue: VecDeque::new(),
             backlog: Backlog::default(),
-            ear: Ear::default(),
-            rate: params.curve.rate(Bytes::ZERO),
-            debt: Credit::ZERO,
-            settled: Instant::ZERO,
-            paid_at: Instant::ZERO,
-            head_since: Instant::ZERO,
+            schedule: Schedule::new(&params.curve),
             latest: Instant::ZERO,
             stats: Stats::default(),
         })
@@ -318,7 +165,7 @@ impl<P: Packet, M: Meter<P>> Ras<P, M> {
     pub fn set_params(&mut self, now: Instant, params: Params) -> Result<(), ParamError> {
         params.validate()?;
         self.hold(now);
-        self.settle();
+        self.schedule.settle(self.latest);
         self.params = params;
         self.renew_rate();
         Ok(())
@@ -333,11 +180,11 @@ impl<P: Packet, M: Meter<P>> Ras<P, M> {
     }
     /// The estimated average rate of the arrivals.
     pub fn ear(&self) -> Rate {
-        self.ear.rate()
+        self.schedule.ear.rate()
     }
     /// The shaping rate since the last call.
     pub fn rate(&self) -> Rate {
-        self.rate
+        self.schedule.rate
     }
     /// Released packets by schedule.
     pub fn stats(&self) -> &Stats {
@@ -347,58 +194,31 @@ impl<P: Packet, M: Meter<P>> Ras<P, M> {
     fn hold(&mut self, now: Instant) {
         self.latest = self.latest.max(now);
     }
-    /// Reduces the debt by what the rate earned until the latest instant.
-    fn settle(&mut self) {
-        if self.debt > Credit::ZERO {
-            let earned = self.rate.credit_in(self.latest.since(self.settled));
-            if earned >= self.debt {
-                self.paid_at = self.rate_schedule();
-                self.debt = Credit::ZERO;
-            } else {
-                self.debt -= earned;
-            }
-        }
-        self.settled = self.settled.max(self.latest);
-    }
     fn renew_rate(&mut self) {
-        let least = self.params.curve.rate(self.backlog.bytes);
-        self.rate = self.ear.rate().max(least).min(self.params.curve.mir());
+        self.schedule.renew_rate(&self.params.curve, self.backlog.bytes);
     }
-    /// T1: when the packet before the head is paid for, if the rate does not change.
-    fn rate_schedule(&self) -> Instant {
-        if self.debt > Credit::ZERO {
-            // The rate is at least CIR, which is not zero, so the debt is paid in finite time.
-            self.settled + self.debt.time_at_ceil(self.rate).unwrap_or(Span::MAX)
-        } else {
-            self.paid_at
-        }
-    }
-    /// When the head is released, not before it became the head; and whether T2 decides.
-    fn release(&self) -> Option<(Instant, bool)> {
+    /// When the head is released.
+    fn release(&self) -> Option<Release> {
         let head = self.queue.front()?;
-        let by_rate = self.rate_schedule().max(self.head_since);
-        if self.params.coupling == Coupling::Green
-            && let Some(by_green) = self.conditioner.meter().green_at(self.head_since, head)
-            && by_green < by_rate
-        {
-            return Some((by_green, true));
-        }
-        Some((by_rate, false))
+        let green = match self.params.coupling {
+            Coupling::Uncoupled => None,
+            Coupling::Green => self.conditioner.meter().green_at(self.schedule.head_since, head),
+        };
+        Some(self.schedule.release(green))
     }
 }
 
 impl<P: Packet, M: Meter<P>> Qdisc<P> for Ras<P, M> {
     fn enqueue(&mut self, now: Instant, packet: P, out: &mut dyn Outlet<P>) -> Queued {
         self.hold(now);
-        self.settle();
         let size = packet.size();
-        self.ear.on_arrival(self.latest, size, self.params.averaging);
+        self.schedule.on_arrival(self.latest, size, self.params.averaging);
         if self.backlog.bytes + size > self.params.buffer {
             self.renew_rate();
             return out.refused(packet, DropReason::QueueLimit);
         }
         if self.queue.is_empty() {
-            self.head_since = self.latest;
+            self.schedule.head_since = self.latest;
         }
         self.backlog.add(size);
         self.queue.push_back(packet);
@@ -408,19 +228,16 @@ impl<P: Packet, M: Meter<P>> Qdisc<P> for Ras<P, M> {
 
     fn dequeue(&mut self, now: Instant, out: &mut dyn Outlet<P>) -> Option<P> {
         self.hold(now);
-        let (due, by_green) = self.release()?;
+        let Release { at: due, by_green } = self.release()?;
         if due > self.latest {
             return None;
         }
         let mut packet = self.queue.pop_front()?;
         let size = packet.size();
         self.backlog.remove(size);
-        self.head_since = self.latest;
-        // Its bytes are owed from its release on, or from a little later when the caller is later than the slack.
-        self.debt = Credit::of(size);
-        self.settled = due.max(self.latest.saturating_sub(self.params.slack));
+        self.schedule.on_release(self.latest, due, size, self.params.slack);
         self.renew_rate();
-        self.settle();
+        self.schedule.settle(self.latest);
         *if by_green { &mut self.stats.by_green } else { &mut self.stats.by_rate } += 1;
         match self.conditioner.condition(self.latest, &mut packet) {
             Outcome::Passed => Some(packet),
@@ -433,7 +250,7 @@ impl<P: Packet, M: Meter<P>> Qdisc<P> for Ras<P, M> {
 
     fn deadline(&self, now: Instant) -> Deadline {
         match self.release() {
-            Some((due, _)) => Deadline::at(due, now.max(self.latest)),
+            Some(release) => Deadline::at(release.at, now.max(self.latest)),
             None => Deadline::Idle,
         }
     }

@@ -12,10 +12,8 @@
 
 use core::hint::select_unpredictable;
 
+use crate::credit::PER_BYTE;
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
-
-/// One byte in bit·ns/s.
-pub(crate) const PER_BYTE: u64 = 8_000_000_000;
 
 /// The largest depth, 1.15 GB: 2⁶³ bit·ns/s. 100 Gbit/s fill it in 92 ms.
 pub const MAX_DEPTH: Bytes = Bytes::new(1_152_921_504);

@@ -1,5 +1,7 @@
 use super::*;
-use crate::options::{ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, INGRESS, MERED, PIE, RED, RIO, SFQ, WRED};
+use crate::options::{
+    ARED, CODEL, DRR, DUALPI2, FIFO, FQ_CODEL, FQ_PIE, INGRESS, MERED, PIE, RAS, RED, RIO, SFQ, WRED,
+};
 use tidegate_config::discipline::InKernel;
 use tidegate_config::discipline::Kind;
 use tidegate_config::shaper::DataPath;
@@ -216,9 +218,49 @@ fn colours_and_meters_are_those_of_the_file() {
         let error = plan(&format!("[discipline]\n{meter}at = \"exit\"\ninside = {inside}\n")).unwrap_err();
         assert!(error.contains(named), "{error}");
     }
-    let error = plan(&format!("[discipline]\n{}", meter.replace("\"drop\"", "\"af13\""))).unwrap_err();
-    assert!(error.contains("code points by the colour of a meter in [discipline]"), "{error}");
+    // A program writes code points behind the discipline, which what arrives does not pass.
+    let remarking = format!("[discipline]\n{}", meter.replace("\"drop\"", "\"af13\""));
+    let found = plan(&remarking).unwrap();
+    assert_eq!((found.options.actions, found.remarks, found.marks()), ([0, 0, 2 + 14], true, false));
+    let error = plan(&format!("[interface]\ndirection = \"ingress\"\n{remarking}")).unwrap_err();
+    assert!(error.contains("code points by the colour of a meter for what arrives"), "{error}");
 }
+
+/// RAS has its curve, its average and its meter; without the peak rate it is the single rate shaper.
+#[test]
+fn ras_is_that_of_the_file() {
+    let text = "[discipline]\nkind = \"ras\"\ncir = \"10mbit\"\npir = \"20mbit\"\nline-rate = \"34mbit\"\nrelease = \"green\"\n\
+                conditioner = { class = 1, meter = { kind = \"trtcm\", cir = \"10mbit\", cbs = \"3kB\", pir = \"20mbit\", pbs = \"6kB\" } }\n";
+    let found = plan(text).unwrap();
+    assert!(found.remarks);
+    let found = found.options;
+    assert_eq!((found.kind, found.interval, found.slack, found.green), (RAS, 100_000_000, 1_000_000, 1));
+    assert_eq!(found.shaping_rates, [10_000_000, 20_000_000, 34_000_000]);
+    // 100 ms of the line in the buffer.
+    assert_eq!(
+        (found.shaping_bytes, found.limit_bytes, found.limit_packets),
+        ([3_000, 6_000, 12_000], 425_000, PACKETS)
+    );
+    assert_eq!((found.meter, found.meter_exit, found.actions), (2, 2, [2 + 10, 2 + 12, 2 + 14]));
+    assert_eq!((found.meter_rates, found.meter_bursts), ([10_000_000, 20_000_000], [3_000, 6_000]));
+    let single = text.replace("pir = \"20mbit\"\nline", "line");
+    assert_eq!(plan(&single).unwrap().options.shaping_rates, [10_000_000, 0, 34_000_000]);
+    let bare = "kind = \"ras\", cir = \"1mbit\", line-rate = \"90mbit\", cir-th = \"5kB\", mir-th = \"50kB\"";
+    let found = plan(&format!("[discipline]\n{}\n", bare.replace(", ", "\n"))).unwrap();
+    assert_eq!((found.options.meter, found.remarks), (0, false));
+    for (text, named) in [
+        (
+            format!("[discipline]\nkind = \"marker\"\n{CONDITIONER}inside = {{ {bare} }}\n"),
+            "kind = \"ras\" in `marker` in [discipline]",
+        ),
+        (TREE.replace("kind = \"codel\"", bare), "kind = \"ras\" in a class of cbq"),
+    ] {
+        let error = plan(&text).unwrap_err();
+        assert!(error.contains(named), "{error}");
+    }
+}
+
+const CONDITIONER: &str = "conditioner = { red = \"drop\", meter = { kind = \"srtcm\", cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" } }\n";
 
 #[test]
 fn cake_is_that_of_the_file() {
@@ -243,8 +285,8 @@ fn cake_is_that_of_the_file() {
 /// A program that only some configurations need is found inside a meter as well.
 #[test]
 fn what_is_inside_a_meter_needs_its_program() {
-    let meter = "conditioner = { red = \"drop\", meter = { kind = \"srtcm\", cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" } }";
-    let inside = |queue: &str| config(&format!("[discipline]\nkind = \"marker\"\n{meter}\ninside = {{ {queue} }}\n"));
+    let inside =
+        |queue: &str| config(&format!("[discipline]\nkind = \"marker\"\n{CONDITIONER}inside = {{ {queue} }}\n"));
     assert!(is_cake(&inside("kind = \"cake\"")) && !is_cake(&inside("kind = \"codel\"")));
     assert!(
         measures(&inside("kind = \"mered\", link = \"20mbit\""))

@@ -111,6 +111,13 @@ fn features() -> Vec<(String, String)> {
         ("displacement of a rule", rule("protocol = \"udp\"\ndisplace = { below = \"100kbit\", to = \"rest\" }")),
         ("several threads", format!("[interface]\nthreads = 2\n{CLASS}")),
         ("several interfaces under one total", format!("[interface]\nname = [\"a\", \"b\"]\n{CLASS}")),
+        (
+            "code points by the colour of what arrives",
+            format!(
+                "[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"marker\"\nconditioner = {{ class = 1, meter = {{ kind = \"srtcm\", \
+                 cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" }} }}\n"
+            ),
+        ),
         ("what arrives", format!("[interface]\ndirection = \"ingress\"\n{CLASS}")),
         (
             "what arrives, by rules about receivers",

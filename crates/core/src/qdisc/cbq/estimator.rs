@@ -26,7 +26,7 @@
 //! All three use the configured packet size `s`, so a wrong one results in a wrong rate.
 
 use super::Limits;
-use tidegate_units::wide::{halves_div_ceil, mul_high};
+use crate::credit::{PER_BYTE, time_of, work};
 use tidegate_units::{Bytes, Credit, Instant, Rate, Span};
 
 /// How the use of the link by a class is measured.
@@ -124,20 +124,8 @@ pub(super) struct Sent {
     pub(super) by_right: bool,
 }
 
-/// One byte in bit·ns/s.
-pub(super) const PER_BYTE: u64 = 8_000_000_000;
 /// Far beyond every practical wait, in ns.
 const FOREVER: u64 = (i64::MAX >> 16) as u64;
-
-/// The exact product of a rate and a time, or of two other numbers.
-pub(super) fn work(a: u64, b: u64) -> u128 {
-    u128::from(mul_high(a, b)) << 64 | u128::from(a.wrapping_mul(b))
-}
-
-/// The time in which `rate` earns `credit`, in bit·ns/s, rounded up; the longest span where that is longer.
-pub(super) fn time_of(credit: u128, rate: Rate) -> Span {
-    Span::from_nanos(halves_div_ceil((credit >> 64) as u64, credit as u64, rate.as_bps()))
-}
 
 /// The nanoseconds of `bytes` at `rate`, rounded up; saturates far beyond every practical wait.
 pub(super) fn nanos(rate: Rate, bytes: Bytes) -> i64 {

@@ -1,6 +1,7 @@
 //! The limits of a class, derived from its parameters: see [`estimator`](super::estimator).
 
-use super::estimator::{Accounting, Derivation, Finish, IdleBounds, PER_BYTE, nanos, work};
+use super::estimator::{Accounting, Derivation, Finish, IdleBounds, nanos};
+use crate::credit::{PER_BYTE, work};
 use tidegate_units::{Bytes, Rate, Span};
 
 /// Values derived from the parameters of a class.

@@ -2,8 +2,9 @@
 //!
 //! *See also*: `kernel/`, where it is translated to C.
 
-use super::estimator::{Accounting, PER_BYTE, time_of, work};
+use super::estimator::Accounting;
 use super::params::{Conserving, Lead, LinkClock, Params};
+use crate::credit::{PER_BYTE, time_of, work};
 use tidegate_units::{Bytes, Instant, Span};
 
 /// When the packets released so far are expected to have left the link.

@@ -2,8 +2,8 @@
 //!
 //! *See also*: `kernel/`, where they are translated to C.
 
-use super::estimator::work;
 use super::params::General;
+use crate::credit::work;
 use tidegate_units::wide::halves_div_ceil;
 use tidegate_units::{Bytes, Rate};
 
