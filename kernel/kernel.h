@@ -39,7 +39,6 @@ enum { BPF_F_MMAPABLE = 1 << 10 };
 struct qdisc_skb_cb {
 	u32 pkt_len;
 	u16 pkt_segs;
-	unsigned char data[20];
 };
 
 typedef struct {

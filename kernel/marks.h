@@ -124,15 +124,30 @@ static __always_inline bool take_owed(u32 queue)
 /* What the discipline hands over with a packet that goes on: this, the account of its class and its code point; or 0. */
 #define TWIN_HANDED (1u << 31)
 #define TWIN_HANDED_ACCOUNT 8
+/* Packets on their way from the discipline to the program, a power of two. They are told apart and found by their addresses. */
+#define TWIN_ON_THEIR_WAY 65536
 
-static __always_inline void hand_over(struct sk_buff *skb, const struct twin_packet *packet)
+struct twin_handed {
+	u64 packet, word;
+} handed[TWIN_ON_THEIR_WAY];
+/* That which leaves the discipline. */
+u64 leaving_packet;
+
+/* The place of a packet whose address is in memory. The verifier lets nothing be computed of the address itself, which that is not. */
+static __always_inline struct twin_handed *handed_with(const u64 *packet)
 {
-	struct qdisc_skb_cb *cb = (struct qdisc_skb_cb *)skb->cb;
-	u32 account = twin_fbq_params(&classes, packet->class)->account, word = 0;
+	return &handed[twin_index(key_index_mix(*(const volatile u64 *)packet) >> 32, TWIN_ON_THEIR_WAY)];
+}
 
-	if (packet->service >> TWIN_REMARKED & 1)
-		word = TWIN_HANDED | account << TWIN_HANDED_ACCOUNT | (packet->service >> 2 & 0x3f);
-	*(u32 *)cb->data = word;
+static __always_inline void hand_over(const struct sk_buff *skb, const struct twin_packet *packet)
+{
+	struct twin_handed *to;
+	u32 account = twin_fbq_params(&classes, packet->class)->account;
+
+	*(volatile u64 *)&leaving_packet = (u64)skb;
+	to = handed_with(&leaving_packet);
+	to->packet = (u64)skb;
+	to->word = packet->service >> TWIN_REMARKED & 1 ? TWIN_HANDED | account << TWIN_HANDED_ACCOUNT | (packet->service >> 2 & 0x3f) : 0;
 }
 
 /* The first two bytes of a packet's network header, or UNREAD where it is none of IP. */
@@ -207,19 +222,29 @@ static __noinline u32 mark_packet(struct __sk_buff *context, struct sk_buff *skb
 /* Writes the code point that the discipline has handed over with a packet, unless its class has one, which is written already. */
 static __noinline int write_handed(struct __sk_buff *context, struct sk_buff *skb)
 {
-	u32 handed = *(u32 *)((struct qdisc_skb_cb *)skb->cb)->data, account = twin_index(handed >> TWIN_HANDED_ACCOUNT, MARKED_ACCOUNTS), key = 0;
-	struct twin_counters *counters = bpf_map_lookup_elem(&twin_counters, &account);
+	const struct twin_handed *from;
+	struct twin_counters *counters;
+	u32 word, account, key = 0;
+	struct twin_here *at = here();
 	struct twin_marks *marks = bpf_map_lookup_elem(&twin_marks, &key);
 	bool is_v6 = skb->protocol == bpf_htons(ETH_P_IPV6);
 	u32 first, service, after;
 
-	if (!(handed & TWIN_HANDED) || !counters || !marks || marks->dscp[twin_index(account, MARKED_ACCOUNTS)])
+	if (!at)
+		return 0;
+	*(volatile u64 *)&at->packet = (u64)skb;
+	from = handed_with(&at->packet);
+	word = from->packet == (u64)skb ? from->word : 0;
+	at->packet = 0;
+	account = twin_index(word >> TWIN_HANDED_ACCOUNT, MARKED_ACCOUNTS);
+	counters = bpf_map_lookup_elem(&twin_counters, &account);
+	if (!(word & TWIN_HANDED) || !counters || !marks || marks->dscp[twin_index(account, MARKED_ACCOUNTS)])
 		return 0;
 	first = first_bytes(context, skb);
 	if (first == UNREAD)
 		return 0;
 	service = is_v6 ? first >> 4 & 0xff : first & 0xff;
-	after = (handed & 0x3f) << 2 | (service & 3);
+	after = (word & 0x3f) << 2 | (service & 3);
 	if (after == service)
 		return 0;
 	__sync_fetch_and_add(&counters->remarked_packets, 1);
