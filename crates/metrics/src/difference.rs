@@ -1,6 +1,7 @@
 //! [`Difference`]: whether two variants differ, by runs that met the same random numbers.
 //!
-//! *Source*: Student's test of paired differences; Welch's test where no runs belong together; Holm, *A simple
+//! *Source*: Student's test of paired differences, and where these are all equal Fisher's of their signs (*The Design of Experiments*,
+//! 21); Welch's test where no runs belong together; Holm, *A simple
 //! sequentially rejective multiple test procedure* (1979), for the correction; Efron, *Better bootstrap confidence
 //! intervals* (1987), for the interval without an assumption on the distribution.
 //! *Cost*: [`bootstrap`] draws [`RESAMPLES`] times as many values as there are differences.
@@ -48,7 +49,11 @@ impl Difference {
     pub fn paired(differences: &[f64]) -> Option<Self> {
         let (mean, variance) = moments(differences)?;
         let n = differences.len();
-        Some(Self::of(Test::Paired, n, mean, (variance? / n as f64).sqrt(), (n - 1) as f64))
+        let error = (variance? / n as f64).sqrt();
+        let found = Self::of(Test::Paired, n, mean, error, (n - 1) as f64);
+        // Without a variation t says nothing. Of all signs that the differences could have, two make a mean as large as this.
+        let p = if error == 0.0 && mean != 0.0 { 0.5_f64.powf((n - 1) as f64) } else { found.p };
+        Some(Self { p, ..found })
     }
 
     /// The test of two independent samples; `None` if one has fewer than two values.
@@ -91,7 +96,9 @@ impl Difference {
 
     /// The probability of a mean that is this far below zero if it is zero: the one-sided test.
     pub(crate) fn below_zero(&self) -> f64 {
-        if self.mean < 0.0 { self.p / 2.0 } else { 1.0 - self.p / 2.0 }
+        // By t even where it says nothing of a difference: values that are all equal are as far from a margin as they are.
+        let both = if self.mean == 0.0 { 1.0 } else { tails(self.mean / self.error, self.freedom) };
+        if self.mean < 0.0 { both / 2.0 } else { 1.0 - both / 2.0 }
     }
     /// The probability with which the one-sided test at `level` finds that this mean is below zero, with as many `runs`.
     pub(crate) fn power_below_zero(&self, runs: u64, level: f64) -> f64 {
@@ -225,7 +232,9 @@ mod tests {
         let none = Difference::paired(&[0.0; 4]).unwrap();
         assert_eq!((none.p, none.half_width(), none.more_runs(1)), (1.0, 0.0, None));
         let constant = Difference::paired(&[2.0; 4]).unwrap();
-        assert_eq!((constant.p, constant.half_width()), (0.0, 0.0));
+        assert_eq!((constant.p, constant.half_width()), (0.125, 0.0));
+        // Counts that differ by one in each of two runs tell nothing apart.
+        assert_eq!(Difference::paired(&[1.0; 2]).unwrap().p, 0.5);
         assert_eq!(bootstrap(&[2.0; 4]), Some((2.0, 2.0)));
     }
 

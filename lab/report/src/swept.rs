@@ -340,8 +340,8 @@ mod tests {
                 .with("unit", text(["bps"; 4]))
                 .with("digest", text(["0"; 4]))
         };
-        let mut table = of_rate("2mbit", [1.0, 1.1, 2.0, 2.1]);
-        table.append(of_rate("5mbit", [5.0, 5.1, 4.0, 4.1])).expect("the same columns");
+        let mut table = of_rate("2mbit", [1.0, 1.1, 2.0, 2.11]);
+        table.append(of_rate("5mbit", [5.0, 5.1, 4.0, 4.11])).expect("the same columns");
         let found = quantities(&table, &[], &["queue".to_owned()]).expect("a sweep");
         let pairs = crate::simulation::differences(&found, &crate::simulation::compared("", &found));
         let said: Vec<_> = pairs.iter().map(|pair| (pair.subject.as_str(), pair.variants.join(" - "))).collect();
