@@ -113,10 +113,9 @@ fn features() -> Vec<(String, String)> {
         ("several interfaces under one total", format!("[interface]\nname = [\"a\", \"b\"]\n{CLASS}")),
         (
             "code points by the colour of what arrives",
-            format!(
-                "[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"marker\"\nconditioner = {{ class = 1, meter = {{ kind = \"srtcm\", \
-                 cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" }} }}\n"
-            ),
+            "[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"marker\"\nconditioner = { class = 1, meter = { kind = \"srtcm\", \
+             cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" } }\n"
+                .to_owned(),
         ),
         ("what arrives", format!("[interface]\ndirection = \"ingress\"\n{CLASS}")),
         (
