@@ -42,7 +42,8 @@ pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     )?;
     if manifest.seconds > 0.0 {
         let (took, processors) = (tidegate_display::human(manifest.seconds, "s"), manifest.processors);
-        writeln!(out, "they took {took} on {processors} processors when it was packed")?;
+        let plural = if processors == 1 { "" } else { "s" };
+        writeln!(out, "they took {took} on {processors} processor{plural} when it was packed")?;
     }
     out.flush()?;
     let (source, scenario) = load(&folder.join("input"), Path::new(&manifest.scenario))?;
