@@ -152,6 +152,8 @@ TWIN_INLINE void twin_fbq_note(const struct twin_fbq *fbq, struct twin_packet *p
 	packet->came = packet->at = fbq->now;
 	packet->number = arrived;
 	packet->key = fbq->packet.key;
+	/* No meter has given it a code point; its slot may have been that of a packet with one. */
+	packet->service = 0;
 	packet->class = fbq->packet.class;
 	packet->profile = fbq->packet.profile;
 }
