@@ -349,6 +349,7 @@ void prove_bucket_deadline(void)
 	PROVE(of_all.some || bucket.rate == 0 || bucket_cost(bytes) > bucket.depth);
 	bucket_token_bucket_bytes(&bucket, now);
 	bucket_token_bucket_depth(&bucket);
+	bucket_token_bucket_used(&bucket, now);
 }
 
 /* --- RED, ARED ------------------------------------------------------------------------------------------------------------ */
@@ -845,6 +846,8 @@ void prove_meredt(void)
 	meredt_floor_elephant(&floor, size);
 	PROVE(floor.owed >= floor.least);
 	meredt_floor_mouse(&floor, size);
+	PROVE(floor.owed >= floor.least);
+	meredt_floor_cap(&floor, size);
 	PROVE(floor.owed >= floor.least);
 	meredt_floor_none_queued(&floor);
 	PROVE(floor.owed >= floor.least && floor.owed <= 0);
