@@ -69,11 +69,7 @@ impl Difference {
     }
 
     fn of(test: Test, runs: usize, mean: f64, error: f64, freedom: f64) -> Self {
-        let p = match mean == 0.0 {
-            true => 1.0,
-            false => tails(mean / error, freedom),
-        };
-        Self { test, runs, mean, p, error, freedom }
+        Self { test, runs, mean, p: by_t(mean, error, freedom), error, freedom }
     }
 
     /// Half the width of the 95 % interval of the difference, which is not corrected for the number of comparisons.
@@ -97,7 +93,7 @@ impl Difference {
     /// The probability of a mean that is this far below zero if it is zero: the one-sided test.
     pub(crate) fn below_zero(&self) -> f64 {
         // By t even where it says nothing of a difference: values that are all equal are as far from a margin as they are.
-        let both = if self.mean == 0.0 { 1.0 } else { tails(self.mean / self.error, self.freedom) };
+        let both = by_t(self.mean, self.error, self.freedom);
         if self.mean < 0.0 { both / 2.0 } else { 1.0 - both / 2.0 }
     }
     /// The probability with which the one-sided test at `level` finds that this mean is below zero, with as many `runs`.
@@ -112,6 +108,11 @@ impl Difference {
         let error = self.error * (n / runs).sqrt();
         power(mean / error, freedom, critical(level, freedom))
     }
+}
+
+/// The probability, by Student's t, of a mean at least as far from zero if it is zero.
+fn by_t(mean: f64, error: f64, freedom: f64) -> f64 {
+    if mean == 0.0 { 1.0 } else { tails(mean / error, freedom) }
 }
 
 /// The fewest runs with which a plan succeeds; `None` if [`MOST_RUNS`] would not do.
