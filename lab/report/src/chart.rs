@@ -358,7 +358,7 @@ impl Chart {
             }
         }
         let left_out = match self.kind {
-            ChartKind::Scatter => self.left_out(table, &rows, [&x_axis, &axis], place)?,
+            ChartKind::Scatter => self.left_out(table, &rows, [&open_along, &open], [&x_axis, &axis], place)?,
             _ => unreached.said(),
         };
         if curves.iter().flat_map(|curve| &curve.points).all(|point| point.1.is_nan()) {

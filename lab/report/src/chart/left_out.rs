@@ -15,16 +15,16 @@ const REASONS: [&str; 5] = [
 ];
 
 impl Chart {
-    /// States how many rows of each curve have no point, and why; `None` if all have one. `rows` are those with a value, in `places` on the
-    /// axes.
+    /// States how many rows of each curve have no point, and why; `None` if all have one. `rows` are those with a value, `place` gives where
+    /// they are on the axes, and `columns` are those of both axes.
     pub(super) fn left_out(
         &self,
         table: &Table,
         rows: &Rows,
+        columns: [&Open<'_>; 2],
         axes: [&Axis; 2],
         place: impl Fn(&(usize, f64)) -> Option<(f64, f64)>,
     ) -> Result<Option<String>, String> {
-        let columns = [Open::new(table, &self.x)?, Open::new(table, &self.y)?];
         let reason = |row: usize| {
             let values = [0, 1].map(|axis| columns[axis].value(row));
             let is_open = |axis: usize| values[axis] == Some(f64::INFINITY);
