@@ -286,7 +286,7 @@ impl Specification<'_> {
         let point = if self.meter_exit == 1 { Point::Exit } else { Point::Entry };
         Ok(Some(Box::new(Marker::new(inner, Conditioner::new(meter, self.actions()), point))))
     }
-    /// What becomes of packets by the colours of the meter.
+    /// The actions on packets, by the colour that the meter gives them.
     fn actions(&self) -> Actions {
         let action = |action: u64| match action.checked_sub(2) {
             None if action == 0 => Action::Pass,

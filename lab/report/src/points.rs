@@ -144,7 +144,7 @@ impl Marks {
 /// The answer at the points of a sweep.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OverPoints {
-    /// Of each quantity, at how many points each variant is the best.
+    /// A sentence for each quantity: at how many points each variant is the best.
     pub sentences: Vec<String>,
     /// A table of the values of each quantity.
     pub tables: Vec<Table>,

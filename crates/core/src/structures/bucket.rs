@@ -80,7 +80,7 @@ impl TokenBucket {
     pub fn bytes(&self, now: Instant) -> Bytes {
         Bytes::new(filled(self.level, self.depth, self.earned(now)).max(0) as u64 / PER_BYTE)
     }
-    /// What the level at `now` lacks to the depth, up to the next whole byte.
+    /// The bytes by which the level at `now` is below the depth, rounded up.
     #[inline]
     pub fn used(&self, now: Instant) -> Bytes {
         let level = filled(self.level, self.depth, self.earned(now));

@@ -11,7 +11,7 @@ pub struct Left {
     pub count: f64,
     /// How many began.
     pub begun: f64,
-    /// What they are: `transfers` or `pages`.
+    /// The kind that is counted: `transfers` or `pages`.
     pub what: &'static str,
 }
 
