@@ -164,6 +164,8 @@ pub fn a_stalled_data_path_is_let_pass_and_started_again() -> Ended {
         // Whether other programs have kept it from running.
         let is_counted = std::fs::exists("/proc/self/schedstat").unwrap();
         assert_eq!(said.contains(" and waited for a processor for "), is_counted, "{said}");
+        // The injected stall is a sleep.
+        assert_eq!(said.contains("and it sleeps in the kernel"), is_counted, "{said}");
         arrivals.in_order_but_for(said.matches("the data path is stalled").count())?;
         passes_within_a_second("stall", &arrivals)
     })
