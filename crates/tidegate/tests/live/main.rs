@@ -173,6 +173,7 @@ fn main() -> ExitCode {
         #[once] watchdog::packets_whose_route_goes_are_counted_and_reported,
         watchdog::a_start_beside_a_shaper_drops_nothing_that_waits,
         #[once] watchdog::promises_survive_a_restart_and_a_kill,
+        #[once] watchdog::drops_around_a_kill_are_counted,
         #[nightly, once] watchdog::clients_notice_that_the_daemon_is_stopped,
     }
 }
