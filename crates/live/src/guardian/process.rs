@@ -43,6 +43,11 @@ const LONGEST_ASIDE: Span = Span::from_millis(500);
 /// How long an earlier guardian may take to end when the shaper has ended: it was told so before that, or it goes on.
 const ENDING: Span = Span::from_millis(500);
 
+/// The time in which all guardians of a shaper have ended queueing when no successor came. They begin within some milliseconds of each
+/// other.
+const ALL_END: Span = Span::from_millis(600);
+const _: () = assert!(ALL_END.as_nanos() > release::LONGEST_BURST.as_nanos());
+
 /// A pause between packets in which queueing ends.
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -229,8 +234,7 @@ impl Guard {
             // Without a socket no successor can come, and the rules would keep one from starting.
             let linger = self.listener.as_ref().map_or(0, |_| self.kept.linger_millis);
             let linger = Span::from_millis(linger.into());
-            if self.gone.is_some_and(|gone| timing::now().since(gone) >= linger) {
-                self.finish();
+            if self.gone.is_some_and(|gone| timing::now().since(gone) >= linger) && self.finish() {
                 return;
             }
         }
@@ -455,9 +459,9 @@ impl Guard {
         }
     }
 
-    /// No successor has come: packets pass the queues by, and the kernel removes the rules when their socket is closed.
-    fn finish(&mut self) {
-        self.say(format_args!("no successor came; the rules go, and traffic goes on unshaped"));
+    /// No successor has come: packets pass the queues by, and the kernel removes the rules when their socket is closed. Returns whether
+    /// it is so: a successor may come at the last moment.
+    fn finish(&mut self) -> bool {
         let began = timing::now();
         loop {
             self.pass();
@@ -467,9 +471,25 @@ impl Guard {
             }
         }
         let _ = release::end_queueing(self.queue.as_fd(), self.kept.queues, self.page.received());
+        // When these rules go, the kernel drops what waits in other queues.
+        while timing::now().since(began) < ALL_END {
+            let [_, listener, caller, ..] = self.wait();
+            if caller {
+                self.read_caller();
+            }
+            if listener {
+                self.accept();
+            }
+            if self.control.is_some() {
+                return false;
+            }
+            self.pass();
+        }
+        self.say(format_args!("no successor came; the rules go, and traffic goes on unshaped"));
         if self.listener.is_some() {
             let _ = rustix::fs::unlink(self.kept.path());
         }
+        true
     }
 }
 

@@ -174,6 +174,7 @@ fn main() -> ExitCode {
         watchdog::a_start_beside_a_shaper_drops_nothing_that_waits,
         #[once] watchdog::promises_survive_a_restart_and_a_kill,
         #[once] watchdog::drops_around_a_kill_are_counted,
+        #[once] watchdog::guardians_that_end_drop_nothing_of_each_other,
         #[nightly, once] watchdog::clients_notice_that_the_daemon_is_stopped,
     }
 }

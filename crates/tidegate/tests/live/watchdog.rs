@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::running::{Arrivals, PATIENCE, Printing, Running, Traffic, until_trouble};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::nfqueue::queue_counters;
 use tidegate_live::nft::{self, Chain, Expression, Family, Ownership, Rule, Table};
 use tidegate_live::rtnl::{Route, Rtnl};
 use tidegate_testbed::Ended;
@@ -564,6 +565,50 @@ pub fn drops_around_a_kill_are_counted() -> Ended {
         assert!(dropped <= lost && lost <= dropped + unread, "{dropped} of {lost}, {unread} after the last reading");
         from = killed;
     }
+    Ended::Passed
+}
+
+/// The guardians of both directions end at the same time when no successor comes. The rules of the one go first, and with them the kernel
+/// would drop what waits in the queue of the other.
+pub fn guardians_that_end_drop_nothing_of_each_other() -> Ended {
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
+    let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+    command.args(["run", "--interface", DEVICE, "--up", "1gbit", "--down", "1gbit"]);
+    command.arg("--control").arg(scratch.0.join("control"));
+    let mut running = Running::start(command);
+    running.says("control socket: ");
+    running.signal(libc::SIGKILL);
+    running.end();
+    let tables =
+        || pair.left.run(|| nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().len()).unwrap();
+    assert!(tables() > 0);
+    // They wait for ten seconds. What arrives has no packets, so that its guardian has nothing to wait for.
+    thread::sleep(Duration::from_secs(8));
+    let traffic = Traffic::start(&pair, 64, Duration::from_micros(20));
+    let queued = || -> Vec<(u16, u32)> {
+        let queues = pair.left.run(queue_counters).unwrap().unwrap();
+        queues.iter().map(|queue| (queue.queue, queue.sequence)).collect()
+    };
+    thread::sleep(Duration::from_millis(200));
+    let (all, before) = (tables(), queued());
+    let deadline = Instant::now() + PATIENCE;
+    let fewer_than = |count: usize| {
+        while tables() >= count {
+            assert!(Instant::now() < deadline, "the rules stay");
+        }
+    };
+    fewer_than(all);
+    // Packets pass the queues by then, of which the last to end may be gone.
+    let first = queued();
+    thread::sleep(Duration::from_millis(50));
+    let second = queued();
+    println!("the last packets in the queues: {before:?} before, {first:?} and {second:?} once rules are gone");
+    assert!(second.iter().all(|last| first.contains(last)), "{second:?} after {first:?}");
+    fewer_than(1);
+    let arrivals = traffic.stop();
+    println!("{} sent", arrivals.sent);
+    assert!(arrivals.sent > 2_000, "{} sent", arrivals.sent);
+    assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0), "lost and reordered of {}", arrivals.sent);
     Ended::Passed
 }
 
