@@ -518,7 +518,7 @@ pub fn drops_around_a_kill_are_counted() -> Ended {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let sent = traffic.sent();
-            writeln!(connection.get_ref(), "{}", r#"{"id":1,"version":1,"call":"status"}"#).unwrap();
+            writeln!(connection.get_ref(), "{{\"id\":1,\"version\":1,\"call\":\"status\"}}").unwrap();
             let mut line = String::new();
             connection.read_line(&mut line).unwrap();
             let shown: serde_json::Value = serde_json::from_str(&line).unwrap();
