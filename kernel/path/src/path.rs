@@ -140,7 +140,6 @@ impl KernelPath {
             notes.extend(line.index.map(|index| make_room(&mut rtnl, to, &line.name, index)).transpose()?.flatten());
         }
         let first = to.indices().next().ok_or_else(detached)?;
-        self.discipline.link.set(HANDS_OVER, u64::from(to.has_device && to.direction == OnLink::Leaving));
         to.index = if to.has_device { make_device(&mut rtnl, to, first)? } else { first };
         notes.extend(prepared.plan.notes.clone());
         to.marks = prepared.plan.marks();
@@ -247,6 +246,7 @@ impl KernelPath {
         }
         link.set(FROM_NETWORK, 1);
         link.set(OVERHEAD, plan.overhead);
+        link.set(HANDS_OVER, u64::from(plan.remarks));
         let account = accounts.first().map_or(0, |&account| account as u64);
         let before = |at| classes.get(at);
         let same_tree = match (&self.discipline.tree, &plan.tree) {
