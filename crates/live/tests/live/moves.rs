@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_config::shaper::Match;
-use tidegate_config::shaper::{Config, DataPath, Root};
+use tidegate_config::shaper::{Config, DataPath, Match, Root};
+use tidegate_config::values::Ports;
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::ClassId;
 use tidegate_core::reservation::{Request, Service, TSpec};
@@ -216,7 +216,7 @@ pub fn a_move_into_the_kernel_leaves_no_reservation_behind() -> Ended {
             max_packet: packet,
         };
         let request = Request { tspec, service: Service::ControlledLoad };
-        let matches = Match { destination_ports: vec![5_000..=5_000], ..Match::default() };
+        let matches = Match { destination_ports: vec![Ports { first: 5_000, last: 5_000 }], ..Match::default() };
         let lease = shaping.change(move |engine, now, sink| engine.reserve(now, "call", &request, matches, sink));
         let lease = lease.unwrap().unwrap();
         assert!(!shaping.moves(&kernel).unwrap(), "the choice stays in user space");
