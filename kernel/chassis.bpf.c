@@ -91,7 +91,7 @@ struct twin_link {
 	u64 overhead;
 	/* Packets pass undecided after this time, in ns of CLOCK_MONOTONIC. 0: never. */
 	u64 until;
-	/* 1 where packets that leave this device go on to an interface by a program of marks.h, which writes code points given here. */
+	/* 1 where packets get code points by their colours, which go on from this device to an interface by a program of marks.h. */
 	u64 hands_over;
 	/* The indices of the interfaces whose packets wait here, where there are several; others are 0. */
 	u64 lines[TWIN_LINES];

@@ -250,7 +250,7 @@ TWIN_INLINE bool twin_rests(const struct twin_options *options)
 	       kind == TWIN_FBQ || kind == TWIN_CBQ || twin_is_ras(options) || twin_is_coloured(options);
 }
 
-/* A step of RAS. A call releases one packet at most, which the meter behind it may drop. */
+/* A step of RAS. A call releases one packet at most, which its own meter behind it may drop. */
 TWIN_GLOBAL u64 twin_step_ras(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
 			      struct twin_held *held TWIN_GIVEN)
 {
@@ -266,7 +266,7 @@ TWIN_GLOBAL u64 twin_step_ras(const struct twin_options *options TWIN_GIVEN, str
 	slot = twin_pop_of(discipline, held, discipline->room.first);
 	packet = twin_packet_of(held, slot);
 	twin_released_ras(options, discipline, now, due, packet->size);
-	if (options->meter == 0)
+	if (!twin_has_conditioner(options))
 		return twin_step(TWIN_SEND, slot);
 	service = twin_condition(options, discipline, now, packet->size, packet->service);
 	if (service == TWIN_NONE)

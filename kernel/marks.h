@@ -124,7 +124,10 @@ static __always_inline bool take_owed(u32 queue)
 /* What the discipline hands over with a packet that goes on: this, the account of its class and its code point; or 0. */
 #define TWIN_HANDED (1u << 31)
 #define TWIN_HANDED_ACCOUNT 8
-/* Packets on their way from the discipline to the program, a power of two. They are told apart and found by their addresses. */
+/*
+ * Packets on their way from the discipline to the program, a power of two. They are told apart and found by their addresses. Where two on
+ * their way have one place, the first keeps the code point that it came with.
+ */
 #define TWIN_ON_THEIR_WAY 65536
 
 struct twin_handed {
@@ -287,13 +290,16 @@ int twin_leaving(struct __sk_buff *context)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(context);
 	struct twin_marks *marks;
+	struct twin_link *link = link_of();
 	u32 key = 0;
 
 	marks = bpf_map_lookup_elem(&twin_marks, &key);
-	if (marks && marks->device != 0 && marks->device == (u32)skb->skb_iif)
-		write_handed(context, skb);
-	else if (marks)
+	if (!marks || !link)
+		return TC_ACT_UNSPEC;
+	if (marks->device == 0 || marks->device != (u32)skb->skb_iif)
 		see(context, skb);
+	else if (link->hands_over)
+		write_handed(context, skb);
 	return TC_ACT_UNSPEC;
 }
 

@@ -6,6 +6,12 @@
 #ifndef TWIN_RAS_H
 #define TWIN_RAS_H
 
+/* Whether the meter is that of RAS itself, and not that of a marker before it. */
+TWIN_INLINE bool twin_has_conditioner(const struct twin_options *options)
+{
+	return options->meter != TWIN_NO_METER && options->meter_exit == 2;
+}
+
 /* F, the minimum rate by the occupancy. */
 TWIN_INLINE ras_curve twin_curve(const struct twin_options *options)
 {
@@ -75,7 +81,7 @@ TWIN_GLOBAL u64 twin_green_at(const struct twin_options *options TWIN_GIVEN, str
 	u64 since = discipline->ras.head_since;
 	option_units_instant at;
 
-	if (options->green != 1 || options->meter == TWIN_NO_METER || options->meter == TWIN_TSWTCM ||
+	if (options->green != 1 || !twin_has_conditioner(options) || options->meter == TWIN_TSWTCM ||
 	    (options->meter_aware == 1 && colour != PACKET_COLOUR_GREEN))
 		return U64_MAX;
 	if (options->meter == TWIN_TRTCM)

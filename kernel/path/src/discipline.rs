@@ -65,9 +65,15 @@ fn metered(
     let stream = format!("{}.inside", at.stream);
     let within = Place { shown: format!("`marker` in {place}"), stream: &stream, ..*at };
     let options = options_of(inside, &within, lack)?;
-    if options.meter != 0 || [OWN, RAS].contains(&options.kind) {
-        lack(format!("kind = \"{}\" in `marker` in {place}", inside.kind()));
+    if options.meter != 0 || options.kind == OWN {
+        // A discipline has the state of one meter.
+        let meter = if options.kind == RAS { "`conditioner` of " } else { "" };
+        lack(format!("{meter}kind = \"{}\" in `marker` in {place}", inside.kind()));
         return None;
+    }
+    // A class asks it for one packet a call; the marker would ask for another where it drops one.
+    if point == Point::Exit && options.kind == RAS {
+        lack(format!("`at = \"exit\"` behind kind = \"ras\" in {place} (its own `conditioner` is a meter behind it)"));
     }
     // Such a mark is decided on before it is known whether the packet passes.
     if point == Point::Exit && options.marks == 1 && [CODEL, FQ_CODEL, DUALPI2, CAKE].contains(&options.kind) {

@@ -134,13 +134,13 @@ impl KernelPath {
     fn put(&self, to: &mut Attachment, config: &Config) -> Result<Vec<String>, StartError> {
         let mut rtnl = Rtnl::open()?;
         let mut notes = Vec::new();
+        let prepared = prepared(to, &to.setup, config, self.discipline.queues)?;
+        to.has_device |= prepared.plan.remarks;
         for line in &to.lines {
             notes.extend(line.index.map(|index| make_room(&mut rtnl, to, &line.name, index)).transpose()?.flatten());
         }
         let first = to.indices().next().ok_or_else(detached)?;
-        self.discipline.link.set(HANDS_OVER, u64::from(to.has_device && to.direction == OnLink::Leaving));
         to.index = if to.has_device { make_device(&mut rtnl, to, first)? } else { first };
-        let prepared = prepared(to.index, &to.setup, config, self.discipline.queues)?;
         notes.extend(prepared.plan.notes.clone());
         to.marks = prepared.plan.marks();
         self.discipline.marks.set(marks::DEVICE, if to.has_device { to.index.into() } else { 0 });
@@ -246,6 +246,7 @@ impl KernelPath {
         }
         link.set(FROM_NETWORK, 1);
         link.set(OVERHEAD, plan.overhead);
+        link.set(HANDS_OVER, u64::from(plan.remarks));
         let account = accounts.first().map_or(0, |&account| account as u64);
         let before = |at| classes.get(at);
         let same_tree = match (&self.discipline.tree, &plan.tree) {
@@ -286,7 +287,7 @@ impl KernelPath {
         }
         let to = self.attached.as_ref().ok_or_else(detached)?;
         let setup = Setup { names: names.clone(), ..to.setup.clone() };
-        let prepared = prepared(to.index, &setup, config, self.discipline.queues)?;
+        let prepared = prepared(to, &setup, config, self.discipline.queues)?;
         if prepared.plan.remarks && !to.has_device {
             let text = "code points by the colour of a meter need a device in the kernel, which is made at the start only; stop, and start \
                         again";
@@ -481,8 +482,7 @@ impl OffloadBackend for KernelPath {
         };
         let line = |(name, index): &(String, Option<u32>)| Line { name: name.clone(), index: *index };
         let lines = interfaces.iter().map(line).collect();
-        let has_device =
-            direction == OnLink::Arriving || interfaces.len() > 1 || Plan::new(config, None, setup.seed)?.remarks;
+        let has_device = direction == OnLink::Arriving || interfaces.len() > 1;
         let mut to = Attachment { lines, index: 0, direction, has_device, marks: false, setup: setup.clone() };
         let put = self.put(&mut to, config);
         self.attached = Some(to);
@@ -501,8 +501,8 @@ impl Drop for KernelPath {
 }
 
 /// A configuration for a program that tells up to `queues` flows apart.
-fn prepared(index: u32, setup: &Setup, config: &Config, queues: u64) -> Result<Prepared, StartError> {
-    let plan = Plan::new(config, superpacket(index)?, setup.seed)?.within(queues);
+fn prepared(to: &Attachment, setup: &Setup, config: &Config, queues: u64) -> Result<Prepared, StartError> {
+    let plan = Plan::new(config, superpacket(to)?, setup.seed)?.within(queues);
     let (image, keys) = (image(config, setup)?, quota::keys(config));
     Ok(Prepared { plan, image, keys, unattended: config.interface.unattended })
 }
@@ -555,8 +555,13 @@ fn detached() -> StartError {
     StartError::DataPath("it is at no interface".into())
 }
 
-/// The bytes of a superpacket on a link, at most.
-fn superpacket(index: u32) -> Result<Option<u64>, Error> {
-    let gso = Rtnl::open()?.link_by_index(index)?.map(|link| link.gso).unwrap_or_default();
-    Ok(gso.bytes.max(gso.ipv4_bytes).map(u64::from))
+/// The bytes of a superpacket on one of the links, at most.
+fn superpacket(to: &Attachment) -> Result<Option<u64>, Error> {
+    let mut rtnl = Rtnl::open()?;
+    let mut largest = None;
+    for line in to.indices() {
+        let gso = rtnl.link_by_index(line)?.map(|link| link.gso).unwrap_or_default();
+        largest = largest.max(gso.bytes.max(gso.ipv4_bytes).map(u64::from));
+    }
+    Ok(largest)
 }

@@ -61,7 +61,8 @@ impl Plan {
         if names > LINES as usize {
             lack(format!("{names} interfaces under one total (up to {LINES} are possible)"));
         }
-        // A trial in Linux 7.3 lost two thirds of a call's packets there, for a reason that is not known yet.
+        // In a trial in Linux 7.3 the limit of its flow dropped a third of a call's packets, which a slow machine had sent in bursts. It has
+        // not been repeated with a sender that does not.
         if names > 1 && config.interface.direction == Direction::Ingress {
             lack("what arrives by several interfaces".into());
         }

@@ -31,7 +31,8 @@ pub fn metered(random: &mut Stream, options: Options) -> Options {
     }
 }
 
-/// Adds the options of RAS: rates about as fast as packets come, thresholds that its queue passes, and mostly a meter behind it.
+/// Adds the options of RAS: rates about as fast as packets come, thresholds that its queue passes, and mostly a meter, its own behind it or
+/// that of a marker before it.
 pub fn shaping(random: &mut Stream, options: Options) -> Options {
     let packet = (options.interval / 20).max(1);
     let rate = (12_000_000_000_000 / packet).max(1);
@@ -50,7 +51,11 @@ pub fn shaping(random: &mut Stream, options: Options) -> Options {
         green: random.below(2),
         ..options
     };
-    if random.below(5) == 0 { options } else { Options { meter_exit: 2, ..metered(random, options) } }
+    match random.below(5) {
+        0 => options,
+        1 => Options { meter_exit: 0, ..metered(random, options) },
+        _ => Options { meter_exit: 2, ..metered(random, options) },
+    }
 }
 
 /// Adds the options that only WRED and RIO have: curves and random streams for yellow and red.

@@ -275,11 +275,11 @@ impl Specification<'_> {
     /// # Errors
     /// As its constructor.
     pub fn discipline<P: Packet + 'static>(&self) -> Result<Option<Box<dyn Qdisc<P>>>, ParamError> {
-        if self.kind == RAS {
-            return Ok(Some(match self.meter()? {
-                Some(meter) => Box::new(Ras::new(self.ras(), Conditioner::new(meter, self.actions()))?),
-                None => Box::new(Ras::new(self.ras(), Conditioner::new(NoMeter, Actions::default()))?),
-            }));
+        if self.kind == RAS
+            && self.meter_exit == 2
+            && let Some(meter) = self.meter()?
+        {
+            return Ok(Some(Box::new(Ras::new(self.ras(), Conditioner::new(meter, self.actions()))?)));
         }
         let Some(inner) = self.inside()? else { return Ok(None) };
         let Some(meter) = self.meter()? else { return Ok(Some(inner)) };
@@ -324,6 +324,7 @@ impl Specification<'_> {
         let interval = Span::from_nanos(self.interval);
         let queues = u32::try_from(self.queues).unwrap_or(u32::MAX);
         Ok(Some(match self.kind {
+            RAS => Box::new(Ras::new(self.ras(), Conditioner::new(NoMeter, Actions::default()))?),
             FIFO => Box::new(Fifo::new(limit)),
             CODEL => Box::new(CoDel::new(self.codel())?),
             RED => Box::new(AqmFifo::new(limit, self.red()?)),

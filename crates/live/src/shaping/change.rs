@@ -215,17 +215,25 @@ impl Shaping {
     /// process, or the other way round.
     ///
     /// # Errors
-    /// Why the kernel, where `config` must be, does not take it.
+    /// Why the kernel, where `config` must be, does not take it; or that there are reservations, which it does not have.
     pub fn moves(&self, config: &Config) -> Result<bool, StartError> {
         let wanted = self.options.data_path.unwrap_or(config.interface.data_path);
         let taken = || offload::take(config, &self.options, wanted).map(drop);
+        let has_reservations = || self.with(|engine, _| engine.leases().next().is_some());
         match (wanted, self.in_kernel()) {
             (DataPath::UserSpace, here) => Ok(here.is_some()),
             (DataPath::Kernel, Some(_)) => Ok(false),
-            (DataPath::Kernel, None) => taken().map(|()| true),
+            (DataPath::Kernel, None) => {
+                taken()?;
+                if has_reservations()? {
+                    let text = "there are reservations, which the kernel path does not have: end them, or leave the traffic in user space";
+                    return Err(StartError::Change(text.into()));
+                }
+                Ok(true)
+            }
             // Its own program is in use, so that only a file is a reason to leave it.
             (DataPath::Auto, Some(_)) => Ok(matches!(taken(), Err(StartError::NotInKernel { .. }))),
-            (DataPath::Auto, None) => Ok(taken().is_ok() && self.with(|engine, _| engine.leases().next().is_none())?),
+            (DataPath::Auto, None) => Ok(taken().is_ok() && !has_reservations()?),
         }
     }
 

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_config::shaper::{Config, DataPath, Root};
+use tidegate_config::shaper::{Config, DataPath, Match, Root};
+use tidegate_config::values::Ports;
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::ClassId;
+use tidegate_core::reservation::{Request, Service, TSpec};
 use tidegate_engine::advice::OffloadedAdvice;
 use tidegate_engine::{Names, Offload, OffloadedFlows, PromiseTable, Promised, Setup, Totals};
 use tidegate_live::netlink::Error;
@@ -115,9 +117,11 @@ impl OffloadCounters for Uncounted {
 }
 
 fn config(more: &str) -> Config {
-    let text = format!(
-        "version = 1\n[interface]\nname = \"{DEVICE}\"\n[[class]]\nname = \"all\"\nrate = \"{RATE}\"\ndefault = true\n{more}"
-    );
+    load(&format!("[[class]]\nname = \"all\"\nrate = \"{RATE}\"\ndefault = true\n{more}"))
+}
+
+fn load(more: &str) -> Config {
+    let text = format!("version = 1\n[interface]\nname = \"{DEVICE}\"\n{more}");
     let (source, mut diagnostics) = (Source::new("move.toml", text), Diagnostics::new());
     shaper::load(&source, &mut diagnostics).unwrap_or_else(|| panic!("{}", diagnostics.render(&source)))
 }
@@ -188,5 +192,41 @@ pub fn a_data_path_that_is_ready_takes_nothing_before_the_move() -> Ended {
     });
     assert!(sent > 100, "{sent}");
     all_in_order(sent, &arrived);
+    Ended::Passed
+}
+
+/// Traffic with reservations stays in user space: a file that asks for the kernel is refused, until they have ended.
+pub fn a_move_into_the_kernel_leaves_no_reservation_behind() -> Ended {
+    let cbq = load(
+        "[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\n\
+         class = [{ name = \"rest\", rate = \"5mbit\" }, { name = \"reserved\", rate = \"3mbit\" }]\n\
+         reservations = { class = \"reserved\", flows = 4, max-rate = \"2.5mbit\" }\n",
+    );
+    let mut kernel = config("limit = \"1MB\"\n");
+    let options = Options { offload: Some(Arc::new(Buckets)), ..Options::default() };
+    let moves = || {
+        let shaping = Shaping::start(&cbq, &options).unwrap();
+        assert_eq!(shaping.in_kernel(), None, "the token bucket has no classes");
+        let packet = Bytes::new(1_514);
+        let tspec = TSpec {
+            rate: Rate::from_mbit(1),
+            bucket: packet.saturating_mul(2),
+            peak: Rate::from_mbit(8),
+            min_unit: Bytes::new(64),
+            max_packet: packet,
+        };
+        let request = Request { tspec, service: Service::ControlledLoad };
+        let matches = Match { destination_ports: vec![Ports { first: 5_000, last: 5_000 }], ..Match::default() };
+        let lease = shaping.change(move |engine, now, sink| engine.reserve(now, "call", &request, matches, sink));
+        let lease = lease.unwrap().unwrap();
+        assert!(!shaping.moves(&kernel).unwrap(), "the choice stays in user space");
+        kernel.interface.data_path = DataPath::Kernel;
+        let refused = shaping.moves(&kernel).expect_err("the reservation would be lost");
+        assert!(matches!(&refused, StartError::Change(text) if text.contains("reservations")), "{refused}");
+        shaping.change(move |engine, now, sink| engine.release(now, lease.grant.id, sink)).unwrap().unwrap();
+        assert!(shaping.moves(&kernel).unwrap(), "nothing is lost any more");
+        shaping.stop().unwrap();
+    };
+    Pair::new().left.run(moves).unwrap();
     Ended::Passed
 }

@@ -226,6 +226,33 @@ fn colours_and_meters_are_those_of_the_file() {
     assert!(error.contains("code points by the colour of a meter for what arrives"), "{error}");
 }
 
+/// A marker before RAS has the only meter of the discipline. Behind it is the meter of RAS itself.
+#[test]
+fn a_marker_is_before_ras() {
+    let file = |at: &str, own: &str| {
+        format!(
+            "[discipline]\nkind = \"marker\"\nat = \"{at}\"\n\
+             conditioner = {{ red = \"drop\", meter = {{ kind = \"srtcm\", cir = \"1mbit\", cbs = \"30kB\", ebs = \"30kB\" }} }}\n\
+             inside = {{ kind = \"ras\", cir = \"2mbit\", line-rate = \"9mbit\", cir-th = \"5kB\", mir-th = \"50kB\"{own} }}\n"
+        )
+    };
+    let found = plan(&file("entry", "")).unwrap().options;
+    assert_eq!((found.kind, found.meter, found.meter_exit, found.actions), (RAS, 1, 0, [0, 0, 1]));
+    assert_eq!(found.shaping_rates, [2_000_000, 0, 9_000_000]);
+    let own = ", conditioner = { red = \"drop\", meter = { kind = \"srtcm\", cir = \"1mbit\", cbs = \"30kB\", ebs = \"30kB\" } }";
+    for (at, own, named) in [
+        (
+            "exit",
+            "",
+            "`at = \"exit\"` behind kind = \"ras\" in [discipline] (its own `conditioner` is a meter behind it)",
+        ),
+        ("entry", own, "`conditioner` of kind = \"ras\" in `marker` in [discipline]"),
+    ] {
+        let error = plan(&file(at, own)).unwrap_err();
+        assert!(error.contains(named), "{error}");
+    }
+}
+
 /// RAS has its curve, its average and its meter; without the peak rate it is the single rate shaper.
 #[test]
 fn ras_is_that_of_the_file() {
@@ -248,16 +275,8 @@ fn ras_is_that_of_the_file() {
     let bare = "kind = \"ras\", cir = \"1mbit\", line-rate = \"90mbit\", cir-th = \"5kB\", mir-th = \"50kB\"";
     let found = plan(&format!("[discipline]\n{}\n", bare.replace(", ", "\n"))).unwrap();
     assert_eq!((found.options.meter, found.remarks), (0, false));
-    for (text, named) in [
-        (
-            format!("[discipline]\nkind = \"marker\"\n{CONDITIONER}inside = {{ {bare} }}\n"),
-            "kind = \"ras\" in `marker` in [discipline]",
-        ),
-        (TREE.replace("kind = \"codel\"", bare), "kind = \"ras\" in a class of cbq"),
-    ] {
-        let error = plan(&text).unwrap_err();
-        assert!(error.contains(named), "{error}");
-    }
+    let error = plan(&TREE.replace("kind = \"codel\"", bare)).unwrap_err();
+    assert!(error.contains("kind = \"ras\" in a class of cbq"), "{error}");
 }
 
 const CONDITIONER: &str = "conditioner = { red = \"drop\", meter = { kind = \"srtcm\", cir = \"10mbit\", cbs = \"30kB\", ebs = \"30kB\" } }\n";

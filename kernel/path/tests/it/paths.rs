@@ -80,6 +80,18 @@ fn features() -> Vec<(String, String)> {
         ("a class with one `fifo`", format!("{CLASS}queue = {{ kind = \"fifo\" }}\n")),
         ("a class with `fq-codel`", format!("{CLASS}queue = {{ kind = \"fq-codel\" }}\n")),
         ("a discipline in one of several classes", format!("{TWO}queue = {{ kind = \"codel\" }}\n")),
+        (
+            "`ras` in a `marker`",
+            "[discipline]\nkind = \"marker\"\nconditioner = { red = \"drop\", meter = { kind = \"srtcm\", cir = \"10mbit\", cbs = \"30kB\", \
+             ebs = \"30kB\" } }\ninside = { kind = \"ras\", cir = \"2mbit\", line-rate = \"34mbit\", cir-th = \"5kB\", mir-th = \"50kB\" }\n"
+                .to_owned(),
+        ),
+        (
+            "`ras` in a class of `cbq`",
+            "[discipline]\nkind = \"cbq\"\nlink = \"60mbit\"\ndefault = \"a\"\nclass = [{ name = \"a\", rate = \"10mbit\", queue = { kind = \
+             \"ras\", cir = \"2mbit\", line-rate = \"34mbit\", cir-th = \"5kB\", mir-th = \"50kB\" } }]\n"
+                .to_owned(),
+        ),
         ("`share = \"strict\"`", format!("{CLASS}share = \"strict\"\n")),
         ("`share = \"strict\"` with `borrow = true`", format!("{CLASS}share = \"strict\"\nborrow = true\n")),
         ("`fair-by = \"host\"`", format!("[shaper]\nfair-by = \"host\"\n{CLASS}")),
