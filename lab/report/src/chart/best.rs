@@ -241,7 +241,7 @@ mod tests {
     /// A variant that alone reached it in all runs was tested against nobody: it is no winner.
     #[test]
     fn one_that_alone_reached_it_is_in_parentheses() {
-        let mut open = table(0.0);
+        let mut open = table(0.001);
         let place = open.names.iter().position(|name| name == "value").expect("a column");
         let Column::Number(values) = &mut open.columns[place] else { panic!("values") };
         // One run of the second at 4 Mbit/s and 5 ms, and one of each at 10 Mbit/s and 20 ms.
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn each_cell_has_who_is_the_best_or_who_may_be() {
-        let drawing = chart().drawing(&table(0.0), &Look::text()).expect("a map");
+        let drawing = chart().drawing(&table(0.001), &Look::text()).expect("a map");
         let said: Vec<(bool, String)> =
             cells(&drawing).into_iter().map(|(ink, text)| (matches!(ink, Ink::Bar(_)), text)).collect();
         let of = |is_decided: bool, text: &str| (is_decided, text.to_owned());
@@ -278,11 +278,11 @@ mod tests {
     /// disagree.
     #[test]
     fn a_map_of_a_planned_quantity_is_corrected_for_all_that_was_planned() {
-        let other = table(0.0).columns().fold(Table::default(), |other, (name, column)| match name {
+        let other = table(0.001).columns().fold(Table::default(), |other, (name, column)| match name {
             "measure" => other.with(name, Column::Text(vec![Some("loss".to_owned()); 40])),
             _ => other.with(name, column.clone()),
         });
-        let mut both = table(0.0);
+        let mut both = table(0.001);
         both.append(other).expect("the same columns");
         let chart = Chart { only: vec![("measure".into(), "goodput".into())], ..chart() };
         let said = |table: &Table| {
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn names_without_room_are_letters_that_the_note_explains() {
         let look = Look { width: 70.0, ..Look::column() };
-        let drawing = chart().drawing(&table(0.0), &look).expect("a map");
+        let drawing = chart().drawing(&table(0.001), &look).expect("a map");
         assert_eq!(cells(&drawing)[0].1, "A");
         let texts: Vec<&str> = drawing
             .shapes
@@ -319,12 +319,12 @@ mod tests {
     fn what_has_no_best_is_refused() {
         let said = |chart: Chart, table: Table| chart.drawing(&table, &Look::page()).expect_err("refused");
         let neither = Column::Text(vec![Some("throughput".to_owned()); 40]);
-        let of = said(chart(), table(0.0).without(&["measure"]).with("measure", neither));
+        let of = said(chart(), table(0.001).without(&["measure"]).with("measure", neither));
         assert!(of.contains("neither more nor less is better"), "{of}");
-        let of = said(Chart { only: vec![("seed".into(), "1".into())], ..chart() }, table(0.0));
+        let of = said(Chart { only: vec![("seed".into(), "1".into())], ..chart() }, table(0.001));
         assert!(of.contains("--runs"), "{of}");
-        let of = said(Chart { only: vec![("variant".into(), "pie".into())], ..chart() }, table(0.0));
+        let of = said(Chart { only: vec![("variant".into(), "pie".into())], ..chart() }, table(0.001));
         assert!(of.contains("--by"), "{of}");
-        assert!(said(Chart { log: true, ..chart() }, table(0.0)).contains("--log"));
+        assert!(said(Chart { log: true, ..chart() }, table(0.001)).contains("--log"));
     }
 }
