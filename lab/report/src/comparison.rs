@@ -392,6 +392,20 @@ impl Comparison {
     pub fn sentences(&self) -> Vec<String> {
         self.answers_by(|group, _| (0..group.measures.len()).collect()).into_iter().flatten().collect()
     }
+    /// States by which measures no variant is the best, because no value of them is better than another; `None` if there are none.
+    pub fn unjudged(&self) -> Option<String> {
+        let groups = self.groups.iter().filter(|group| group.rows.len() > 1 && !group.name.is_empty());
+        let neither = groups.flat_map(|group| &group.measures).filter(|measure| measure.better == Better::Neither);
+        let mut names: Vec<&str> = Vec::new();
+        neither.for_each(|measure| {
+            if !names.contains(&measure.name.as_str()) {
+                names.push(&measure.name);
+            }
+        });
+        let (last, others) = names.split_last()?;
+        let all = if others.is_empty() { (*last).to_owned() } else { format!("{} or {last}", others.join(", ")) };
+        Some(format!("Nobody is the best by {all}: neither more nor less of it is better."))
+    }
     /// The orders of variants that the sentences can state: of each measure of each subject all that runs tell apart.
     pub fn stated(&self) -> Vec<Stated> {
         let family = self.family();
