@@ -316,8 +316,8 @@ impl Group {
         rows
     }
 
-    /// The variants that are perhaps the best by a measure: the best, and those that are within 2 % of it or not told apart from it,
-    /// unless their mean is worse than one that is told apart. None are if no other is told apart from the best.
+    /// The variants that are perhaps the best by a measure, from the best mean to the worst. None are if no other is told apart from the
+    /// best.
     pub(crate) fn best(&self, at: usize, family: &Family) -> Vec<&str> {
         let ranked = self.ranked(at);
         if self.measures[at].better == Better::Neither || ranked.len() < 2 {
@@ -325,7 +325,7 @@ impl Group {
         }
         match self.verdict(at, &ranked, family) {
             Some(verdict) if verdict.is_open() => Vec::new(),
-            Some(verdict) => verdict.starred(0..ranked.len()).into_iter().map(|place| ranked[place].0).collect(),
+            Some(verdict) => verdict.candidates.iter().map(|place| ranked[*place].0).collect(),
             None if is_of_completed(&ranked) => Vec::new(),
             None => ranked.iter().filter(|other| other.1.mean == ranked[0].1.mean).map(|other| other.0).collect(),
         }

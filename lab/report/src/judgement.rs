@@ -74,6 +74,11 @@ impl Pair {
         Equality::reach(comparisons, weighted(&by_seed(a, b), a, b)).unwrap_or(f64::INFINITY)
     }
 
+    /// Whether each run of the one has the value of the other.
+    pub(crate) fn is_same(&self) -> bool {
+        self.equality.is_some_and(|equality| equality.is_same())
+    }
+
     /// The fewest further runs with which a difference or an equality would be found.
     pub(crate) fn more_runs(&self, comparisons: usize) -> Option<u64> {
         more_runs(&self.difference, self.equality.as_ref(), comparisons)
