@@ -1,5 +1,6 @@
 //! `tidegate figure`: figures of tables of results.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use tidegate_report::columns::Table;
@@ -113,7 +114,7 @@ fn beside(path: &Path) -> Result<Vec<(String, f64, f64)>, Failure> {
 
 /// Reads tables, and folders of tables, as one table.
 pub(super) fn read(named: &[PathBuf]) -> Result<Table, Failure> {
-    let mut table = Table::default();
+    let (mut table, mut known) = (Table::default(), HashSet::new());
     for path in files(named)? {
         let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
         let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
@@ -124,7 +125,7 @@ pub(super) fn read(named: &[PathBuf]) -> Result<Table, Failure> {
                 false => format!("not a table of results: {error}"),
             })
         })?;
-        table.append(part).map_err(wrong)?;
+        table.append(part.without_runs(&mut known)).map_err(wrong)?;
     }
     Ok(table)
 }
