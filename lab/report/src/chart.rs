@@ -18,6 +18,7 @@ pub(crate) mod units;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::bins::Bins;
+pub(crate) use self::best::short;
 use self::counts::{Counts, Unreached};
 use self::heat::Heat;
 use self::open::Open;

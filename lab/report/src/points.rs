@@ -133,7 +133,7 @@ impl Marks {
 
     fn add_numbers(&mut self, rows: &Rows) {
         let mut numbers = rows.rows.iter().flat_map(|(.., cells)| cells).flatten();
-        self.0.extend(numbers.any(|(_, half, _)| half.is_some()).then_some(Self::ALL[0]));
+        self.0.extend(numbers.any(|number| number.half.is_some()).then_some(Self::ALL[0]));
         self.0.extend(rows.has_open().then_some(Self::ALL[1]));
     }
 

@@ -160,7 +160,7 @@ fn has_alone(cells: &[Vec<Option<Best<'_>>>]) -> bool {
 }
 
 /// Names without what all begin with: the axis of `queue=fifo` and `queue=codel`.
-fn short(names: &[&str]) -> Vec<String> {
+pub(crate) fn short(names: &[&str]) -> Vec<String> {
     let axis = |name: &str| name.split_once('=').map(|(axis, _)| axis.to_owned());
     let first = names.first().and_then(|name| axis(name));
     let is_common = first.is_some() && names.iter().all(|name| axis(name) == first && !name.contains(", "));
