@@ -10,6 +10,7 @@ mod heat;
 mod left_out;
 mod mixed;
 mod open;
+mod quantities;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -17,8 +18,8 @@ pub(crate) mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::bins::Bins;
 pub(crate) use self::best::short;
+use self::bins::Bins;
 use self::counts::{Counts, Unreached};
 use self::heat::Heat;
 use self::open::Open;
@@ -254,6 +255,9 @@ impl Chart {
             ChartKind::Scatter | ChartKind::Lines => &[&self.x, &self.y],
             _ => &[&self.x],
         };
+        if let Some((chart, wide)) = self.of_quantities(table)? {
+            return self.with_clouds(chart.plot(&wide)?).with_look(look);
+        }
         axes.iter().try_for_each(|name| table.known(name).map(|_| ()))?;
         if self.log_x && !matches!(self.kind, ChartKind::Scatter | ChartKind::Lines) {
             return Err("--log-x is of points and lines; --log is of values".into());

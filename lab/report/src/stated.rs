@@ -109,7 +109,7 @@ const MOST_NAMED: usize = 24;
 ///
 /// # Errors
 /// If it means none or several, with those that there are.
-fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str, String> {
+pub(crate) fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str, String> {
     let lower = text.to_lowercase();
     if let Some(name) = names.iter().copied().find(|name| name.to_lowercase() == lower) {
         return Ok(name);

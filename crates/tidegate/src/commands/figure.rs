@@ -21,10 +21,12 @@ pub struct Args {
     /// The kind of figure: heat, best, scatter, lines, ecdf, ccdf, box, violin or strip
     #[arg(long, value_name = "KIND", value_parser = ChartKind::named)]
     kind: ChartKind,
-    /// The column of the horizontal axis; for distributions and spreads that of the values
+    /// The column of the horizontal axis; for distributions and spreads that of the values. A scatter may have a quantity on
+    /// each axis, 'delay p95 of flow bulk' and 'goodput of flow bulk': a point for each run, with the mean and an ellipse of
+    /// one standard deviation for each variant
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     x: String,
-    /// The column of the vertical axis
+    /// The column of the vertical axis, or the quantity
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     y: String,
     /// The column of the cells of a heat map
