@@ -94,11 +94,12 @@ impl Rows {
     /// The table with a row for each variant of each subject. Marks those that are the best according to tests of `family`.
     fn by_subject(comparison: &Comparison, family: Option<&Family>) -> Self {
         let mut heads: Vec<Head> = Vec::new();
+        // Columns of different subjects share the unit of their measure.
+        let plain = |name: &str| name.split_once(" of ").map_or(name, |(measure, _)| measure).to_owned();
         let values = |name: &str| -> Vec<f64> {
             let of_group = |group: &'_ Group| -> Vec<f64> {
-                let at = group.measures.iter().position(|measure| measure.name == name);
-                let cells =
-                    at.into_iter().flat_map(|at| group.rows.iter().filter_map(move |row| row.cells.get(at)?.as_ref()));
+                let all = (0..group.measures.len()).filter(|at| plain(&group.measures[*at].name) == plain(name));
+                let cells = all.flat_map(|at| group.rows.iter().filter_map(move |row| row.cells.get(at)?.as_ref()));
                 cells.map(|estimate| estimate.mean.abs()).collect()
             };
             comparison.groups.iter().flat_map(of_group).collect()
@@ -341,6 +342,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::Better;
     use crate::comparison::tests::comparison;
     use crate::look::Look;
 
@@ -400,6 +402,18 @@ mod tests {
             !latex.contains("--")
                 && latex.contains("\nfifo & $100\\phantom{.0} \\pm 5\\phantom{.0}$ & $5.000 \\pm 0.010$"),
             "{latex}"
+        );
+        // A rate of a thousandth has the unit of the other.
+        let mut rates = mixed.clone();
+        rates.groups[0].measures[0] = Measure::new("goodput", "bps", Better::More);
+        rates.groups[0].rows.iter_mut().for_each(|row| row.cells[0] = Some(80_000.0.into()));
+        rates.groups[0].measures.push(Measure::new("loss", "%", Better::Less));
+        assert!(
+            rates
+                .markdown()
+                .starts_with("| variant | Goodput of call (Mbit/s) | Loss of call | Goodput of bulk (Mbit/s) |"),
+            "{}",
+            rates.markdown()
         );
         let markdown = mixed.markdown();
         assert!(
