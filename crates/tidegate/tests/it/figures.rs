@@ -149,7 +149,7 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
     for (quantity, why) in [
         ("goodput", "`goodput` is no quantity"),
         ("MOS of flow bulk_1", "primary: no measure of flow"),
-        ("goodput of flow bulk_", "no subject is meant by `flow bulk_`; did you mean `flow bulk_1`?"),
+        ("goodput of flow bulk_", "no subject is meant by `flow bulk_`. Did you mean `flow bulk_1`? There are"),
     ] {
         fs::write(folder.0.join("p.toml"), primary.replace("goodput of flow bulk_1", quantity)).expect("written");
         let said = tidegate(&folder, "simulate|p.toml|--no-cache");
