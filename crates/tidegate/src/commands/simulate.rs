@@ -44,8 +44,8 @@ pub struct Args {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
     /// Run the first seed once more and keep what happened, in trace.pcapng (every event of a packet, with comments) and
-    /// trace.parquet (also windows, round-trip times, queues) in the folder of --out, by default the working directory: all, or
-    /// that of flow=NAME, link=FROM->TO, from=TIME, to=TIME, with commas between
+    /// trace.parquet and trace.csv (also windows, round-trip times, queues) in the folder of --out, by default the working
+    /// directory: all, or that of flow=NAME, link=FROM->TO, from=TIME, to=TIME, with commas between
     #[arg(long, value_name = "KEY=VALUE,...")]
     trace: Option<String>,
     /// Run the first seed once more and write a qlog file (.sqlog) for each end of each connection into this folder, for viewers
