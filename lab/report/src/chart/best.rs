@@ -74,13 +74,25 @@ impl Chart {
         let is_open = all.any(|cell| !cell.is_reached());
         let alone =
             if has_alone(&cells) { " (In parentheses): alone in reaching it in all runs, and not tested." } else { "" };
+        let has = |is: fn(&Best<'_>) -> bool| cells.iter().flatten().flatten().any(is);
+        // The signs that are there.
+        let signs = [
+            (has(|best| matches!(best, Best::One(_))), "a name alone is told apart from all others"),
+            (
+                has(|best| matches!(best, Best::Several(..))),
+                "names together are equal within 2 % or, with ?, not told apart",
+            ),
+            (has(|best| *best == Best::Alike), "alike: all within 2 %"),
+            (has(|best| *best == Best::Undecided), "? alone: undecided"),
+        ];
+        let signs: Vec<&str> = signs.into_iter().filter(|(is_there, _)| *is_there).map(|(_, sign)| sign).collect();
+        let signs = if signs.is_empty() { String::new() } else { format!(": {}", signs.join("; ")) };
         let Some((measure, first)) = quantities.first() else { return Err("no row is left to compare".into()) };
         let (measures, subject) = (quantities.iter().all(|(of, _)| of == measure), subject_of(first));
         let subjects = quantities.iter().all(|(_, of)| subject_of(of) == subject);
         let note = format!(
-            "The best by {} of {} ({}): a name alone is told apart from all others. Names together: the best mean, those equal \
-             within 2 % and, with ?, not told apart. alike: all within 2 %; ? alone: undecided.{}{alone}{left_out} Decided at 5 %, by runs with the \
-             same seed, corrected for all {} differences{} (Holm).",
+            "The best by {} of {} ({}){signs}.{}{alone}{left_out} Decided at 5 %, by runs with the same seed, corrected for all {} \
+             differences{} (Holm).",
             if measures { measure } else { "each measure" },
             if subjects { subject } else { "each subject" },
             if better(measure) == Better::More { "more is better" } else { "less is better" },
@@ -265,6 +277,14 @@ mod tests {
         assert_eq!(said[..2], above);
         assert_eq!(said[2].clone(), below[0]);
         assert!(said[3].1.starts_with("pie") && said[3].0, "{said:?}");
+        // The note explains the signs that are there, and no others.
+        let note = |drawing: &Drawing| {
+            let text = |shape: &Shape| if let Shape::Text { text, .. } = shape { Some(text.clone()) } else { None };
+            drawing.shapes.iter().filter_map(text).collect::<Vec<_>>().join(" ")
+        };
+        let whole = note(&drawing);
+        assert!(whole.contains("a name alone is told apart from all others; alike: all within 2 %."), "{whole}");
+        assert!(!whole.contains("names together") && !whole.contains("? alone"), "{whole}");
         // With noise nothing is told apart.
         let drawing = chart().drawing(&table(1.0), &Look::text()).expect("a map");
         assert!(
