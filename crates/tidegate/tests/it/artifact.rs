@@ -342,6 +342,9 @@ fn a_claim_that_the_results_do_not_support_is_refused() {
     let scratch = Folder::new("artifact-claims");
     let pack = packed(&scratch);
     let line = "study/scenarios/line.toml";
+    // The rate of a line that changes is a mean, and said to be one.
+    let checked = text(&tidegate(&scratch.0, &["check", line]));
+    assert!(checked.contains("6.00 Mbit/s in the mean, changing"), "{checked}");
     let wrong = |folder: &str, claim: &str| {
         let output = tidegate(&scratch.0, &["artifact", folder, "--scenario", line, "--claim", claim]);
         (output.status.code(), text(&output))
