@@ -111,6 +111,8 @@ fn a_trace_is_explained() {
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert_eq!(text(&plain.stdout), text(&done.stdout), "the trace changes no result");
     assert!(std::fs::read(format!("{out}/trace.parquet")).unwrap().starts_with(b"PAR1"));
+    let rows = std::fs::read_to_string(format!("{out}/trace.csv")).unwrap();
+    assert!(rows.starts_with("time_s,time_ns,kind,flow,") && rows.lines().count() > 10, "{rows}");
 
     let capture = format!("{out}/trace.pcapng");
     let explain = |args: &[&str]| tidegate(&[&["explain", &*capture], args].concat());

@@ -30,8 +30,10 @@ pub fn write(scenario: &Scenario, selection: &Selection, seed: u64, folder: &Pat
         let file = File::create(&path).map_err(|error| failed(&path, &error))?;
         capture(&trace, BufWriter::new(file)).map_err(|error| failed(&path, &error))?;
         let path = folder.join(format!("{name}.parquet"));
-        let bytes = table(&trace).parquet().map_err(|error| failed(&path, &error))?;
+        let table = table(&trace);
+        let bytes = table.parquet().map_err(|error| failed(&path, &error))?;
         output::write(&path, &bytes)?;
+        output::write(&folder.join(format!("{name}.csv")), table.csv().as_bytes())?;
         if let Some(full) = trace.full {
             message!(
                 "tidegate: the trace was full at {:.3} s, after {MOST} events; narrow it by flow, link, from and to",
