@@ -495,7 +495,7 @@ mod tests {
         let mut more = of(&format!("runs = 4\n{NET}"), vec![1, 2, 3]);
         let (first, second) = (batch(&few, 0), batch(&few, 1));
         let runs = |batch: &Batch| batch.runs.iter().map(|run| (run.values.clone(), run.seed)).collect::<BTreeSet<_>>();
-        let mut knows = |sweep: &mut Sweep, name: &str, batch: &Batch| sweep.know(name, runs(batch)).expect("an axis");
+        let knows = |sweep: &mut Sweep, name: &str, batch: &Batch| sweep.know(name, runs(batch)).expect("an axis");
         assert!(knows(&mut more, &first.name, &first) && knows(&mut more, &second.name, &second));
         let mut other = of(&NET.replace("v1.2", "other"), vec![1]);
         assert!(!knows(&mut other, &first.name, &first));
