@@ -110,6 +110,13 @@ pub struct Estimate {
     pub is_of_completed: bool,
 }
 
+impl Estimate {
+    /// Whether it is of runs whose values are not there, as in an artifact, so that nothing is tested by it.
+    fn is_untested(&self) -> bool {
+        self.values.is_empty() && self.half.is_some_and(|half| half > 0.0)
+    }
+}
+
 impl From<f64> for Estimate {
     fn from(mean: f64) -> Self {
         Self { mean, ..Self::default() }
@@ -326,7 +333,7 @@ impl Group {
         match self.verdict(at, &ranked, family) {
             Some(verdict) if verdict.is_open() => Vec::new(),
             Some(verdict) => verdict.candidates.iter().map(|place| ranked[*place].0).collect(),
-            None if is_of_completed(&ranked) => Vec::new(),
+            None if is_of_completed(&ranked) || ranked.iter().any(|(_, estimate)| estimate.is_untested()) => Vec::new(),
             None => ranked.iter().filter(|other| other.1.mean == ranked[0].1.mean).map(|other| other.0).collect(),
         }
     }
@@ -525,6 +532,19 @@ pub(crate) mod tests {
         let table = format!("{:?}", all.table());
         assert!(table.contains("5.000 ± 0.010 Mbit/s") && table.contains("\"0.08 Mbit/s"), "{table}");
         assert!(!table.contains("kbit/s"), "{table}");
+    }
+
+    /// Of means with intervals but without the values of the runs, as an artifact has them, none is called the best: nothing was tested.
+    #[test]
+    fn means_without_their_runs_have_no_best() {
+        let mut all = comparison();
+        assert!(all.markdown().contains("**12.0** ± 2.0"), "{}", all.markdown());
+        all.groups[0]
+            .rows
+            .iter_mut()
+            .flat_map(|row| row.cells.iter_mut().flatten())
+            .for_each(|cell| cell.values.clear());
+        assert!(!all.markdown().contains("**"), "{}", all.markdown());
     }
 
     /// A number of fewer runs than there are, and one that some of the runs did not reach, are two notes.

@@ -104,10 +104,20 @@ impl Chart {
         let mut said = Vec::new();
         if let (Some(least), Some(most)) = (counts.first(), counts.last()) {
             let runs = if least == most { most.to_string() } else { format!("{least} to {most}") };
-            said.push(format!("Large marks: means of {runs} runs."));
+            let geometric = match logs {
+                [false, false] => "",
+                [true, true] => ", which are geometric",
+                _ => ", which are geometric along the logarithmic axis",
+            };
+            said.push(format!("Large marks: means of {runs} runs{geometric}."));
         }
         if plot.curves.iter().any(|curve| !curve.outline.is_empty()) {
-            said.push("Ellipses: one standard deviation of the runs.".to_owned());
+            let of = match logs {
+                [false, false] => "of the runs",
+                [true, true] => "of the logarithms of the runs",
+                _ => "of the runs, and of their logarithms along that axis",
+            };
+            said.push(format!("Ellipses: one standard deviation {of}."));
         }
         let way = |name: &str, less: &str, more: &str| match better(parts_of(name).map_or("", |(measure, _)| measure)) {
             Better::Less => Some(less.to_owned()),
@@ -227,6 +237,23 @@ mod tests {
         );
         let drawing = chart.drawing(&table(), &Look::column()).expect("a figure");
         assert_eq!(drawing.misplaced(), Vec::<String>::new());
+    }
+
+    /// On a logarithmic axis a mean is geometric, and the note says so: tables have another one.
+    #[test]
+    fn means_on_a_logarithmic_axis_are_called_geometric() {
+        let chart = Chart { log_x: true, ..chart("delay p95 of flow bulk", "goodput of flow bulk") };
+        let (own, wide) = chart.of_quantities(&table()).expect("quantities").expect("two");
+        let plot = chart.with_clouds(own.plot(&wide).expect("a plot"));
+        let centre = plot.curves[0].centre.expect("a mean").0;
+        assert!((centre - (4.0 * 8.0 * 12.0 * 16.0_f64).powf(0.25)).abs() < 1e-9, "{centre}");
+        assert_eq!(
+            plot.note.as_deref(),
+            Some(
+                "Large marks: means of 4 runs, which are geometric along the logarithmic axis. Ellipses: one standard deviation of the \
+                 runs, and of their logarithms along that axis. Better: up and left."
+            )
+        );
     }
 
     /// The ellipse of points that are spread evenly in both directions is a circle, on a logarithmic axis of decades.
