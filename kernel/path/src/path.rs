@@ -136,6 +136,9 @@ impl KernelPath {
         let mut notes = Vec::new();
         let prepared = prepared(to, &to.setup, config, self.discipline.queues)?;
         to.has_device |= prepared.plan.remarks;
+        if to.direction == OnLink::Arriving {
+            lead_nowhere(&mut rtnl, to)?;
+        }
         for line in &to.lines {
             notes.extend(line.index.map(|index| make_room(&mut rtnl, to, &line.name, index)).transpose()?.flatten());
         }
@@ -211,7 +214,12 @@ impl KernelPath {
         config: &Config,
     ) -> Result<(), StartError> {
         let (Some(line), mut rtnl) = (to.lines[at].index, Rtnl::open()?) else { return Ok(()) };
-        if to.has_device && to.direction == OnLink::Leaving {
+        // The device for what arrives has the index of one interface in its name, by which the next run finds it.
+        let is_named_so = match (to.direction, earlier) {
+            (OnLink::Arriving, Some(earlier)) => rtnl.link(&device_name(earlier, to.direction))?.is_some(),
+            _ => false,
+        };
+        if to.has_device && !is_named_so && rtnl.link_by_index(to.index)?.is_some() {
             // The device goes on, with the others.
             make_room(&mut rtnl, to, &to.lines[at].name, line)?;
             self.lead(&mut rtnl, to, line, &to.lines[at].name)?;
@@ -219,6 +227,7 @@ impl KernelPath {
             return Ok(());
         }
         if let (OnLink::Arriving, Some(earlier)) = (to.direction, earlier) {
+            lead_nowhere(&mut rtnl, to)?;
             remove_device(&mut rtnl, earlier)?;
         }
         self.put(to, config).map(drop)
@@ -523,6 +532,11 @@ fn remove_own_device(rtnl: &mut Rtnl, index: u32) -> Result<(), Error> {
         }
         _ => Ok(()),
     }
+}
+
+/// Lets what arrives by each interface pass, so that a device can be removed to which an earlier run has led it.
+fn lead_nowhere(rtnl: &mut Rtnl, to: &Attachment) -> Result<(), Error> {
+    to.indices().try_for_each(|line| rtnl.remove_program(line, to.direction, DISCIPLINE))
 }
 
 /// Removes what an earlier run has left at an interface, for the direction of `to`. Returns a note for people.

@@ -346,10 +346,6 @@ fn what_the_program_does_not_do_is_named() {
         ),
         (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
         (
-            format!("[interface]\nname = [\"a\", \"b\"]\ndirection = \"ingress\"\n{class}"),
-            "what arrives by several interfaces",
-        ),
-        (
             format!("[interface]\nname = [\"a\", \"b\"]\n{class}[[rule]]\nclass = \"all\"\nfrom-interface = \"c\"\n"),
             "`from-interface` beside several interfaces",
         ),
