@@ -104,10 +104,6 @@ impl Plan {
         }
         let remarks =
             options.as_ref().is_some_and(Options::remarks) || classes.as_ref().is_some_and(Classes::remark_inside);
-        // Behind the device where that waits, no program sees it.
-        if remarks && config.interface.direction == Direction::Ingress {
-            lack("code points by the colour of a meter for what arrives (the actions \"pass\" and \"drop\" are possible)".into());
-        }
         refused(&lacks)?;
         let mut options = options.unwrap_or_default();
         // The line of CAKE goes into debt for a superpacket.
