@@ -260,6 +260,88 @@ func TestTheSocketIsFoundByItsInterface(t *testing.T) {
 	}
 }
 
+func TestASocketOfAKilledShaperDoesNotHideOneThatListens(t *testing.T) {
+	directory := t.TempDir()
+	t.Setenv("XDG_RUNTIME_DIR", directory)
+	sockets := filepath.Join(directory, "tidegate")
+	if err := os.Mkdir(sockets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	names := files("nosuch0")
+	if len(names) != 2 {
+		t.Fatalf("%v", names)
+	}
+	stale, lives := filepath.Join(sockets, names[0]), filepath.Join(sockets, names[1])
+	killed, err := net.ListenUnix("unix", &net.UnixAddr{Name: stale})
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.SetUnlinkOnClose(false)
+	killed.Close()
+	if found, err := Find("nosuch0"); found != stale || err != nil {
+		t.Errorf("%s, %v", found, err)
+	}
+	listener, err := net.Listen("unix", lives)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := Find("nosuch0"); found != lives || err != nil {
+		t.Errorf("%s, %v", found, err)
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	listener.Close()
+	if found, err := Find("nosuch0"); found != stale || err != nil {
+		t.Errorf("%s, %v", found, err)
+	}
+}
+
+func TestADirectoryInWhichOthersMayWriteLeadsNowhere(t *testing.T) {
+	base := t.TempDir()
+	directory := filepath.Join(base, "tidegate")
+	if found := ofUser(base); found != directory {
+		t.Errorf("a shaper makes %s, not %q", directory, found)
+	}
+	if err := os.Mkdir(directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{base, directory} {
+		if found := ofUser(base); found != directory {
+			t.Errorf("%q", found)
+		}
+		if err := os.Chmod(path, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if found := ofUser(base); found != "" {
+			t.Errorf("everybody may write to %s, and %q", path, found)
+		}
+		if err := os.Chmod(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		// Only root can give a directory away.
+		if os.Chown(path, 65534, -1) == nil {
+			if found := ofUser(base); os.Geteuid() != 65534 && found != "" {
+				t.Errorf("%s is of another user, and %q", path, found)
+			}
+			if err := os.Chown(path, os.Geteuid(), -1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	elsewhere := filepath.Join(base, "elsewhere")
+	if err := os.Rename(directory, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, directory); err != nil {
+		t.Fatal(err)
+	}
+	if found := ofUser(base); found != "" {
+		t.Errorf("a link, and %q", found)
+	}
+	if found := ofUser(""); found != "" {
+		t.Errorf("%q", found)
+	}
+}
+
 // answerStatus answers the first call of each connection as a shaper in a network namespace does.
 func answerStatus(listener net.Listener, namespace uint64) {
 	for {

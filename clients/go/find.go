@@ -16,8 +16,8 @@ import (
 // several the one in the network namespace of this process.
 func Find(name string) (string, error) {
 	directories := []string{Directory}
-	if user := os.Getenv("XDG_RUNTIME_DIR"); user != "" {
-		directories = append(directories, filepath.Join(user, "tidegate"))
+	if directory := ofUser(os.Getenv("XDG_RUNTIME_DIR")); directory != "" {
+		directories = append(directories, directory)
 	}
 	looked := strings.Join(directories, " nor in ")
 	if name == "" {
@@ -26,15 +26,53 @@ func Find(name string) (string, error) {
 	if strings.ContainsRune(name, '/') {
 		return "", fmt.Errorf("%q is not the name of an interface", name)
 	}
+	var paths []string
 	for _, directory := range directories {
 		for _, file := range files(name) {
 			path := filepath.Join(directory, file)
 			if _, err := os.Stat(path); err == nil {
-				return path, nil
+				paths = append(paths, path)
 			}
 		}
 	}
-	return "", fmt.Errorf("no tidegate is running here: there is no %s.sock in %s; start one with `tidegate run`", name, looked)
+	if len(paths) == 0 {
+		return "", fmt.Errorf("no tidegate is running here: there is no %s.sock in %s; start one with `tidegate run`", name, looked)
+	}
+	return firstServed(paths), nil
+}
+
+// ofUser returns the directory of sockets in $XDG_RUNTIME_DIR; an empty name unless both are of this user or of root and not
+// writable for everybody, so that the environment of another user leads nobody to a daemon of theirs.
+func ofUser(base string) string {
+	directory := filepath.Join(base, "tidegate")
+	if base == "" || !isOurs(base) {
+		return ""
+	}
+	if _, err := os.Lstat(directory); !isOurs(directory) && !os.IsNotExist(err) {
+		return ""
+	}
+	return directory
+}
+
+func isOurs(path string) bool {
+	data, err := os.Lstat(path)
+	if err != nil || !data.IsDir() || data.Mode().Perm()&0o002 != 0 {
+		return false
+	}
+	owner, ok := data.Sys().(*syscall.Stat_t)
+	return ok && (owner.Uid == 0 || int(owner.Uid) == os.Geteuid())
+}
+
+// firstServed returns the first of some sockets at which a process listens; where none does, the first. A single one is not asked.
+func firstServed(paths []string) string {
+	if len(paths) > 1 {
+		for _, path := range paths {
+			if listens(path) {
+				return path
+			}
+		}
+	}
+	return paths[0]
 }
 
 // files returns the names that the socket of an interface may have: with the number of the network namespace where another one

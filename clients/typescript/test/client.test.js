@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -135,4 +136,56 @@ test("a socket is found by its interface", async (t) => {
   assert.equal(await find("nosuch0"), path);
   (await Client.open("nosuch0")).close();
   await assert.rejects(Client.connect(join(directory, "none")), /cannot reach tidegate at .*is it running/);
+  // A shaper that was killed leaves its socket, which hides none that listens.
+  const stale = join(directory, "tidegate", `nosuch0@${statSync("/proc/self/ns/net").ino}.sock`);
+  leaveStale(stale);
+  assert.equal(await find("nosuch0"), path);
+  leaveStale(join(directory, "tidegate", "nosuch1.sock"));
+  assert.match(await find("nosuch1"), /nosuch1.sock$/);
 });
+
+test("of several sockets the one of the own network namespace is meant", async (t) => {
+  const directory = folder(t);
+  process.env.XDG_RUNTIME_DIR = directory;
+  mkdirSync(join(directory, "tidegate"));
+  const own = statSync("/proc/self/ns/net").ino;
+  const answers = (namespace) => (socket, { id }) =>
+    socket.write(`${JSON.stringify({ id, ok: { network_namespace: namespace } })}\n`);
+  const paths = ["nosuch0", "nosuch1"].map((name) => join(directory, "tidegate", `${name}.sock`));
+  await listening(t, paths[0], answers(own + 1));
+  await listening(t, paths[1], answers(own));
+  const found = await find().catch((error) => error.message);
+  // A shaper of this machine may be there, too.
+  assert.ok(found === paths[1] || (found.includes(paths[1]) && !found.includes(paths[0])), found);
+});
+
+test("a directory in which others may write leads nowhere", async (t) => {
+  const directory = folder(t);
+  process.env.XDG_RUNTIME_DIR = directory;
+  const sockets = join(directory, "tidegate");
+  mkdirSync(sockets);
+  await listening(t, join(sockets, "nosuch0.sock"), () => {});
+  assert.match(await find("nosuch0"), /nosuch0.sock$/);
+  for (const path of [directory, sockets]) {
+    const { mode } = statSync(path);
+    chmodSync(path, 0o1777);
+    await assert.rejects(find("nosuch0"), /there is no nosuch0.sock in \/run\/tidegate;/);
+    chmodSync(path, mode);
+    // Only root can give a directory away.
+    if (process.geteuid() === 0) {
+      chownSync(path, 65534, 65534);
+      await assert.rejects(find("nosuch0"), /there is no nosuch0.sock in \/run\/tidegate;/);
+      chownSync(path, 0, 0);
+    }
+  }
+  renameSync(sockets, join(directory, "elsewhere"));
+  symlinkSync(join(directory, "elsewhere"), sockets);
+  await assert.rejects(find("nosuch0"), /there is no nosuch0.sock/);
+});
+
+/** Leaves a socket at which nobody listens, as a kill does. */
+function leaveStale(path) {
+  const script = "const s = require('net').createServer().listen(process.argv[1], () => process.kill(process.pid, 'SIGKILL'));";
+  spawnSync(process.execPath, ["-e", script, path]);
+  assert.ok(statSync(path).isSocket());
+}

@@ -1,6 +1,7 @@
 //! The path of a control socket: in a directory of the system or of the user, named after the interface.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,10 +38,30 @@ pub enum PlaceError {
     Several(Vec<String>),
 }
 
-/// Returns the directories of sockets, the preferred one first: that of the system, then that of the user.
+/// Returns the directories of sockets, the preferred one first: that of the system, then that of the user. The latter counts only
+/// where it and `$XDG_RUNTIME_DIR` are of this user or of root and not writable for everybody, so that the environment of another
+/// user leads nobody to a daemon of theirs.
 pub fn directories() -> Vec<PathBuf> {
-    let user = std::env::var_os("XDG_RUNTIME_DIR").map(|base| Path::new(&base).join("tidegate"));
+    let user = std::env::var_os("XDG_RUNTIME_DIR").and_then(|base| of_user(Path::new(&base)));
     std::iter::once(PathBuf::from(DIRECTORY)).chain(user).collect()
+}
+
+fn of_user(base: &Path) -> Option<PathBuf> {
+    let own = effective_user()?;
+    let is_ours = |path: &Path| {
+        let data = fs::symlink_metadata(path)?;
+        Ok(data.is_dir() && [0, own].contains(&data.uid()) && data.mode() & 0o002 == 0)
+    };
+    let directory = base.join("tidegate");
+    let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+    let is_trusted = is_ours(base).unwrap_or(false) && is_ours(&directory).unwrap_or_else(|error| is_absent(&error));
+    is_trusted.then_some(directory)
+}
+
+/// The effective user of this thread, without a library of system calls.
+fn effective_user() -> Option<u32> {
+    let status = fs::read_to_string("/proc/thread-self/status").ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Returns the file name of the socket of `interface`: plain, or with the number of the network namespace where another
@@ -104,7 +125,7 @@ impl Place {
             Self::Interface(interface) => {
                 let directories = directories();
                 let all = directories.iter().flat_map(|directory| candidates(directory, interface));
-                all.into_iter().find(|path| path.exists()).ok_or_else(|| PlaceError::Nothing {
+                served(all.filter(|path| path.exists()).collect()).ok_or_else(|| PlaceError::Nothing {
                     looked: format!("there is no {} in {}", file_name(interface, None), listed(&directories)),
                 })
             }
@@ -172,11 +193,18 @@ fn left_by_own(path: &Path) -> Option<bool> {
     words::log_of(path).exists().then_some(true)
 }
 
+/// The first of these sockets at which a process listens; where none does, the first, whose daemon was killed. A single one is not
+/// asked.
+fn served(mut paths: Vec<PathBuf>) -> Option<PathBuf> {
+    let at = if paths.len() > 1 { paths.iter().position(|path| is_served(path)).unwrap_or(0) } else { 0 };
+    (at < paths.len()).then(|| paths.swap_remove(at))
+}
+
 /// Whether a process listens on a socket. One without permission to connect counts too, and one that is stopped.
 fn is_served(path: &Path) -> bool {
     match crate::client::connect(path) {
         Ok(_) => true,
-        Err(error) => matches!(error.kind(), std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::TimedOut),
+        Err(error) => matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::TimedOut),
     }
 }
 
@@ -201,6 +229,50 @@ mod tests {
             format!("nothing listens at {}, whose process was killed (`tidegate status` shows", path.display());
         assert!(said.starts_with(&wanted), "{said}");
         fs::remove_dir_all(&directory).unwrap();
+    }
+
+    #[test]
+    fn a_socket_of_a_killed_daemon_does_not_hide_one_that_listens() {
+        let folder = std::env::temp_dir().join(format!("tidegate-stale-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let [stale, lives] = ["eth0@7.sock", "eth0.sock"].map(|name| folder.join(name));
+        drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+        let listener = std::os::unix::net::UnixListener::bind(&lives).unwrap();
+        let both = || vec![stale.clone(), lives.clone()];
+        assert_eq!(served(both()), Some(lives.clone()));
+        drop(listener);
+        // The last words of the preferred one are shown.
+        assert_eq!(served(both()), Some(stale.clone()));
+        assert_eq!(served(Vec::new()), None);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_directory_in_which_others_may_write_leads_nowhere() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        let base = std::env::temp_dir().join(format!("tidegate-others-{}", std::process::id()));
+        let directory = base.join("tidegate");
+        fs::create_dir_all(&directory).unwrap();
+        let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        for path in [&base, &directory] {
+            open(path, 0o755);
+        }
+        assert_eq!(of_user(&base), Some(directory.clone()));
+        for path in [&base, &directory] {
+            open(path, 0o1777);
+            assert_eq!(of_user(&base), None);
+            open(path, 0o755);
+            // Only root can give a directory away.
+            if chown(path, Some(65_534), None).is_ok() {
+                assert_eq!(of_user(&base), None);
+                chown(path, Some(0), None).unwrap();
+            }
+        }
+        fs::remove_dir(&directory).unwrap();
+        assert_eq!(of_user(&base), Some(directory.clone()), "a daemon makes it");
+        symlink("/run", &directory).unwrap();
+        assert_eq!(of_user(&base), None);
+        fs::remove_dir_all(&base).unwrap();
     }
 
     /// Answers one `status` after the other at `path` from a network namespace.

@@ -159,7 +159,7 @@ pub struct Restricted {
 
 /// Restricts the process for good. Parts that the kernel refuses are reported; the others are in force.
 ///
-/// Capabilities are those of a thread: it must be the only one. The programs that it runs inherit everything but the
+/// Capabilities are those of a thread: it must be the only one, or each restricts itself. The programs that it runs inherit everything but the
 /// refusal of new code.
 pub fn restrict(restriction: &Restriction<'_>) -> Restricted {
     let bounding_set = drop_bounding_set(restriction.keep);

@@ -147,22 +147,26 @@ pub fn thread_id() -> i32 {
 pub struct Scheduled {
     /// Time on a processor.
     pub ran: Span,
-    /// Time in which it could have run and others did.
+    /// Time in which it could have run and others did; a wait counts when it has ended.
     pub waited: Span,
+    /// Whether it runs now or waits for a processor; otherwise it sleeps in the kernel.
+    pub is_ready: bool,
 }
 
 impl Scheduled {
-    /// The times of a thread of this process so far; nothing where the kernel does not count them. Reads a file.
+    /// The times of a thread of this process so far; nothing where the kernel does not count them. Reads two files.
     pub fn of(thread: i32) -> Option<Self> {
         let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
         let mut nanos = text.split_ascii_whitespace().map(|number| number.parse().ok().map(Span::from_nanos));
-        Some(Self { ran: nanos.next()??, waited: nanos.next()?? })
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
+        let is_ready = stat.rsplit_once(") ")?.1.starts_with('R');
+        Some(Self { ran: nanos.next()??, waited: nanos.next()??, is_ready })
     }
 
     /// The times since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         let less = |now: Span, then: Span| Span::from_nanos(now.as_nanos().saturating_sub(then.as_nanos()));
-        Self { ran: less(self.ran, earlier.ran), waited: less(self.waited, earlier.waited) }
+        Self { ran: less(self.ran, earlier.ran), waited: less(self.waited, earlier.waited), ..self }
     }
 }
 

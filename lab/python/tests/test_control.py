@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import pathlib
 import re
 import socket
@@ -143,3 +144,33 @@ def test_where_nothing_runs(tmp_path, monkeypatch):
     with pytest.raises(tidegate.control.ControlError, match="several"):
         tidegate.connect()
     assert tidegate.control.find("eth1") == str(tmp_path / "eth1.sock")
+    # One that was killed hides none that listens.
+    own = tidegate.control._own_namespace()
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(tmp_path / f"eth1@{own}.sock"))
+    left.close()
+    assert tidegate.control.find("eth1") == str(tmp_path / "eth1.sock")
+    assert tidegate.control.find("wan0") == str(tmp_path / "wan0.sock")
+
+
+def test_a_directory_in_which_others_may_write_leads_nowhere(tmp_path, monkeypatch):
+    base, directory = tmp_path / "run", tmp_path / "run" / "tidegate"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(base))
+    found = [tidegate.protocol.DIRECTORY, str(directory)]
+    assert tidegate.control._directories() == found[:1]
+    base.mkdir(mode=0o755)
+    assert tidegate.control._directories() == found, "a shaper makes it"
+    directory.mkdir(mode=0o755)
+    for path in (base, directory):
+        assert tidegate.control._directories() == found
+        path.chmod(0o1777)
+        assert tidegate.control._directories() == found[:1]
+        path.chmod(0o755)
+        # Only root can give a directory away.
+        if os.geteuid() == 0:
+            os.chown(path, 65534, -1)
+            assert tidegate.control._directories() == found[:1]
+            os.chown(path, 0, -1)
+    directory.rename(tmp_path / "elsewhere")
+    directory.symlink_to(tmp_path / "elsewhere")
+    assert tidegate.control._directories() == found[:1]

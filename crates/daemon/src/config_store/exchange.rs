@@ -93,16 +93,34 @@ fn try_to_move(
     config: &Config,
 ) -> Result<Option<SwapReport>, StartError> {
     let Some(change) = running(directions, at)?.begin_move(config)? else { return Ok(None) };
-    let before = std::mem::replace(&mut directions[at].config, config.clone());
-    let refused = followers.promises.make_again(directions, followers.notifier, at);
-    let moved = running(directions, at)?.finish_move(change);
-    if matches!(moved, Ok(Some(_))) {
+    let moved = with_promises(directions, followers, at, config.clone(), true, |shaping| shaping.finish_move(change))?;
+    if moved.is_some() {
         followers.moved(directions, at);
-        followers.promises.end(directions, followers.notifier, refused);
+    }
+    Ok(moved)
+}
+
+/// Gives a direction a configuration that `finish` puts in force, and makes its promises again before that where flows `lose` what
+/// was promised to them. Promises for which there is no room end. When `finish` fails or puts nothing in force, the earlier
+/// configuration stays.
+fn with_promises<T>(
+    directions: &mut [ShapedDirection],
+    followers: &mut Followers<'_>,
+    at: usize,
+    config: Config,
+    lose: bool,
+    finish: impl FnOnce(&mut Shaping) -> Result<Option<T>, StartError>,
+) -> Result<Option<T>, StartError> {
+    let before = std::mem::replace(&mut directions[at].config, config);
+    let (promises, notifier) = (&mut *followers.promises, followers.notifier);
+    let refused = if lose { promises.make_again(directions, notifier, at) } else { Vec::new() };
+    let finished = running(directions, at).and_then(finish);
+    if matches!(finished, Ok(Some(_))) {
+        promises.end(directions, notifier, refused);
     } else {
         directions[at].config = before;
     }
-    moved
+    finished
 }
 
 /// The data path of a direction.
@@ -119,18 +137,11 @@ fn reconfigure(
     config: Config,
 ) -> Result<SwapReport, StartError> {
     let (swapped, change) = running(directions, at)?.begin_change(&config, Some(&config.text))?;
-    let before = std::mem::replace(&mut directions[at].config, config);
-    let (promises, notifier) = (&mut *followers.promises, followers.notifier);
-    let is_in_place = swapped.how == SwapKind::InPlace;
-    let refused = if is_in_place { Vec::new() } else { promises.make_again(directions, notifier, at) };
-    let proven = running(directions, at)?.prove_change(change);
-    if proven.is_ok() {
-        promises.end(directions, notifier, refused);
-    } else {
-        directions[at].config = before;
-        if !is_in_place {
-            promises.reinstate(directions, notifier, at);
-        }
+    let lose = swapped.how != SwapKind::InPlace;
+    let prove = |shaping: &mut Shaping| shaping.prove_change(change).map(Some);
+    let proven = with_promises(directions, followers, at, config, lose, prove);
+    if proven.is_err() && lose {
+        followers.promises.reinstate(directions, followers.notifier, at);
     }
-    proven.map(|()| swapped)
+    proven.map(|_| swapped)
 }

@@ -156,11 +156,13 @@ impl Watched {
                 let why = format!("the data path is stalled: a turn of its loop has taken {} ms", millis(thread.quiet));
                 let now = self.handle.scheduled(nth);
                 return Some(match now.zip(thread.before).map(|(now, before)| now.since(before)) {
-                    Some(Scheduled { ran, waited }) => {
+                    Some(Scheduled { ran, waited, is_ready }) => {
                         let seen = millis(thread.quiet - 1);
                         let [ran, waited] = [ran, waited].map(|time| tidegate_display::wait(time.as_nanos()));
+                        let now = if is_ready { "is ready to run" } else { "sleeps in the kernel" };
                         format!(
-                            "{why}; in the last {seen} ms its thread ran for {ran} and waited for a processor for {waited}"
+                            "{why}; in the last {seen} ms its thread ran for {ran} and waited for a processor for {waited}, \
+                             and it {now}"
                         )
                     }
                     None => why,

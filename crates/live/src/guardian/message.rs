@@ -11,7 +11,7 @@ use rustix::net::{
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// The shaper: watch from now on.
+/// The shaper: watch from now on; where it carries the connection of an earlier guardian, once that one has ended.
 pub(super) const GO: u8 = b'G';
 /// The shaper: the turn has changed.
 pub(super) const TURN: u8 = b'P';

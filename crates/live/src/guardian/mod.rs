@@ -9,7 +9,10 @@
 //! *Law*: no packet is lost, and those of a flow stay in order. Traffic passes within 500 ms when the shaper is silent,
 //! within 50 ms when its process has ended.
 //! *Notes*: the kernel drops what its queues hold when the last descriptor of the socket is closed: when both processes
-//! are killed at once, and also when any program removes a chain of the packet filter in the same network namespace.
+//! are killed at once, and also when any program removes a chain of the packet filter in the same network namespace. A guardian
+//! that was killed is replaced some 100 ms later by a shaper that runs, later on a busy machine: packets wait when the shaper is stopped in
+//! between. While a guardian is replaced that lives, one of the two watches at each moment.
+//! Between two packets the guardian waits for nothing but a processor; its log is written by a thread of its own (`speaker`).
 //!
 //! *Faults*, and what lets traffic pass in each:
 //!
@@ -40,6 +43,7 @@ mod aside;
 mod message;
 mod page;
 mod process;
+mod speaker;
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs;
@@ -191,25 +195,37 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// Has it watch, in the place of an earlier guardian.
-    pub(crate) fn watch(&self) {
+    /// Has it watch, as soon as an earlier guardian has ended, which is at the other end of `earlier`. Have it watch before that one is
+    /// told to end: when this process is stopped in between, one of the two watches nevertheless.
+    pub(crate) fn watch(&self, earlier: Option<BorrowedFd<'_>>) {
+        self.send(GO, earlier.as_slice());
+        if earlier.is_none() {
+            self.take_name();
+        }
+    }
+    /// Has successors find it in the place of an earlier guardian, which has ended. It does so itself when it begins to watch; a
+    /// successor that comes at once does not wait for that.
+    pub(crate) fn take_name(&self) {
         let path = self.kept.path();
         if let Some(next) = next_path(path) {
             let _ = rustix::fs::rename(&next, path);
         }
-        self.send(GO);
     }
 
     /// Notifies it that the turn has changed.
     pub(crate) fn notify(&self) {
-        self.send(TURN);
+        self.send(TURN, &[]);
     }
 
-    fn send(&self, byte: u8) {
+    fn send(&self, byte: u8, descriptors: &[BorrowedFd<'_>]) {
         if let Some(process) = &self.process {
             // One that does not read is replaced.
-            let _ = message::send(process.control.as_fd(), &[byte], &[]);
+            let _ = message::send(process.control.as_fd(), &[byte], descriptors);
         }
+    }
+    /// The connection with it.
+    pub(crate) fn connection(&self) -> Option<BorrowedFd<'_>> {
+        self.process.as_ref().map(|process| process.control.as_fd())
     }
 
     fn spawn(&self) -> io::Result<Process> {
@@ -251,6 +267,8 @@ impl Guardian {
         }
         let [_, locked, real_time, dropped] = answer.map(|byte| byte != 0);
         process.granted = Granted { locked, real_time, dropped };
+        // Its time begins now, however long it took to be ready.
+        process.beats = (shared.page.guardian_beats(), Instant::now());
         Ok(process)
     }
 
@@ -265,15 +283,21 @@ impl Guardian {
                 Err(why) => why,
             },
         };
-        if let Some(mut process) = self.process.take() {
-            let _ = process.child.kill();
-            let _ = process.child.wait();
+        // One that is only slow watches until the next one does.
+        let earlier = self.process.take();
+        let spawned = self.spawn().map(|process| self.process = Some(process));
+        if spawned.is_ok() {
+            self.watch(earlier.as_ref().map(|earlier| earlier.control.as_fd()));
         }
-        match self.spawn() {
-            Ok(process) => {
-                self.process = Some(process);
+        if let Some(Process { mut child, control, .. }) = earlier {
+            let _ = child.kill();
+            drop(control);
+            reap(child);
+        }
+        match spawned {
+            Ok(()) => {
+                self.take_name();
                 self.restarts += 1;
-                self.watch();
                 Condition::Restarted(why)
             }
             Err(error) => {
@@ -331,15 +355,9 @@ impl Guardian {
     pub(crate) fn end(mut self) {
         self.shared.page.end();
         self.unlink();
-        let Some(Process { mut child, control, .. }) = self.process.take() else { return };
+        let Some(Process { child, control, .. }) = self.process.take() else { return };
         drop(control);
-        let asked = Instant::now();
-        while matches!(child.try_wait(), Ok(None)) {
-            if asked.elapsed() > SILENCE {
-                let _ = child.kill();
-            }
-            std::thread::sleep(Duration::from_micros(200));
-        }
+        reap(child);
     }
 
     /// How it was started.
@@ -349,14 +367,28 @@ impl Guardian {
 
     /// Ends it in favour of another one that is prepared, if one could be.
     pub(crate) fn replace(mut self, next: Option<&Self>) {
-        self.send(REPLACED);
+        self.send(REPLACED, &[]);
         if next.is_none_or(|next| next.kept.path() != self.kept.path()) {
             self.unlink();
         }
-        if let Some(mut process) = self.process.take() {
-            drop(process.control);
-            let _ = process.child.wait();
+        if let Some(Process { child, control, .. }) = self.process.take() {
+            drop(control);
+            reap(child);
         }
+    }
+}
+
+/// Waits for the end of a process that was told to end, and kills one that does not. One that cannot be killed, because its log cannot be
+/// written, has closed all else.
+fn reap(mut child: Child) {
+    let asked = Instant::now();
+    let mut is_killed = false;
+    while matches!(child.try_wait(), Ok(None)) && asked.elapsed() < 2 * SILENCE {
+        if asked.elapsed() > SILENCE && !is_killed {
+            let _ = child.kill();
+            is_killed = true;
+        }
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! After its preparation it allocates nothing and opens nothing; of packets it reads the queue and the id.
 
-use std::io::{self, Write};
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use tidegate_units::{Instant, Span};
 
 use super::message::{self, ASIDE, GO, HELD, Kept, LONGEST, READY, REPLACED, SUCCESSOR, TAKE};
 use super::page::{Ending, Page, Reason, Turn};
+use super::speaker::{LONGEST_LINE, Speaker};
 use crate::netlink::send_bytes;
 use crate::nfqueue::release;
 use crate::privileges::{self, Calls, Restriction};
@@ -38,6 +39,14 @@ const YIELDING: Span = Span::from_micros(500);
 const LONGEST_ANSWER: Span = Span::from_millis(120);
 /// How long packets pass at most while another data path does so: it takes some 20 ms, and more on a busy machine.
 const LONGEST_ASIDE: Span = Span::from_millis(500);
+
+/// How long an earlier guardian may take to end when the shaper has ended: it was told so before that, or it goes on.
+const ENDING: Span = Span::from_millis(500);
+
+/// The time in which all guardians of a shaper have ended queueing when no successor came. They begin within some milliseconds of each
+/// other.
+const ALL_END: Span = Span::from_millis(600);
+const _: () = assert!(ALL_END.as_nanos() > release::LONGEST_BURST.as_nanos());
 
 /// A pause between packets in which queueing ends.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -69,7 +78,11 @@ pub fn run() -> io::Result<()> {
     // The first look at the clock finds out how, which cannot be done any more later; so it is with the own number.
     let (checked, own) = (timing::now(), std::process::id());
     let shaper = process_of(control.as_fd());
+    // Before the privileges go that starting a thread takes.
+    let speaker = Speaker::start(|| restrict(privileges::Capabilities::NONE));
+    let (speaker, is_restricted) = speaker.map_or((None, true), |(speaker, restricted)| (Some(speaker), restricted));
     let granted = prepare(kept.queues[0]);
+    let dropped = granted.dropped && is_restricted;
     let mut guard = Guard {
         page,
         queue,
@@ -92,16 +105,20 @@ pub fn run() -> io::Result<()> {
         own,
         shaper,
         passed: 0,
+        speaker,
     };
-    guard.send_control(&[READY, granted.locked.into(), granted.real_time.into(), granted.dropped.into()]);
-    let mut first = [0; 1];
-    let heard = guard.control.as_ref().map(|control| message::receive(control.as_fd(), &mut first, &mut []));
-    if !matches!(heard, Some(Ok(1))) || first[0] != GO {
-        // The shaper has ended or has changed its mind.
-        return Ok(());
+    guard.send_control(&[READY, granted.locked.into(), granted.real_time.into(), dropped.into()]);
+    // Otherwise the shaper has ended or has changed its mind.
+    if guard.begins() {
+        guard.say(format_args!("watches process {}", guard.shaper));
+        guard.watch();
     }
-    guard.say(format_args!("watches process {}", guard.shaper));
-    guard.watch();
+    // Whoever waits for the end of this guardian does not wait for its log.
+    let speaker = guard.speaker.take();
+    drop(guard);
+    if let Some(speaker) = speaker {
+        speaker.end();
+    }
     Ok(())
 }
 
@@ -139,6 +156,8 @@ struct Guard {
     shaper: i32,
     /// How many packets had passed when the shaper last had the turn.
     passed: u64,
+    /// Writes the log, where a thread could be had for it.
+    speaker: Option<Speaker>,
 }
 
 /// Another data path that waits for this one to have let pass what it holds.
@@ -149,6 +168,26 @@ struct Other {
 }
 
 impl Guard {
+    /// Waits until the shaper has it watch and an earlier guardian has ended; returns whether it watches then.
+    fn begins(&mut self) -> bool {
+        let Some(control) = &self.control else { return false };
+        let (mut first, mut earlier) = ([0; 1], [None]);
+        let received = message::receive(control.as_fd(), &mut first, &mut earlier);
+        if !matches!(received, Ok(1)) || first[0] != GO {
+            return false;
+        }
+        let [earlier] = earlier;
+        if earlier.is_some_and(|earlier| !has_ended(earlier.as_fd(), control.as_fd())) {
+            return false;
+        }
+        // Until now a successor reached the earlier one. There may be none, and the shaper may have done it.
+        if let Some(next) = super::next_path(self.kept.path()) {
+            let flags = rustix::fs::RenameFlags::empty();
+            let _ = rustix::fs::renameat_with(rustix::fs::CWD, &next, rustix::fs::CWD, self.kept.path(), flags);
+        }
+        true
+    }
+
     fn watch(&mut self) {
         loop {
             let [control, listener, caller, successor, other] = self.wait();
@@ -195,8 +234,7 @@ impl Guard {
             // Without a socket no successor can come, and the rules would keep one from starting.
             let linger = self.listener.as_ref().map_or(0, |_| self.kept.linger_millis);
             let linger = Span::from_millis(linger.into());
-            if self.gone.is_some_and(|gone| timing::now().since(gone) >= linger) {
-                self.finish();
+            if self.gone.is_some_and(|gone| timing::now().since(gone) >= linger) && self.finish() {
                 return;
             }
         }
@@ -204,14 +242,14 @@ impl Guard {
 
     /// Appends a line to the log, which is standard error. Nothing is allocated; what does not fit is cut off.
     fn say(&self, text: std::fmt::Arguments<'_>) {
-        let mut line = [b'\n'; 256];
+        let Some(speaker) = &self.speaker else { return };
+        let mut line = [b'\n'; LONGEST_LINE];
         let room = line.len() - 1;
         let mut rest = &mut line[..room];
         let _ = write!(rest, "{} guardian {} {text}", timing::now().as_nanos(), self.own);
         let used = room - rest.len();
         line[used] = b'\n';
-        // Not by the standard library, whose state of this stream is made with its first use.
-        let _ = rustix::io::write(rustix::stdio::stderr(), &line[..=used]);
+        speaker.say(&line[..=used]);
     }
 
     /// Takes the turn, and says so; returns whether the shaper had it.
@@ -421,9 +459,9 @@ impl Guard {
         }
     }
 
-    /// No successor has come: packets pass the queues by, and the kernel removes the rules when their socket is closed.
-    fn finish(&mut self) {
-        self.say(format_args!("no successor came; the rules go, and traffic goes on unshaped"));
+    /// No successor has come: packets pass the queues by, and the kernel removes the rules when their socket is closed. Returns whether
+    /// it is so: a successor may come at the last moment.
+    fn finish(&mut self) -> bool {
         let began = timing::now();
         loop {
             self.pass();
@@ -433,15 +471,56 @@ impl Guard {
             }
         }
         let _ = release::end_queueing(self.queue.as_fd(), self.kept.queues, self.page.received());
+        // When these rules go, the kernel drops what waits in other queues.
+        while timing::now().since(began) < ALL_END {
+            let [_, listener, caller, ..] = self.wait();
+            if caller {
+                self.read_caller();
+            }
+            if listener {
+                self.accept();
+            }
+            if self.control.is_some() {
+                return false;
+            }
+            self.pass();
+        }
+        self.say(format_args!("no successor came; the rules go, and traffic goes on unshaped"));
         if self.listener.is_some() {
             let _ = rustix::fs::unlink(self.kept.path());
         }
+        true
     }
 }
 
 /// The process at the other end of a socket; 0 where it is of another namespace.
 fn process_of(socket: BorrowedFd<'_>) -> i32 {
     tidegate_sys::net::peer(socket).map_or(0, |peer| peer.pid)
+}
+
+/// Waits until an earlier guardian, at the other end of its connection with the shaper, has ended; returns whether it has. It goes on
+/// when the shaper has ended before that one was told to end.
+fn has_ended(earlier: BorrowedFd<'_>, control: BorrowedFd<'_>) -> bool {
+    let mut byte = [0; 1];
+    let mut gone = None;
+    loop {
+        let from_shaper = gone.is_none().then_some(control);
+        let ready = Readable::<2>::new([Some(earlier), from_shaper]).wait(PAUSE * 10).unwrap_or(0);
+        // Nobody else reads what it may have sent.
+        if ready & 1 != 0 && !matches!(message::receive(earlier, &mut byte, &mut []), Ok(1..)) {
+            return true;
+        }
+        if ready & 2 != 0 {
+            match message::receive(control, &mut byte, &mut []) {
+                Ok(1) if byte[0] == REPLACED => return false,
+                Ok(1..) => {}
+                _ => gone = Some(timing::now()),
+            }
+        }
+        if gone.is_some_and(|gone| timing::now().since(gone) > ENDING) {
+            return false;
+        }
+    }
 }
 
 /// The queue and the id of the packet that a message is about.
@@ -516,9 +595,13 @@ fn prepare(queue: u16) -> Granted {
     // Nothing is mapped later; a stack that grows needs no more than what is mapped already.
     let _ = rustix::process::setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None });
     let locked = rustix::mm::mlockall(MlockAllFlags::CURRENT).is_ok();
-    let keep = privileges::Capabilities::NET_ADMIN;
+    Granted { locked, real_time, dropped: restrict(privileges::Capabilities::NET_ADMIN) }
+}
+
+/// Gives up every privilege of this thread but `keep`; returns whether that is in force.
+fn restrict(keep: privileges::Capabilities) -> bool {
     let restricted = privileges::restrict(&Restriction { keep, calls: Calls::Only(CALLS) });
-    Granted { locked, real_time, dropped: restricted.capabilities.in_force() && restricted.calls.in_force() }
+    restricted.capabilities.in_force() && restricted.calls.in_force()
 }
 
 /// The system calls of a guardian that watches, and of its end.
@@ -535,6 +618,7 @@ const CALLS: &[libc::c_long] = &[
     libc::SYS_geteuid,
     libc::SYS_clock_gettime,
     libc::SYS_unlinkat,
+    libc::SYS_renameat2,
     libc::SYS_close,
     libc::SYS_munmap,
     libc::SYS_madvise,

@@ -113,18 +113,25 @@ pub fn shape_by(mut arguments: impl Iterator<Item = String>) {
 
 /// The role of a shaper that takes over, and whose guardian is never ready.
 const STUCK: &str = "stuck";
+/// The role of a shaper whose guardians take two seconds to be ready.
+const SLOW: &str = "slow";
 
 fn shape(interface: String, file: &str, mut pipe: UnixStream, directory: &std::path::Path, role: &str) {
     let mut byte = [0; 1];
     pipe.read_exact(&mut byte).unwrap();
     let config = shaper::load(&Source::new("shaper", file), &mut Diagnostics::default()).unwrap();
-    let program = if role == STUCK { ["/bin/sleep", "30"] } else { ["/proc/self/exe", "guard-a-shaper"] };
+    let slow = format!("sleep 2; exec {} guard-a-shaper", std::env::current_exe().unwrap().display());
+    let (program, arguments) = match role {
+        STUCK => ("/bin/sleep", vec!["30".into()]),
+        SLOW => ("/bin/sh", vec!["-c".into(), slow.into()]),
+        _ => ("/proc/self/exe", vec!["guard-a-shaper".into()]),
+    };
     let guardian = Settings {
-        program: program[0].into(),
-        arguments: vec![program[1].into()],
+        program: program.into(),
+        arguments,
         directory: Some(directory.to_owned()),
         linger: Duration::from_secs(3),
-        take_over: role != "false",
+        take_over: ![SLOW, "false"].contains(&role),
         log: None,
     };
     let options = Options { interfaces: vec![interface], guardian: Some(guardian), ..Options::default() };
@@ -503,6 +510,52 @@ pub fn a_guardian_that_ends_or_stops_is_replaced() -> Ended {
     });
     arrivals.all_in_order();
     Ended::Passed
+}
+
+/// A shaper that is stopped while it replaces a guardian leaves either that one or the next: where the earlier one was silent for a
+/// while and the next is not ready yet, and where the earlier one has been told to end.
+pub fn a_shaper_that_is_stopped_between_two_guardians_lets_packets_pass() -> Ended {
+    patiently(|| {
+        for (role, byte, ready) in [(SLOW, None, Duration::ZERO), ("false", Some(LEAVE), Duration::from_millis(600))] {
+            let (pair, directory) = (Pair::new(), Directory::new());
+            let mut shaper = Shaper::spawn_as(role, DEVICE, SHAPER, &pair, &directory.0);
+            let first = shaper.start();
+            let arrivals = traffic(&pair, |passed| {
+                passed(1_000);
+                kill(first, libc::SIGSTOP);
+                if let Some(byte) = byte {
+                    shaper.pipe.write_all(&[byte]).unwrap();
+                }
+                until("no other guardian", || children_of(shaper.child.id()).iter().any(|child| *child != first));
+                thread::sleep(ready);
+                shaper.signal(libc::SIGSTOP);
+                kill(first, libc::SIGCONT);
+                passed(6_000);
+                shaper.signal(libc::SIGCONT);
+                if byte.is_some() {
+                    // It answers once the next data path shapes.
+                    shaper.pipe.read_exact(&mut [0; 4]).unwrap();
+                }
+                passed(500);
+                shaper.tell(END);
+            });
+            arrivals.all_in_order();
+            assert_eq!(tables(&pair), 0);
+            arrivals.within(SILENT * 2)?;
+        }
+        Ok(())
+    })
+}
+
+/// The processes that a process has started.
+fn children_of(process: u32) -> Vec<i32> {
+    let parent = |stat: &str| stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse::<u32>().ok();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let is_child = |child: &i32| {
+        std::fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|stat| parent(&stat) == Some(process))
+    };
+    numbers.filter(is_child).collect()
 }
 
 pub fn a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one() -> Ended {

@@ -68,6 +68,7 @@ fn main() {
         guardian::another_shaper_that_starts_and_ends_loses_and_reorders_nothing,
         guardian::a_successor_takes_over_from_a_killed_shaper_and_from_one_that_runs,
         guardian::a_guardian_that_ends_or_stops_is_replaced,
+        guardian::a_shaper_that_is_stopped_between_two_guardians_lets_packets_pass,
         guardian::a_data_path_leaves_its_queue_and_what_is_in_it_to_the_next_one,
         guardian::a_successor_takes_over_all_threads,
         guardian::a_successor_that_is_killed_unguarded_leaves_all_to_the_next,

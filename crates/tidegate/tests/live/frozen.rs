@@ -1,5 +1,8 @@
-//! Shaper and guardian stopped together, as a freezer of control groups does: nobody is left to let packets pass.
+//! Shaper and guardian stopped together, as a freezer of control groups does: nobody is left to let packets pass. And a file system that
+//! is frozen, as for a snapshot.
 
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -59,5 +62,66 @@ pub fn a_freeze_of_both_processes_is_counted_packet_by_packet() -> Ended {
     assert_eq!(arrivals.reordered(), 0, "of {} sent", arrivals.sent);
     assert!(counted > 100, "{counted} of some 400 that came meanwhile");
     assert_eq!(arrivals.lost(), counted, "of {} sent", arrivals.sent);
+    Ended::Passed
+}
+
+/// A file system in a file, which is not frozen any more and gone on drop.
+struct Mounted<'a>(&'a Path);
+
+impl Mounted<'_> {
+    fn freeze(&self) {
+        run("fsfreeze", &["--freeze".as_ref(), self.0]).unwrap();
+    }
+    fn thaw(&self) -> Result<(), String> {
+        run("fsfreeze", &["--unfreeze".as_ref(), self.0])
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = self.thaw();
+        let _ = run("umount", &["--lazy".as_ref(), self.0]);
+    }
+}
+
+fn run(program: &str, arguments: &[&Path]) -> Result<(), String> {
+    let output = Command::new(program).args(arguments).output().map_err(|error| format!("{program}: {error}"))?;
+    let said = || format!("{program}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    if output.status.success() { Ok(()) } else { Err(said()) }
+}
+
+/// The guardian writes what it does to a file beside the control socket, and that file system may hold it up for as long as it likes.
+pub fn a_frozen_file_system_holds_no_packet_up() -> Ended {
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
+    let (image, folder) = (scratch.write("image", vec![0; 4 << 20]), scratch.file("mounted"));
+    std::fs::create_dir(&folder).unwrap();
+    let mounted = run("mkfs.ext4", &["-q".as_ref(), &image])
+        .and_then(|()| run("mount", &["-o".as_ref(), "loop".as_ref(), &image, &folder]));
+    if let Err(why) = mounted {
+        return Ended::Skipped(why);
+    }
+    let mounted = Mounted(&folder);
+    let control = folder.join("control");
+    let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+    command.arg("run").arg(scratch.write("shaper.toml", SHAPER)).args(["--interface", DEVICE]);
+    command.arg("--control").arg(&control);
+    let mut running = Running::start(command);
+    running.says("is in force");
+    let traffic = Traffic::start(&pair, PAYLOAD, EVERY);
+    traffic.until(100);
+    mounted.freeze();
+    running.signal(libc::SIGSTOP);
+    thread::sleep(FROZEN);
+    mounted.thaw().unwrap();
+    running.signal(libc::SIGCONT);
+    thread::sleep(FROZEN / 4);
+    let arrivals = traffic.stop();
+    running.signal(libc::SIGINT);
+    let (status, _, said) = running.end();
+    assert!(status.success() && said.contains("nothing is left behind"), "{status}: {said}");
+    println!("nothing passed for {:?} of {FROZEN:?}", arrivals.longest_gap());
+    assert!(arrivals.longest_gap() < FROZEN / 2, "nothing passed for {:?}", arrivals.longest_gap());
+    assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0), "lost and reordered of {}", arrivals.sent);
+    drop(mounted);
     Ended::Passed
 }

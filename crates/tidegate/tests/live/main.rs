@@ -76,6 +76,7 @@ fn main() -> ExitCode {
         #[once] faulty::a_bug_in_deadline_loses_nothing,
         #[once] faulty::a_bug_in_what_is_done_after_a_bug_loses_nothing,
         #[once] frozen::a_freeze_of_both_processes_is_counted_packet_by_packet,
+        #[once] frozen::a_frozen_file_system_holds_no_packet_up,
         #[nightly, once] faulty::a_reservation_outlives_outages_with_its_command,
         #[once] faulty::bugs_when_it_is_built_or_thrown_away_stop_nothing,
         devices::forwarded_packets_are_known_by_the_interface_they_came_from,
@@ -172,6 +173,8 @@ fn main() -> ExitCode {
         #[once] watchdog::packets_whose_route_goes_are_counted_and_reported,
         watchdog::a_start_beside_a_shaper_drops_nothing_that_waits,
         #[once] watchdog::promises_survive_a_restart_and_a_kill,
+        #[once] watchdog::drops_around_a_kill_are_counted,
+        #[once] watchdog::guardians_that_end_drop_nothing_of_each_other,
         #[nightly, once] watchdog::clients_notice_that_the_daemon_is_stopped,
     }
 }

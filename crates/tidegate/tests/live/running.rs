@@ -195,6 +195,8 @@ type Arrival = (SystemTime, u64);
 /// Datagrams from left to right, numbered, until it is stopped.
 pub struct Traffic {
     stop: Arc<AtomicBool>,
+    /// The number of datagrams sent so far.
+    sent: Arc<AtomicU64>,
     /// The number of datagrams sent, once sending has stopped.
     end: Arc<AtomicU64>,
     arrived: Arc<Mutex<Vec<Arrival>>>,
@@ -236,6 +238,8 @@ impl Traffic {
         let (stop, end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(u64::MAX)));
         let arrived = Arc::new(Mutex::new(Vec::new()));
         let (sending, receiving, arriving) = (Arc::clone(&stop), Arc::clone(&end), Arc::clone(&arrived));
+        let sent = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&sent);
         let sender = thread::spawn(move || {
             let mut payload = vec![0; size];
             let began = Instant::now();
@@ -244,6 +248,7 @@ impl Traffic {
                 payload[..8].copy_from_slice(&number.to_be_bytes());
                 if sender.send_to(&payload, to).is_ok() {
                     number += 1;
+                    counter.store(number, Ordering::Relaxed);
                 }
                 // By the schedule, so that a late wake-up is made up for.
                 thread::sleep((began + every * number as u32).saturating_duration_since(Instant::now()));
@@ -260,7 +265,17 @@ impl Traffic {
                 }
             }
         });
-        Self { stop, end, arrived, sender, receiver, ends, dropped }
+        Self { stop, sent, end, arrived, sender, receiver, ends, dropped }
+    }
+
+    /// How many have been sent.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Sends no more; [`stop`](Self::stop) still has to be called.
+    pub fn pause(&self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Waits until `count` have arrived.

@@ -1,6 +1,7 @@
 //! Faults in the data path of the built command, and their effect on traffic: faults are injected while packets are
 //! queued, between namespaces, and the longest silence at the receiver is measured.
 
+use std::io::{BufRead, BufReader, Write};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::running::{Arrivals, PATIENCE, Printing, Running, Traffic, until_trouble};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tidegate_live::netlink::{Protocol, Socket};
+use tidegate_live::nfqueue::queue_counters;
 use tidegate_live::nft::{self, Chain, Expression, Family, Ownership, Rule, Table};
 use tidegate_live::rtnl::{Route, Rtnl};
 use tidegate_testbed::Ended;
@@ -164,6 +166,8 @@ pub fn a_stalled_data_path_is_let_pass_and_started_again() -> Ended {
         // Whether other programs have kept it from running.
         let is_counted = std::fs::exists("/proc/self/schedstat").unwrap();
         assert_eq!(said.contains(" and waited for a processor for "), is_counted, "{said}");
+        // The injected stall is a sleep.
+        assert_eq!(said.contains("and it sleeps in the kernel"), is_counted, "{said}");
         arrivals.in_order_but_for(said.matches("the data path is stalled").count())?;
         passes_within_a_second("stall", &arrivals)
     })
@@ -487,6 +491,124 @@ pub fn promises_survive_a_restart_and_a_kill() -> Ended {
     after.dedup();
     assert_eq!(after.len(), 3, "{after:?}");
     orderly(third);
+    Ended::Passed
+}
+
+/// What a process drops is in its own counts until they are read the last time, what the next one drops is in those of that one, and between
+/// the two nothing is dropped: the guardian lets packets pass. So of an overload around a kill only drops of the moment between the
+/// last reading and the kill are in no count.
+pub fn drops_around_a_kill_are_counted() -> Ended {
+    const SMALL: &str = "version = 1\n[shaper]\nrate = \"1mbit\"\n\
+        [[class]]\nname = \"rest\"\nrate = \"1mbit\"\ndefault = true\nlimit = \"25000B\"\nflow-limit = \"25000B\"\n";
+    /// Counts are at most 20 ms old when they are read; as much again for a busy machine. A packet comes every 2 ms.
+    const OLD: u64 = 20;
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
+    let start = || {
+        let mut command = command(&pair, &scratch, "");
+        scratch.write("shaper.toml", SMALL);
+        command.arg("--hand-over");
+        let mut running = Running::start(command);
+        running.says("control socket: ");
+        running
+    };
+    let traffic = Traffic::start(&pair, PAYLOAD, DOUBLE);
+    // The packets sent before the last reading, and the drops that it showed. Over one connection, so that a kill can follow at once.
+    let read = |least: u64| {
+        let mut connection = BufReader::new(UnixStream::connect(scratch.0.join("control")).unwrap());
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let sent = traffic.sent();
+            writeln!(connection.get_ref(), "{{\"id\":1,\"version\":1,\"call\":\"status\"}}").unwrap();
+            let mut line = String::new();
+            connection.read_line(&mut line).unwrap();
+            let shown: serde_json::Value = serde_json::from_str(&line).unwrap();
+            let direction = &shown["ok"]["directions"][0];
+            assert_eq!(direction["kernel_dropped_packets"], 0, "{direction}");
+            let reasons = direction["classes"][0]["dropped"].as_array().unwrap().iter();
+            let dropped: u64 = reasons.map(|of| of["packets"].as_u64().unwrap()).sum();
+            if dropped >= least {
+                return (sent, dropped);
+            }
+            assert!(Instant::now() < deadline, "only {dropped} are dropped");
+            thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let mut periods = Vec::new();
+    for _ in 0..3 {
+        let running = start();
+        let (sent, dropped) = read(200);
+        running.signal(libc::SIGKILL);
+        periods.push((sent.saturating_sub(OLD), traffic.sent(), dropped));
+        let (status, ..) = running.end();
+        assert_eq!(status.signal(), Some(libc::SIGKILL));
+        thread::sleep(Duration::from_millis(200));
+    }
+    let running = start();
+    read(200);
+    traffic.pause();
+    // What is queued leaves, and what was dropped is counted.
+    thread::sleep(Duration::from_secs(1));
+    let (sent, dropped) = read(200);
+    periods.push((sent, sent, dropped));
+    let arrivals = traffic.stop_lossy();
+    orderly(running);
+    assert_eq!((arrivals.reordered(), arrivals.dropped), (0, 0), "of {}", arrivals.sent);
+    let mut missing = vec![true; arrivals.sent as usize];
+    arrivals.at.iter().for_each(|(_, number)| missing[*number as usize] = false);
+    let missing = |from: u64, to: u64| missing[from as usize..to as usize].iter().filter(|is| **is).count() as u64;
+    let mut from = 0;
+    for (read, killed, dropped) in periods {
+        let (lost, unread) = (missing(from, killed), killed - read);
+        println!(
+            "{dropped} counted of {lost} of packets {from} to {killed}, of which {unread} came after the last reading"
+        );
+        assert!(dropped <= lost && lost <= dropped + unread, "{dropped} of {lost}, {unread} after the last reading");
+        from = killed;
+    }
+    Ended::Passed
+}
+
+/// The guardians of both directions end at the same time when no successor comes. The rules of the one go first, and with them the kernel
+/// would drop what waits in the queue of the other.
+pub fn guardians_that_end_drop_nothing_of_each_other() -> Ended {
+    let (pair, scratch) = (Pair::new(), Folder::new("test"));
+    let mut command = pair.left.command(env!("CARGO_BIN_EXE_tidegate")).unwrap();
+    command.args(["run", "--interface", DEVICE, "--up", "1gbit", "--down", "1gbit"]);
+    command.arg("--control").arg(scratch.0.join("control"));
+    let mut running = Running::start(command);
+    running.says("control socket: ");
+    running.signal(libc::SIGKILL);
+    running.end();
+    let tables =
+        || pair.left.run(|| nft::tables(&mut Socket::open(Protocol::Netfilter).unwrap()).unwrap().len()).unwrap();
+    assert!(tables() > 0);
+    // They wait for ten seconds. What arrives has no packets, so that its guardian has nothing to wait for.
+    thread::sleep(Duration::from_secs(8));
+    let traffic = Traffic::start(&pair, 64, Duration::from_micros(20));
+    let queued = || -> Vec<(u16, u32)> {
+        let queues = pair.left.run(queue_counters).unwrap().unwrap();
+        queues.iter().map(|queue| (queue.queue, queue.sequence)).collect()
+    };
+    thread::sleep(Duration::from_millis(200));
+    let (all, before) = (tables(), queued());
+    let deadline = Instant::now() + PATIENCE;
+    let fewer_than = |count: usize| {
+        while tables() >= count {
+            assert!(Instant::now() < deadline, "the rules stay");
+        }
+    };
+    fewer_than(all);
+    // Packets pass the queues by then, of which the last to end may be gone.
+    let first = queued();
+    thread::sleep(Duration::from_millis(50));
+    let second = queued();
+    println!("the last packets in the queues: {before:?} before, {first:?} and {second:?} once rules are gone");
+    assert!(second.iter().all(|last| first.contains(last)), "{second:?} after {first:?}");
+    fewer_than(1);
+    let arrivals = traffic.stop();
+    println!("{} sent", arrivals.sent);
+    assert!(arrivals.sent > 2_000, "{} sent", arrivals.sent);
+    assert_eq!((arrivals.lost(), arrivals.reordered()), (0, 0), "lost and reordered of {}", arrivals.sent);
     Ended::Passed
 }
 

@@ -14,6 +14,7 @@ import asyncio
 import json
 import os
 import socket
+import stat
 from collections import deque
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from typing import Any, Literal, Optional, TypedDict
@@ -25,10 +26,22 @@ __all__ = ["AsyncConnection", "Connection", "ControlError", "Displacement", "Tar
 
 
 def _directories() -> list[str]:
+    """That of the system, and that of the user unless others may write there: the environment of another user leads nobody astray."""
     found = [protocol.DIRECTORY]
     if base := os.environ.get("XDG_RUNTIME_DIR"):
-        found.append(os.path.join(base, "tidegate"))
+        directory = os.path.join(base, "tidegate")
+        if _is_ours(base) and (_is_ours(directory) or not os.path.lexists(directory)):
+            found.append(directory)
     return found
+
+
+def _is_ours(path: str) -> bool:
+    """Whether a directory is of this user or of root, and not writable for everybody."""
+    try:
+        data = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(data.st_mode) and data.st_uid in (0, os.geteuid()) and not data.st_mode & stat.S_IWOTH
 
 
 def find(interface: str | None = None) -> str:
@@ -44,7 +57,10 @@ def find(interface: str | None = None) -> str:
     folders = _directories()
     if interface is not None:
         names = [f"{interface}@{_own_namespace()}.sock", f"{interface}.sock"]
-        found = [path for folder in folders for name in names if os.path.exists(path := os.path.join(folder, name))][:1]
+        found = [path for folder in folders for name in names if os.path.exists(path := os.path.join(folder, name))]
+        # A shaper that was killed leaves its socket, which hides none that listens. A single one is not asked.
+        if len(found) > 1:
+            found = [next(filter(_is_served, found), found[0])]
     else:
         found = []
         for folder in folders:

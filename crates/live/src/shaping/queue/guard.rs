@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,6 +65,13 @@ impl From {
             Self::Other(_, socket) => {
                 socket.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
             }
+        }
+    }
+    /// The connection with its guardian.
+    fn connection(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Own(guardian) => guardian.connection(),
+            Self::Other(peer, _) => Some(peer.as_fd()),
         }
     }
     /// The directory of its socket.
@@ -196,12 +203,7 @@ impl Queue {
             let left = left.next();
             let state = left.as_ref().map(|left| Arc::clone(&left.shared.state));
             let prepared = self.prepare_guardian(at, thread, settings, state);
-            match left.map(|left| left.from) {
-                Some(From::Other(peer, _)) => Left::relieve(peer),
-                Some(From::Own(earlier)) => earlier.replace(prepared.as_ref().ok()),
-                None => {}
-            }
-            self.watch(at, thread, prepared);
+            self.watch(at, thread, prepared, left.map(|left| left.from));
         }
     }
 
@@ -211,17 +213,24 @@ impl Queue {
             if let Some(guardian) = self.served[at].guardian.take() {
                 let state = Some(Arc::clone(guardian.state()));
                 let prepared = self.prepare_guardian(at, thread, guardian.settings(), state);
-                guardian.replace(prepared.as_ref().ok());
-                self.watch(at, thread, prepared);
+                self.watch(at, thread, prepared, Some(From::Own(Box::new(guardian))));
             }
         }
     }
 
-    /// Has a guardian that is prepared watch a thread.
-    fn watch(&mut self, at: usize, thread: &PathThread, prepared: io::Result<Guardian>) {
+    /// Has a guardian that is prepared watch a thread, in the place of an earlier one.
+    fn watch(&mut self, at: usize, thread: &PathThread, prepared: io::Result<Guardian>, earlier: Option<From>) {
+        if let Ok(guardian) = &prepared {
+            guardian.watch(earlier.as_ref().and_then(From::connection));
+        }
+        match earlier {
+            Some(From::Other(peer, _)) => Left::relieve(peer),
+            Some(From::Own(earlier)) => earlier.replace(prepared.as_ref().ok()),
+            None => {}
+        }
         match prepared {
             Ok(guardian) => {
-                guardian.watch();
+                guardian.take_name();
                 thread.state.guarded.store(true, Ordering::Relaxed);
                 self.served[at].guardian = Some(guardian);
             }

@@ -67,6 +67,13 @@ impl Last {
     }
 }
 
+/// The state of each thread of a process, where in the kernel it waits, and how long it has run and waited for a processor.
+fn waits(pid: u32) -> Vec<[String; 3]> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let read = |thread: &std::path::Path, file| std::fs::read_to_string(thread.join(file)).unwrap_or_default();
+    threads.map(|thread| ["stat", "wchan", "schedstat"].map(|file| read(&thread.path(), file))).collect()
+}
+
 /// What acts on the stage, and what it has begun.
 pub struct Actor {
     pub stage: Stage,
@@ -308,6 +315,7 @@ impl Actor {
     }
 
     fn stop(&mut self, time: Duration) {
+        let guardians = self.stage.guardians();
         self.stage.running.signal(libc::SIGSTOP);
         if time < PASSES {
             thread::sleep(time);
@@ -319,7 +327,11 @@ impl Actor {
             thread::sleep(time - PASSES);
             // Within a moment: the rest of the time may be shorter than the interval of packets.
             while !arrived().iter().zip(&before).all(|(now, before)| now > before) {
-                assert!(began.elapsed() < Duration::from_secs(3), "nothing passes while the shaper is stopped");
+                let waits: Vec<_> = guardians.iter().map(|pid| waits(*pid)).collect();
+                assert!(
+                    began.elapsed() < Duration::from_secs(3),
+                    "nothing passes while the shaper is stopped; guardians: {waits:?}"
+                );
                 thread::sleep(Duration::from_millis(10));
             }
         }
