@@ -72,7 +72,12 @@ pub const NOT_REACHED: &str = "not reached";
 
 /// A number and its unit, which shares and numbers that were not reached do not have.
 pub fn with_unit(number: String, unit: &str) -> String {
-    if matches!(unit, "1" | "") || number == NOT_REACHED { number } else { format!("{number} {unit}") }
+    match unit {
+        "1" | "" => number,
+        _ if number == NOT_REACHED => number,
+        "packets" if number == "1" => "1 packet".to_owned(),
+        _ => format!("{number} {unit}"),
+    }
 }
 
 /// The scale and the name of the unit in which a value is read best. Several values in one unit take that of the greatest.
@@ -201,6 +206,7 @@ mod tests {
             ((9.707e6, 87e3, "bps"), "9.707 ± 0.087 Mbit/s"),
             ((900.0, 5e6, "ns"), "0.0 ± 5.0 ms"),
             ((129.0, 0.0, "packets"), "129 packets"),
+            ((1.0, 0.0, "packets"), "1 packet"),
             ((10_160_173.0, 39.0, "ns"), "10.160 ± < 0.001 ms"),
             ((8_325.0, 43.0, "packets"), "8325 ± 43 packets"),
             // Two digits of the interval before the point, too.

@@ -248,8 +248,7 @@ impl fmt::Display for Offload {
 pub fn offloads(link: &Link, direction: Direction) -> Result<Vec<Offload>> {
     let mut socket = Socket::open(Protocol::Netfilter)?;
     let flowtables = nft::flowtables(&mut socket)?;
-    let forwards = |name: &str| sysctl::read(name).is_ok_and(|value| value != "0");
-    if flowtables.is_empty() || !forwards("ipv4/ip_forward") && !forwards("ipv6/conf/all/forwarding") {
+    if flowtables.is_empty() || !sysctl::forwards() {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();

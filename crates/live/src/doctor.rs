@@ -117,7 +117,7 @@ pub fn examine(subject: Subject<'_>) -> Examination {
     let name = first.or(uplink.as_deref());
     interface::forwarding(&mut found, name);
     service::service(&mut found, name);
-    ecn::ecn(&mut found);
+    ecn::ecn(&mut found, name);
     found
 }
 

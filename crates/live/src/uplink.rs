@@ -141,9 +141,7 @@ impl Uplinks {
             open_tunnels: names(open_tunnels),
             containers: names(containers),
             bridges: names(bridges.into_iter().filter(has_ports).collect()),
-            forwards: ["ipv4/ip_forward", "ipv6/conf/all/forwarding"]
-                .iter()
-                .any(|name| sysctl::read(name).is_ok_and(|value| value != "0")),
+            forwards: sysctl::forwards(),
             translates: translates(),
             all,
         })

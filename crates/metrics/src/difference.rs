@@ -1,9 +1,10 @@
 //! [`Difference`]: whether two variants differ, by runs that met the same random numbers.
 //!
-//! *Source*: Student's test of paired differences, and where these are all equal Fisher's of their signs (*The Design of Experiments*,
-//! 21); Welch's test where no runs belong together; Holm, *A simple
-//! sequentially rejective multiple test procedure* (1979), for the correction; Efron, *Better bootstrap confidence
-//! intervals* (1987), for the interval without an assumption on the distribution.
+//! *Source*: Student's test of paired differences, and Welch's where no runs belong together. Without any variation t says nothing, and
+//! Fisher's tests take their place (*The Design of Experiments*, 21): of all signs that the differences could have, or of all ways to
+//! divide the runs between the two samples, how many make so large a difference. Holm, *A simple sequentially rejective multiple test
+//! procedure* (1979), for the correction; Efron, *Better bootstrap confidence intervals* (1987), for the interval without an
+//! assumption on the distribution.
 //! *Cost*: [`bootstrap`] draws [`RESAMPLES`] times as many values as there are differences.
 
 use crate::student::{critical, normal, normal_quantile, power, tails};
@@ -42,6 +43,8 @@ pub struct Difference {
     error: f64,
     /// Its degrees of freedom.
     freedom: f64,
+    /// The probability of one arrangement of the signs, or of the runs, among all that there are.
+    one: f64,
 }
 
 impl Difference {
@@ -50,10 +53,9 @@ impl Difference {
         let (mean, variance) = moments(differences)?;
         let n = differences.len();
         let error = (variance? / n as f64).sqrt();
-        let found = Self::of(Test::Paired, n, mean, error, (n - 1) as f64);
-        // Without a variation t says nothing. Of all signs that the differences could have, two make a mean as large as this.
-        let p = if error == 0.0 && mean != 0.0 { 0.5_f64.powf((n - 1) as f64) } else { found.p };
-        Some(Self { p, ..found })
+        let one = one_of(Test::Paired, [n as f64; 2]);
+        // Two arrangements of the signs make a mean as large as that of equal differences.
+        Some(Self::of(Test::Paired, n, mean, error, (n - 1) as f64, [one, 2.0 * one]))
     }
 
     /// The test of two independent samples; `None` if one has fewer than two values.
@@ -65,11 +67,31 @@ impl Difference {
         // Welch (1947): the degrees of freedom of a sum of two estimates.
         let shares = of_a * of_a / (n - 1.0) + of_b * of_b / (m - 1.0);
         let freedom = if shares > 0.0 { sum * sum / shares } else { n + m - 2.0 };
-        Some(Self::of(Test::Welch, first.len().min(second.len()), a - b, sum.sqrt(), freedom))
+        let one = one_of(Test::Welch, [n, m]);
+        // Two samples of one size can be exchanged, so that two arrangements separate the runs.
+        let both = if first.len() == second.len() { 2.0 * one } else { one };
+        Some(Self::of(Test::Welch, first.len().min(second.len()), a - b, sum.sqrt(), freedom, [one, both]))
     }
 
-    fn of(test: Test, runs: usize, mean: f64, error: f64, freedom: f64) -> Self {
-        Self { test, runs, mean, p: by_t(mean, error, freedom), error, freedom }
+    /// Tests a mean by t, or if it has no `error` by the share of the arrangements that make it: one of them, and `both`.
+    fn of(test: Test, runs: usize, mean: f64, error: f64, freedom: f64, [one, both]: [f64; 2]) -> Self {
+        let is_constant = is_constant(mean, error);
+        let p = if is_constant && mean != 0.0 { both } else { by_t(mean, error, freedom) };
+        Self { test, runs, mean, p, error, freedom, one }
+    }
+
+    /// The probability below which no test of runs that have all the same difference goes: that of one arrangement. 0 if their differences
+    /// vary.
+    pub(crate) fn least(&self) -> f64 {
+        if is_constant(self.mean, self.error) { self.one } else { 0.0 }
+    }
+    /// Whether no run differs from its pair, or no two means.
+    pub(crate) fn is_none(&self) -> bool {
+        self.mean == 0.0 && is_constant(self.mean, self.error)
+    }
+    /// The number of runs with which [`least`](Self::least) would be at most `level`.
+    pub(crate) fn runs_without_variation(&self, level: f64) -> Option<u64> {
+        fewest(|runs| one_of(self.test, [runs as f64; 2]) <= level)
     }
 
     /// Half the width of the 95 % interval of the difference, which is not corrected for the number of comparisons.
@@ -86,13 +108,15 @@ impl Difference {
         if self.runs < FEWEST_RUNS || self.mean == 0.0 {
             return None;
         }
-        let all = fewest(|runs| self.power(self.mean.abs(), runs, level) >= POWER)?;
+        let all = match is_constant(self.mean, self.error) {
+            true => self.runs_without_variation(level / 2.0)?,
+            false => fewest(|runs| self.power(self.mean.abs(), runs, level) >= POWER)?,
+        };
         Some(all.saturating_sub(self.runs as u64).max(1))
     }
 
     /// The probability of a mean that is this far below zero if it is zero: the one-sided test.
     pub(crate) fn below_zero(&self) -> f64 {
-        // By t even where it says nothing of a difference: values that are all equal are as far from a margin as they are.
         let both = by_t(self.mean, self.error, self.freedom);
         if self.mean < 0.0 { both / 2.0 } else { 1.0 - both / 2.0 }
     }
@@ -110,9 +134,23 @@ impl Difference {
     }
 }
 
+/// Whether runs do not vary: by no more than the rounding of their values.
+fn is_constant(mean: f64, error: f64) -> bool {
+    error <= 1e-9 * mean.abs()
+}
+
 /// The probability, by Student's t, of a mean at least as far from zero if it is zero.
 fn by_t(mean: f64, error: f64, freedom: f64) -> f64 {
     if mean == 0.0 { 1.0 } else { tails(mean / error, freedom) }
+}
+
+/// The probability of one arrangement among all: of the signs of paired differences, or of the runs over two samples of these sizes.
+fn one_of(test: Test, [n, m]: [f64; 2]) -> f64 {
+    match test {
+        Test::Paired => 0.5_f64.powf(n),
+        // The binomial coefficient "n + m over n".
+        Test::Welch => libm::exp(libm::lgamma(n + 1.0) + libm::lgamma(m + 1.0) - libm::lgamma(n + m + 1.0)),
+    }
 }
 
 /// The fewest runs with which a plan succeeds; `None` if [`MOST_RUNS`] would not do.
@@ -237,6 +275,26 @@ mod tests {
         // Counts that differ by one in each of two runs tell nothing apart.
         assert_eq!(Difference::paired(&[1.0; 2]).unwrap().p, 0.5);
         assert_eq!(bootstrap(&[2.0; 4]), Some((2.0, 2.0)));
+        // So are those whose values are rounded.
+        let rounded = [1.0, 2.0, 5.0, 9.0].map(|n: f64| (n + 0.1) - n);
+        assert!(rounded.iter().any(|value| *value != rounded[0]), "{rounded:?}");
+        assert_eq!(Difference::paired(&rounded).unwrap().p, 0.125);
+        // Of 64 arrangements of signs two make this mean, 1/32; as one of ten comparisons, 2/2^n is at most 0.005 from 9 runs on.
+        let six = Difference::paired(&[2.0; 6]).unwrap();
+        assert_eq!((six.p, six.more_runs(10)), (0.031_25, Some(3)));
+    }
+
+    /// Two samples that are each constant: of the 6 ways to divide four runs into two and two, 2 separate the values, and of the 10 to
+    /// divide five into two and three, 1.
+    #[test]
+    fn constant_samples_are_told_apart_by_their_numbers_alone() {
+        let p = |n: usize, m: usize| Difference::independent(&vec![1.0; n], &vec![2.0; m]).unwrap().p;
+        for (found, expected) in [(p(2, 2), 2.0 / 6.0), (p(2, 3), 1.0 / 10.0), (p(5, 5), 2.0 / 252.0)] {
+            assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        }
+        assert_eq!(Difference::independent(&[1.0; 3], &[1.0; 3]).unwrap().p, 1.0);
+        // 2/70 with four runs each; 2/252 with five is above the 0.005 of ten comparisons, 2/924 with six is not.
+        assert_eq!(Difference::independent(&[1.0; 4], &[2.0; 4]).unwrap().more_runs(10), Some(2));
     }
 
     /// The example of the manual page of R's `p.adjust` in its form of three tests, and that of Aickin and Gensler (1996,

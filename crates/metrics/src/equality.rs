@@ -17,8 +17,10 @@ pub const MARGIN: f64 = 0.02;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Equality {
     /// The first mean, less the margin, minus the second; and the second, less the margin, minus the first. Both means are below zero
-    /// if the variants are equal. `None` if each run of the one has the value of the other.
-    sides: Option<[Difference; 2]>,
+    /// if the variants are equal, or zero if all values are.
+    sides: [Difference; 2],
+    /// The difference of the means.
+    plain: Difference,
 }
 
 impl Equality {
@@ -31,13 +33,10 @@ impl Equality {
     /// As [`of`](Self::of), with another margin.
     fn within(margin: f64, weighted: impl Fn(f64, f64) -> Option<Difference>) -> Option<Self> {
         let plain = weighted(1.0, 1.0)?;
-        if plain.mean == 0.0 && plain.half_width() == 0.0 {
-            return Some(Self { sides: None });
-        }
         let least = 1.0 - margin;
         // The sum of both means, so that values below zero are turned.
         let sign = if weighted(1.0, -1.0)?.mean < 0.0 { -1.0 } else { 1.0 };
-        Some(Self { sides: Some([weighted(sign * least, sign)?, weighted(-sign, -sign * least)?]) })
+        Some(Self { sides: [weighted(sign * least, sign)?, weighted(-sign, -sign * least)?], plain })
     }
 
     /// By which share of the greater mean two samples may differ at most: the least margin within which they would be found equal, as one of
@@ -59,24 +58,34 @@ impl Equality {
 
     /// The probability of samples that are this equal or more so, if the means differ by the margin.
     pub fn p(&self) -> f64 {
-        self.sides.map_or(0.0, |sides| sides.iter().map(Difference::below_zero).fold(0.0, f64::max))
+        // Where all values are zero, so is the margin, and they are within it.
+        let sides = self.sides.iter().filter(|side| !(self.is_same() && side.mean == 0.0));
+        // Runs whose difference is always the same do not say how much it varies, however far it is from the margin.
+        sides.map(Difference::below_zero).fold(self.plain.least(), f64::max)
+    }
+
+    /// Whether each run of the one has the value of the other.
+    pub fn is_same(&self) -> bool {
+        self.plain.is_none()
     }
 
     /// How many more runs would find this equality with a probability of [`POWER`], as [`Difference::more_runs`] plans for a
     /// difference.
     pub fn more_runs(&self, comparisons: usize) -> Option<u64> {
-        let sides = self.sides?;
-        let runs = sides[0].runs;
+        let (sides, runs) = (&self.sides, self.plain.runs);
         let level = LEVEL / comparisons.max(1) as f64;
+        // Of runs that are the same, only their number is wanting.
+        let same = if self.plain.least() > 0.0 { self.plain.runs_without_variation(level)? } else { 1 };
         // The probability that both tests succeed is at least 1 less those that each of them fails.
         let finds = |runs: u64| {
             let missed = |side: &Difference| 1.0 - side.power_below_zero(runs, level);
             sides.iter().map(missed).sum::<f64>() <= 1.0 - POWER
         };
-        if runs < FEWEST_RUNS || sides.iter().any(|side| side.mean >= 0.0) {
+        if runs < FEWEST_RUNS || (!self.is_same() && sides.iter().any(|side| side.mean >= 0.0)) {
             return None;
         }
-        crate::difference::fewest(finds).map(|all| all.saturating_sub(runs as u64).max(1))
+        let all = if self.is_same() { same } else { crate::difference::fewest(finds)?.max(same) };
+        Some(all.saturating_sub(runs as u64).max(1))
     }
 }
 
@@ -112,10 +121,35 @@ mod tests {
         let (a, b) = ([5.0, 1.0, 9.0, 5.0], [1.0, 5.0, 5.0, 9.0]);
         assert!(paired(&a, &b).p() > 0.3, "{:?}", paired(&a, &b));
         assert!(paired(&a, &b).more_runs(1).is_some_and(|more| more > 1_000));
-        assert_eq!((paired(&a, &a).p(), paired(&[0.0; 2], &[0.0; 2]).p()), (0.0, 0.0));
         // A difference of 10 % is none either, however precisely it is known.
         let far = paired(&[10.0, 10.1, 10.0, 10.1], &[9.0, 9.1, 9.0, 9.1]);
         assert!(far.p() > 0.99 && far.more_runs(1).is_none());
+    }
+
+    /// Runs that are the same in both are as much evidence as there are of them: each lies on either side of the margin with a
+    /// probability of a half if the variants differ by it. Two runs without a loss are not equal by that.
+    #[test]
+    fn equal_runs_are_counted() {
+        for runs in [2, 4, 5] {
+            let least = 0.5_f64.powi(runs);
+            let (none, same) = (vec![0.0; runs as usize], vec![7.0; runs as usize]);
+            assert_eq!([paired(&none, &none).p(), paired(&same, &same).p()], [least; 2]);
+            // A difference within the margin that is always the same is no better known.
+            assert_eq!(paired(&same, &vec![7.05; runs as usize]).p(), least);
+        }
+        // As one of ten, 2^-8 is at most 0.005.
+        let five = paired(&[0.0; 5], &[0.0; 5]);
+        assert_eq!((five.more_runs(1), five.more_runs(10)), (Some(1), Some(3)));
+        assert!(five.is_same() && !paired(&[7.0; 5], &[7.05; 5]).is_same());
+        assert_eq!(paired(&[0.0; 2], &[0.0; 2]).more_runs(1), None);
+        // A constant difference beyond the margin is no equality.
+        assert!(paired(&[7.0; 5], &[8.0; 5]).p() >= 0.5);
+        // Runs that differ by their seeds and not between the variants.
+        let varied = [4.0, 5.0, 7.0, 4.0, 6.0];
+        assert_eq!(paired(&varied, &varied).p(), 0.5_f64.powi(5));
+        // Without pairs: of the 20 ways to divide six runs.
+        let strangers = Equality::of(|x, y| Difference::independent(&[x * 7.0; 3], &[y * 7.0; 3])).expect("samples");
+        assert!((strangers.p() - 1.0 / 20.0).abs() < 1e-12, "{strangers:?}");
     }
 
     /// The share up to which means may differ is the margin at which the test turns: it does not contradict the test.
@@ -136,7 +170,9 @@ mod tests {
         let (most, reach) = (plain.mean.abs() + plain.half_width(), Equality::reach(1, wild).expect("pairs"));
         assert!(reach > MARGIN && most / 101.0 < 0.03, "{reach} {most}");
         assert_eq!(Equality::reach(1, of(&[5.0, 1.0, 9.0], &[-5.0, 9.0, 1.0])), Some(f64::INFINITY));
-        assert!(Equality::reach(9, of(&[5.0; 3], &[5.0; 3])).is_some_and(|reach| reach < 1e-8));
+        // Eight runs that are the same are enough for one of nine comparisons, and three for none.
+        assert!(Equality::reach(9, of(&[5.0; 8], &[5.0; 8])).is_some_and(|reach| reach < 1e-8));
+        assert_eq!(Equality::reach(9, of(&[5.0; 3], &[5.0; 3])), Some(f64::INFINITY));
     }
 
     /// Draws pairs whose means differ by the margin: at most 5 % are called equal. And of equal ones as many as were planned.

@@ -6,8 +6,9 @@ use pyo3::exceptions::{PyException, PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use tidegate_config::node::Node;
 use tidegate_config::{Diagnostics, Source};
-use tidegate_report::check_planned;
+use tidegate_report::columns::Table;
 use tidegate_report::simulation::sweep_rows;
+use tidegate_report::{check_planned, swept};
 use tidegate_sim::scenario::sweep::{self, Axis, Batch, Point};
 use tidegate_sim::scenario::{Files, Outcome, Scenario};
 
@@ -78,9 +79,27 @@ impl Sweep {
 
     /// The file name and the runs of batch `number`, counted from 0.
     fn batch(&self, number: usize) -> PyResult<(String, Vec<Run>)> {
-        let Batch { name, runs } = self.sweep.batch(number).map_err(PyKeyError::new_err)?;
-        Ok((name, runs.into_iter().map(|Point { values, text, seed }| (values, text.to_string(), seed)).collect()))
+        Ok(named(self.sweep.batch(number).map_err(PyKeyError::new_err)?))
     }
+
+    /// The part of batch `number` whose results are not known, in a file with a name of its own.
+    fn missing(&self, number: usize) -> PyResult<(String, Vec<Run>)> {
+        Ok(named(self.sweep.missing(self.sweep.batch(number).map_err(PyKeyError::new_err)?)))
+    }
+
+    /// The sweep without the runs whose results are in a file, of which this is the name and the content; `None` if it was not made of this
+    /// scenario.
+    fn knowing(&self, name: &str, file: Vec<u8>) -> PyResult<Option<Self>> {
+        let Ok(table) = Table::from_parquet(file) else { return Ok(None) };
+        let mut sweep = self.sweep.clone();
+        let is_ours = sweep.know(name, swept::runs(&table)).map_err(PyKeyError::new_err)?;
+        Ok(is_ours.then_some(Self { sweep }))
+    }
+}
+
+/// The name and the runs of a batch.
+fn named(Batch { name, runs }: Batch) -> (String, Vec<Run>) {
+    (name, runs.into_iter().map(|Point { values, text, seed }| (values, text.to_string(), seed)).collect())
 }
 
 /// Simulates some runs. Returns their rows as a Parquet file, which is empty if all of them failed, and the indices of

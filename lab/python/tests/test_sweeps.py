@@ -60,6 +60,11 @@ def test_processes_and_threads_agree_and_a_sweep_goes_on(tmp_path):
     with ThreadPoolExecutor(1) as executor:
         again = tidegate.sweep(small(), GRID, SEEDS, folder=tmp_path / "processes", executor=executor, batch=2)
     assert again.found == 10 and (lost.read_bytes(), kept.stat().st_mtime_ns) == before
+    # More seeds of the same scenario are added to its folder.
+    with ThreadPoolExecutor(1) as executor:
+        more = tidegate.sweep(small(), GRID, [*SEEDS, 99], folder=tmp_path / "threads", executor=executor, batch=2)
+    assert more.found == 12 and more.runs == 12 + 12 // len(SEEDS)
+    assert len(digests(more)) == more.runs and set(second.files) <= set(more.files)
     # Another scenario in the same folder takes nothing of it.
     with ThreadPoolExecutor(1) as executor:
         other = tidegate.sweep(dumbbell("2s"), GRID, [1], folder=tmp_path / "processes", executor=executor, batch=2)

@@ -2,7 +2,7 @@
 //! of the connection adds what quinn does not pass on: which packet was sent, the counts of marks, and a pacing rate.
 
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -212,9 +212,51 @@ pub(crate) enum Inner {
     Own(Box<Own>),
 }
 
+/// The packets in flight, for each packet number space by number. quinn tells how many bytes were lost and not of which packets: but
+/// it declares a packet lost only after all that were sent before it in its space and are still in flight.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    spaces: [BTreeMap<u64, (Instant, u64)>; 3],
+    /// The packets that the last acknowledgement or timer showed to be lost, by space and number.
+    pub lost: Vec<(usize, u64)>,
+}
+
+impl InFlight {
+    pub fn on_sent(&mut self, now: Instant, space: usize, number: u64, size: u64) {
+        self.spaces[space].insert(number, (now, size));
+    }
+    /// The peer acknowledges packets from `low` to `high`.
+    pub fn on_acked(&mut self, space: usize, low: u64, high: u64) {
+        let packets = &mut self.spaces[space];
+        while let Some((&number, _)) = packets.range(low..=high).next() {
+            packets.remove(&number);
+        }
+    }
+    /// Of a space, how many of the oldest packets were sent by `newest` and have together at most `bytes`, and how many they have.
+    fn oldest(&self, space: usize, newest: Instant, bytes: u64) -> (usize, u64) {
+        let mut sum = 0;
+        let lost = self.spaces[space].values().take_while(|(sent, size)| {
+            let within = *sent <= newest && sum + size <= bytes;
+            sum += if within { *size } else { 0 };
+            within
+        });
+        (lost.count(), sum)
+    }
+    /// quinn declares `bytes` of one space lost, the last of which were sent at `newest`.
+    fn on_lost(&mut self, newest: Instant, bytes: u64) {
+        // Data first: packets of the handshake stay here when quinn forgets them with their keys.
+        let found = [2, 1, 0].map(|space| (space, self.oldest(space, newest, bytes)));
+        let (space, (count, _)) = *found.iter().find(|(_, (_, sum))| *sum == bytes).unwrap_or(&found[0]);
+        let lost = std::iter::from_fn(|| self.spaces[space].pop_first()).take(count);
+        self.lost.extend(lost.map(|(number, _)| (space, number)));
+    }
+}
+
 /// The sender's side of a connection, which its end and quinn's controller hold.
 pub(crate) struct Sender {
     pub inner: Inner,
+    pub packets: InFlight,
+    clock: Clock,
     /// Bytes in flight, as quinn counts them.
     pub in_flight: u64,
     initial_window: u64,
@@ -224,12 +266,12 @@ pub(crate) struct Sender {
 pub(crate) struct Shared(Arc<Mutex<Sender>>);
 
 impl Shared {
-    pub fn new(inner: Inner) -> Self {
+    pub fn new(inner: Inner, clock: Clock) -> Self {
         let initial_window = match &inner {
             Inner::Quinn(control) => control.initial_window(),
             Inner::Own(own) => own.cwnd(),
         };
-        Self(Arc::new(Mutex::new(Sender { inner, in_flight: 0, initial_window })))
+        Self(Arc::new(Mutex::new(Sender { inner, packets: InFlight::default(), clock, in_flight: 0, initial_window })))
     }
     pub fn lock(&self) -> MutexGuard<'_, Sender> {
         // One thread runs a simulation.
@@ -283,6 +325,11 @@ impl Controller for Shared {
     ) {
         let mut sender = self.lock();
         sender.in_flight = sender.in_flight.saturating_sub(lost_bytes);
+        // Without bytes it is about marks.
+        if lost_bytes > 0 {
+            let newest = sender.clock.back(sent);
+            sender.packets.on_lost(newest, lost_bytes);
+        }
         match &mut sender.inner {
             Inner::Quinn(control) => control.on_congestion_event(now, sent, is_persistent_congestion, lost_bytes),
             Inner::Own(own) => {

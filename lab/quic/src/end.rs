@@ -16,7 +16,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Ecn, Instant, Rate, Span};
 use tidegate_sim::UDP_HEADER;
 use tidegate_sim::tcp::{Algorithm, EcnCounts, EcnUse, Flags, Segment};
-use tidegate_sim::transport::{Contents, End, Frame, SenderState};
+use tidegate_sim::transport::{Contents, End, Frame, Lost, SenderState};
 
 use crate::Clock;
 use crate::control::{Inner, Own, Shared, span};
@@ -68,7 +68,7 @@ impl SharedQuic {
         let initial = datagram * u64::from(self.settings.initial_window.value);
         let epoch = clock.there(Instant::ZERO);
         let build = |factory: Arc<dyn ControllerFactory>| Inner::Quinn(factory.build(epoch, datagram as u16));
-        Shared::new(match self.settings.congestion {
+        let inner = match self.settings.congestion {
             Control::Quinn(Quinn::Cubic) => {
                 let mut config = CubicConfig::default();
                 config.initial_window(initial);
@@ -83,7 +83,8 @@ impl SharedQuic {
                 let control = algorithm.control(datagram, initial, self.stream("congestion", side).next_u64());
                 Inner::Own(Box::new(Own::new(control, matches!(algorithm, Algorithm::Prague), clock)))
             }
-        })
+        };
+        Shared::new(inner, clock)
     }
 
     fn transport(&self, sender: &Shared) -> Arc<TransportConfig> {
@@ -146,6 +147,8 @@ pub(crate) struct QuicEnd {
     arrived: u64,
     peer_closed: bool,
     failed: bool,
+    /// The packets that were declared lost by the last packet or timer.
+    lost: Vec<Lost>,
 }
 
 impl QuicEnd {
@@ -177,6 +180,7 @@ impl QuicEnd {
                 arrived: 0,
                 peer_closed: false,
                 failed: false,
+                lost: Vec::new(),
             }
         })
     }
@@ -288,6 +292,7 @@ impl QuicEnd {
                 self.sent = self.sent.max(offset + length);
             }
         }
+        let mut sender = self.sender.lock();
         for packet in packets {
             let Some((_, space)) = packet.kind.space() else { continue };
             // RFC 9000, appendix A.3, for a sender, whose numbers only rise.
@@ -295,9 +300,11 @@ impl QuicEnd {
             let base = self.numbers[space] & !(modulus - 1);
             let number = base | packet.number.0;
             self.numbers[space] = if number < self.numbers[space] { number + modulus } else { number };
+            if packet.is_in_flight() {
+                sender.packets.on_sent(now, space, self.numbers[space], packet.length as u64);
+            }
         }
         let app_limited = self.written == self.sent;
-        let mut sender = self.sender.lock();
         for packet in packets.iter().filter(|packet| packet.is_ack_eliciting()) {
             sender.in_flight += packet.length as u64;
             if let (Inner::Own(own), PacketType::OneRtt) = (&mut sender.inner, packet.kind) {
@@ -314,14 +321,17 @@ impl QuicEnd {
         Some(Contents { kind, number, length, frames: packet.frames })
     }
 
-    /// Passes the counts of marks in an acknowledgement to the control, before quinn acts on it.
-    fn note_counts(&mut self, datagram: &[u8]) {
+    /// Takes acknowledged packets out of those in flight and passes counts of marks to the control, before quinn acts on them.
+    fn note_acknowledgements(&mut self, datagram: &[u8]) {
         let mut sender = self.sender.lock();
-        let Inner::Own(own) = &mut sender.inner else { return };
-        let packets = frames::packets(datagram);
-        let data = packets.iter().filter(|packet| packet.kind == PacketType::OneRtt);
-        for frame in data.flat_map(|packet| &packet.frames) {
-            if let Frame::Ack { ecn: Some(counts), .. } = frame {
+        for packet in &frames::packets(datagram) {
+            let Some((_, space)) = packet.kind.space() else { continue };
+            for frame in &packet.frames {
+                let Frame::Ack { ranges, ecn, .. } = frame else { continue };
+                ranges.iter().for_each(|(low, high)| sender.packets.on_acked(space, *low, *high));
+                let (Inner::Own(own), PacketType::OneRtt, Some(counts)) = (&mut sender.inner, packet.kind, ecn) else {
+                    continue;
+                };
                 let capable = counts.ect0 + counts.ect1 + counts.ce;
                 // Acknowledgements that overtake each other must not turn the counts back.
                 if capable >= own.counts.capable {
@@ -329,6 +339,14 @@ impl QuicEnd {
                 }
             }
         }
+    }
+
+    /// Takes over the losses that quinn declared in its last call.
+    fn note_losses(&mut self) {
+        let mut sender = self.sender.lock();
+        self.lost.clear();
+        self.lost
+            .extend(sender.packets.lost.drain(..).map(|(space, number)| Lost { kind: frames::KINDS[space], number }));
     }
 }
 
@@ -352,7 +370,7 @@ impl End for QuicEnd {
 
     fn on_packet(&mut self, now: Instant, packet: &Segment) {
         let Some(datagram) = self.wire.borrow_mut().take(1 - self.side, packet.seq) else { return };
-        self.note_counts(&datagram);
+        self.note_acknowledgements(&datagram);
         let ecn = match packet.ecn {
             Ecn::NotEct => None,
             Ecn::Ce => Some(EcnCodepoint::Ce),
@@ -377,6 +395,7 @@ impl End for QuicEnd {
             // Stateless resets are not sent.
             Some(DatagramEvent::Response(_)) | None => {}
         }
+        self.note_losses();
         self.attend(now);
     }
 
@@ -420,6 +439,7 @@ impl End for QuicEnd {
         if let Some((_, connection)) = &mut self.connection {
             connection.handle_timeout(self.clock.there(now));
         }
+        self.note_losses();
         self.attend(now);
     }
 
@@ -443,6 +463,9 @@ impl End for QuicEnd {
     }
     fn contents(&self) -> Vec<Contents> {
         frames::packets(&self.buffer).into_iter().filter_map(|packet| self.contents_of(packet)).collect()
+    }
+    fn lost(&self) -> &[Lost] {
+        &self.lost
     }
     fn sender(&self) -> Option<SenderState> {
         let (_, connection) = self.connection.as_ref().filter(|_| self.sent > 0)?;

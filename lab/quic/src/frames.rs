@@ -10,6 +10,9 @@ use crate::session::TAG;
 /// Bytes of the connection identifiers of both ends.
 pub(crate) const CID: usize = 8;
 
+/// The types of packets by their names in qlog, in the order of their packet number spaces.
+pub(crate) const KINDS: [&str; 3] = ["initial", "handshake", "1RTT"];
+
 /// The type of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PacketType {
@@ -23,12 +26,13 @@ pub(crate) enum PacketType {
 impl PacketType {
     /// Its name in qlog, and its packet number space; none if these ends do not send it.
     pub fn space(self) -> Option<(&'static str, usize)> {
-        match self {
-            Self::Initial => Some(("initial", 0)),
-            Self::Handshake => Some(("handshake", 1)),
-            Self::OneRtt => Some(("1RTT", 2)),
-            Self::Other => None,
-        }
+        let space = match self {
+            Self::Initial => 0,
+            Self::Handshake => 1,
+            Self::OneRtt => 2,
+            Self::Other => return None,
+        };
+        Some((KINDS[space], space))
     }
 }
 
@@ -58,6 +62,11 @@ pub(crate) struct Packet {
 impl Packet {
     pub fn is_ack_eliciting(&self) -> bool {
         self.frames.iter().any(is_ack_eliciting)
+    }
+    /// Whether it counts as bytes in flight (RFC 9002, section 2).
+    pub fn is_in_flight(&self) -> bool {
+        let is_padding = |frame: &Frame| matches!(frame, Frame::Other { name: "padding", .. });
+        self.frames.iter().any(|frame| is_ack_eliciting(frame) || is_padding(frame))
     }
 }
 

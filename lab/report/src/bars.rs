@@ -147,13 +147,16 @@ impl Comparison {
 
     /// States what a star means, as [`Group::best`] chooses, and for how many differences it is corrected.
     pub(crate) fn star(&self) -> String {
-        let Some(corrected) = self.correction() else {
-            return "*: the best value; a single run tells nothing apart.".to_owned();
-        };
-        format!(
-            "*: the best, and those within 2 % of it or not told apart from it at 5 %{corrected}, unless their mean is worse than \
-             one that is told apart."
-        )
+        format!("*: {}", self.marked("of the figure"))
+    }
+    /// States what the mark of the best means. `of` says where the differences are that it is corrected for.
+    pub(crate) fn marked(&self, of: &str) -> String {
+        match self.correction(of) {
+            None => "the best value; a single run tells nothing apart.".to_owned(),
+            Some(corrected) => {
+                format!("the best, equal to it within 2 %, or not told apart from it, at 5 %{corrected}.")
+            }
+        }
     }
 
     /// The estimates of a measure that share a scale with those of a group: its own, and those of the same subject at the other points of a
@@ -306,7 +309,7 @@ mod tests {
         };
         let mut all = comparison();
         let of_runs = said(&all);
-        assert!(of_runs.contains("unless their mean is worse than one that is told apart."), "{of_runs}");
+        assert!(of_runs.contains("equal to it within 2 %, or not told apart from it, at 5 %"), "{of_runs}");
         // Three pairs of variants in two measures.
         assert!(of_runs.contains("at 5 %, corrected for all 6 differences of the figure (Holm)"), "{of_runs}");
         // A part of the comparison is corrected for what it shows.

@@ -6,10 +6,12 @@ mod bins;
 mod cells;
 mod counts;
 mod curve;
+mod events;
 mod heat;
 mod left_out;
 mod mixed;
 mod open;
+mod quantities;
 mod series;
 #[cfg(test)]
 mod tests;
@@ -17,6 +19,7 @@ pub(crate) mod units;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) use self::best::short;
 use self::bins::Bins;
 use self::counts::{Counts, Unreached};
 use self::heat::Heat;
@@ -253,6 +256,9 @@ impl Chart {
             ChartKind::Scatter | ChartKind::Lines => &[&self.x, &self.y],
             _ => &[&self.x],
         };
+        if let Some((chart, wide)) = self.of_quantities(table)? {
+            return self.with_clouds(chart.plot(&wide)?).with_look(look);
+        }
         axes.iter().try_for_each(|name| table.known(name).map(|_| ()))?;
         if self.log_x && !matches!(self.kind, ChartKind::Scatter | ChartKind::Lines) {
             return Err("--log-x is of points and lines; --log is of values".into());
@@ -310,6 +316,8 @@ impl Chart {
         }
         let bins =
             (over_time && unit == "bps" && self.kind == ChartKind::Lines).then(|| Bins::new(along, &rows)).flatten();
+        let are_events =
+            over_time && self.kind == ChartKind::Lines && bins.is_none() && self.are_events(table, along, &rows)?;
         let (mut curves, mut counts, mut gaps) = (Vec::new(), Counts::default(), Vec::new());
         let (open, open_along) = (Open::new(table, values)?, Open::new(table, &self.x)?);
         let mut unreached = Unreached::new(self.kind, open.lasts());
@@ -336,6 +344,7 @@ impl Chart {
                 points
             };
             curves.push(match self.kind {
+                ChartKind::Lines if are_events => events::steps(name, &points),
                 ChartKind::Lines => {
                     let mut curve = curve::of_means(name, &points, &mut counts);
                     let missing = if is_swept { curve::with_gaps(&mut curve, &places) } else { 0 };
@@ -369,6 +378,7 @@ impl Chart {
         let cut = if is_cut { "; those that reach 0 go down to the axis" } else { "" };
         curves.iter_mut().for_each(|curve| curve.band_is = format!("95 % intervals of the means (Student's t){cut}"));
         let note = counts.said().map(|of| format!("Lines: means of {of}."));
+        let steps = are_events.then(|| "Steps: a value is valid until the next.".to_owned());
         let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
         let pooled = table.column("seed").filter(|_| distribution && !self.by.iter().any(|by| by == "seed"));
         let pooled = pooled.map(|seeds| distinct(seeds, &rows).len()).filter(|seeds| *seeds > 1);
@@ -380,13 +390,19 @@ impl Chart {
             };
             format!("No values: {}; gaps.", gaps.iter().map(of).collect::<Vec<_>>().join(", "))
         });
-        let note =
-            [note, means, pooled, gaps, left_out].into_iter().flatten().reduce(|note, more| format!("{note} {more}"));
+        let note = [note, steps, means, pooled, gaps, left_out]
+            .into_iter()
+            .flatten()
+            .reduce(|note, more| format!("{note} {more}"));
         let plot = if distribution {
             let y = Axis::new("share of the values", "1");
             Plot { title: self.title(), x: axis, y, style: Style::Cdf, note, curves }
         } else {
-            let style = if self.kind == ChartKind::Scatter { Style::Marks } else { Style::Lines };
+            let style = match self.kind {
+                ChartKind::Scatter => Style::Marks,
+                _ if are_events => Style::Steps,
+                _ => Style::Lines,
+            };
             Plot { title: self.title(), x: x_axis, y: axis, style, note, curves }
         };
         Ok(if self.kind == ChartKind::Ccdf { plot.complementary() } else { plot })

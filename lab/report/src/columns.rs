@@ -1,7 +1,9 @@
 //! [`Table`]: columns for notebooks, as CSV or JSON, and as Parquet by the module `parquet`. There is one observation per
 //! row, so that every tool can group and filter.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::comparison::means;
 
@@ -41,6 +43,18 @@ impl Column {
     /// Whether the column is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+    /// Some of the rows.
+    pub(crate) fn rows(&self, rows: &[usize]) -> Self {
+        fn of<T: Clone>(values: &[Option<T>], rows: &[usize]) -> Vec<Option<T>> {
+            rows.iter().map(|row| values[*row].clone()).collect()
+        }
+        match self {
+            Self::Text(values) => Self::Text(of(values, rows)),
+            Self::Integer(values) => Self::Integer(of(values, rows)),
+            Self::Number(values) => Self::Number(of(values, rows)),
+            Self::Truth(values) => Self::Truth(of(values, rows)),
+        }
     }
     /// The value of a row as text.
     pub(crate) fn text(&self, row: usize) -> Option<String> {
@@ -99,6 +113,25 @@ impl Table {
             }
         }
         Ok(())
+    }
+    /// The rows of a sweep without those of runs that an earlier table had, with the same result. `known` has the runs of the earlier tables, and
+    /// is given those of this one.
+    #[must_use]
+    pub fn without_runs(self, known: &mut HashSet<u64>) -> Self {
+        let of_run = |name: &str| !["variant", "subject", "measure", "value", "unit"].contains(&name);
+        let own: Vec<&Column> = self.columns().filter(|(name, _)| of_run(name)).map(|(_, column)| column).collect();
+        let run = |row: usize| {
+            let mut hasher = DefaultHasher::new();
+            own.iter().for_each(|column| column.text(row).hash(&mut hasher));
+            hasher.finish()
+        };
+        if !self.names.iter().any(|name| name == "digest") {
+            return self;
+        }
+        let runs: Vec<u64> = (0..self.rows()).map(run).collect();
+        let kept: Vec<usize> = (0..runs.len()).filter(|row| !known.contains(&runs[*row])).collect();
+        known.extend(&runs);
+        Self { columns: self.columns.iter().map(|column| column.rows(&kept)).collect(), ..self }
     }
     /// The columns with their names, in order.
     pub fn columns(&self) -> impl Iterator<Item = (&str, &Column)> {

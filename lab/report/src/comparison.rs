@@ -316,8 +316,8 @@ impl Group {
         rows
     }
 
-    /// The variants that are perhaps the best by a measure: the best, and those that are within 2 % of it or not told apart from it,
-    /// unless their mean is worse than one that is told apart. None are if no other is told apart from the best.
+    /// The variants that are perhaps the best by a measure, from the best mean to the worst. None are if no other is told apart from the
+    /// best.
     pub(crate) fn best(&self, at: usize, family: &Family) -> Vec<&str> {
         let ranked = self.ranked(at);
         if self.measures[at].better == Better::Neither || ranked.len() < 2 {
@@ -325,7 +325,7 @@ impl Group {
         }
         match self.verdict(at, &ranked, family) {
             Some(verdict) if verdict.is_open() => Vec::new(),
-            Some(verdict) => verdict.starred(0..ranked.len()).into_iter().map(|place| ranked[place].0).collect(),
+            Some(verdict) => verdict.candidates.iter().map(|place| ranked[*place].0).collect(),
             None if is_of_completed(&ranked) => Vec::new(),
             None => ranked.iter().filter(|other| other.1.mean == ranked[0].1.mean).map(|other| other.0).collect(),
         }
@@ -391,6 +391,20 @@ impl Comparison {
     /// The answer in sentences: one for each measure of each group, if the measure has an answer.
     pub fn sentences(&self) -> Vec<String> {
         self.answers_by(|group, _| (0..group.measures.len()).collect()).into_iter().flatten().collect()
+    }
+    /// States by which measures no variant is the best, because no value of them is better than another; `None` if there are none.
+    pub fn unjudged(&self) -> Option<String> {
+        let groups = self.groups.iter().filter(|group| group.rows.len() > 1 && !group.name.is_empty());
+        let neither = groups.flat_map(|group| &group.measures).filter(|measure| measure.better == Better::Neither);
+        let mut names: Vec<&str> = Vec::new();
+        neither.for_each(|measure| {
+            if !names.contains(&measure.name.as_str()) {
+                names.push(&measure.name);
+            }
+        });
+        let (last, others) = names.split_last()?;
+        let all = if others.is_empty() { (*last).to_owned() } else { format!("{} or {last}", others.join(", ")) };
+        Some(format!("Nobody is the best by {all}: neither more nor less of it is better."))
     }
     /// The orders of variants that the sentences can state: of each measure of each subject all that runs tell apart.
     pub fn stated(&self) -> Vec<Stated> {

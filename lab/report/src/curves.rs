@@ -418,7 +418,7 @@ impl Group<'_> {
             let (band, band_is) = curve.band;
             let band = band.iter().map(|&(x, low, high)| (x * x_scale, low * scale, high * scale)).collect();
             let (band_is, left) = (band_is.to_owned(), curve.left.to_owned());
-            Curve { name: label(curve.measured), points, band, band_is, is_apart: false, left }
+            Curve { name: label(curve.measured), points, band, band_is, left, ..Curve::default() }
         };
         let mut plot = Plot {
             title: self.kind.title(whole),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, has_words};
 use crate::drawing::Drawing;
 use crate::look::{Form, Look};
 use crate::model::{Curve, Fold, Panels, Part, Plot, Report, Section};
@@ -79,7 +79,7 @@ impl Report {
         self.drawing(title, curve, &Look::page()).map(|drawing| drawing.svg())
     }
 
-    /// Draws the plot with this title or else all plots whose title contains it. Small multiples stay together; other
+    /// Draws the plot with this title or else all plots whose title contains it, or if there are none all of its words. Small multiples stay together; other
     /// plots are drawn one below the other over the same ranges. Only curves whose name contains `curve` are drawn. If no
     /// plot matches, the title may be that of a group of the comparison, such as `flow call`, and a curve a measure.
     /// Case does not matter.
@@ -92,9 +92,15 @@ impl Report {
         let open = || self.sections.iter().filter(|section| section.fold == Fold::Open);
         let titles = || open().flat_map(Section::plots).map(|plot| plot.title.as_str());
         let exact = titles().any(|found| found.to_lowercase() == title);
+        let contained = titles().any(|found| found.to_lowercase().contains(&title));
         let is_meant = |plot: &Plot| {
             let found = plot.title.to_lowercase();
-            if exact { found == title } else { found.contains(&title) }
+            match (exact, contained) {
+                (true, _) => found == title,
+                (_, true) => found.contains(&title),
+                // The delay of a flow in both directions has a plot for each.
+                (_, false) => has_words(&found, &title),
+            }
         };
         let left = |plot: &Plot| {
             let mut plot = plot.clone();
@@ -301,6 +307,26 @@ fn name_by_variants(plots: &mut [(Plot, Vec<Pen>)]) {
 mod tests {
     use super::*;
     use crate::model::{Axis, Style};
+
+    /// The delay of a flow that goes both ways has a plot for each way, which all words of a title mean where no plot has them in a row.
+    #[test]
+    fn a_title_is_meant_by_its_words_where_none_has_it() {
+        let plot = |title: &str| Plot {
+            title: title.into(),
+            x: Axis::new("delay", "s"),
+            y: Axis::new("share", "1"),
+            style: Style::Cdf,
+            note: None,
+            curves: vec![Curve::new("fifo", [(1.0, 0.5), (2.0, 1.0)])],
+        };
+        let section = Section::new("Distributions")
+            .with(plot("One-way delay up, distribution"))
+            .with(plot("Queue, distribution"));
+        let report = Report { sections: vec![section], ..Report::default() };
+        let drawn = |title: &str| report.drawing(title, "", &Look::page()).map(|drawing| drawing.title);
+        assert_eq!(drawn("delay, distribution").as_deref(), Ok("One-way delay up, distribution"));
+        assert!(drawn("delay down, distribution").is_err());
+    }
 
     /// Two flows under two queues in one axis: four curves, each with a dash and a mark of its own.
     #[test]

@@ -95,6 +95,12 @@ impl Frame {
         let pen = |n: usize| pens.get(n).copied().unwrap_or_default();
         for (n, curve) in plot.curves.iter().enumerate() {
             self.band(drawing, curve, plot, (x, y), pen(n));
+            let outline: Vec<_> = curve.outline.iter().map(|point| (self.x(x, point.0), self.y(y, point.1))).collect();
+            if !outline.is_empty() {
+                let (ink, lines) = (Ink::Curve(pen(n).colour), vec![outline.clone()]);
+                drawing.shapes.push(Shape::Area { outline, ink });
+                drawing.shapes.push(Shape::Lines { lines, width: self.unit, ink, dash: &[] });
+            }
         }
         for (n, curve) in plot.curves.iter().enumerate() {
             if plot.style == Style::Marks || curve.is_apart {
@@ -102,6 +108,9 @@ impl Frame {
                 let points = curve.placed(&plot.x, &plot.y);
                 let points = points.iter().map(|point| (self.x(x, point.0), self.y(y, point.1))).collect();
                 drawing.marks(points, marks, pen(n));
+                if let Some((at, value)) = curve.centre {
+                    drawing.marks(vec![(self.x(x, at), self.y(y, value))], 3.0 * marks, pen(n));
+                }
                 continue;
             }
             let lines = self.lines(curve, plot, (x, y));

@@ -74,6 +74,11 @@ impl Pair {
         Equality::reach(comparisons, weighted(&by_seed(a, b), a, b)).unwrap_or(f64::INFINITY)
     }
 
+    /// Whether each run of the one has the value of the other.
+    pub(crate) fn is_same(&self) -> bool {
+        self.equality.is_some_and(|equality| equality.is_same())
+    }
+
     /// The fewest further runs with which a difference or an equality would be found.
     pub(crate) fn more_runs(&self, comparisons: usize) -> Option<u64> {
         more_runs(&self.difference, self.equality.as_ref(), comparisons)
@@ -263,14 +268,14 @@ impl Comparison {
         measures.flat_map(of_measure).collect()
     }
 
-    /// The correction of the differences that are stated, to be put behind the level; empty if there is a single one, and `None` if
+    /// The correction of the differences that are stated, which are those `of the figure` for example, to be put behind the level; empty if there is a single one, and `None` if
     /// nothing was tested.
-    pub(crate) fn correction(&self) -> Option<String> {
+    pub(crate) fn correction(&self, of: &str) -> Option<String> {
         match self.family().len() {
             0 => None,
             1 => Some(String::new()),
             n if self.is_planned() => Some(format!(", corrected for all {n} differences that were planned (Holm)")),
-            n => Some(format!(", corrected for all {n} differences of the figure (Holm)")),
+            n => Some(format!(", corrected for all {n} differences {of} (Holm)")),
         }
     }
 

@@ -2,12 +2,16 @@
 
 use crate::comparison::Comparison;
 use crate::look::Look;
-use crate::paper::{Head, Number, OPEN, Rows};
+use crate::paper::{Head, Measured, Number, OPEN, Rows};
 use crate::roman::{width, width_of_number};
 use crate::tikz::latex as escaped;
 
 /// The space at each side of a column, in points, where tables are fitted into a width.
 const SIDE: f64 = 3.0;
+
+/// Defines how the best number of a column is set: bold, by three strikes, which are as wide as one in any font, so that the points of the
+/// numbers stay below each other.
+const BEST: &str = "\\providecommand{\\best}[1]{\\rlap{$#1$}\\kern.03em\\rlap{$#1$}\\kern-.015em#1\\kern-.015em}\n";
 
 /// The width and the size of the type of a look on paper.
 #[derive(Clone, Copy)]
@@ -93,21 +97,21 @@ impl Comparison {
     pub fn latex(&self, look: &Look) -> String {
         let sheet = look.on_paper.then_some(Sheet { width: look.width, size: look.size });
         let all = Rows::of(self);
-        let open = all.iter().any(Rows::has_open);
+        let (open, best) = (all.iter().any(Rows::has_open), all.iter().any(Rows::has_best));
         let tables: Vec<String> =
             all.into_iter().flat_map(|rows| Layout::fitted(rows, sheet)).map(|layout| layout.text(sheet)).collect();
         let size = sheet.map_or(String::new(), |sheet| sheet.type_of());
-        let note = match open {
-            true => {
-                format!(
-                    "\n\\par\\smallskip\n{{{size}\\noindent n.r.\\ ($k/n$): not reached in $k$ of $n$ runs\\par}}\n"
-                )
-            }
-            false => String::new(),
+        let open = open.then(|| "n.r.\\ ($k/n$): not reached in $k$ of $n$ runs".to_owned());
+        let bold = best.then(|| format!("Bold: {}", escaped(&self.marked("of the tables"))));
+        let notes: Vec<String> = open.into_iter().chain(bold).collect();
+        let note = match notes.as_slice() {
+            [] => String::new(),
+            notes => format!("\n\\par\\smallskip\n{{{size}\\noindent {}\\par}}\n", notes.join(". ")),
         };
+        let define = if best { BEST } else { "" };
         format!(
             "% \\usepackage{{booktabs}}; the numbers after \\pm are half the width of 95 % intervals of the mean; \
-             a number without one is of a single run, or equal in all, as percentiles may be, which are known to 1/64\n\\noindent\n{}{note}",
+             a number without one is of a single run, or equal in all, as percentiles may be, which are known to 1/64\n{define}\\noindent\n{}{note}",
             tables.join("\n\\medskip\n\n\\noindent\n")
         )
     }
@@ -298,13 +302,13 @@ fn aligned(column: &[&Number]) -> Vec<String> {
         (whole.to_owned(), rest.to_owned())
     };
     let halves = |half: &str| split(half.strip_prefix("< ").unwrap_or(half));
-    let numbers = || column.iter().filter_map(|number| number.as_ref()).filter(|(mean, ..)| mean != OPEN);
+    let numbers = || column.iter().filter_map(|number| number.as_ref()).filter(|number| number.mean != OPEN);
     let most = |parts: &mut dyn Iterator<Item = (String, String)>| {
         parts.fold((0, 0), |(whole, rest), part| (part.0.len().max(whole), part.1.len().max(rest)))
     };
-    let means = most(&mut numbers().map(|(mean, ..)| split(mean)));
-    let intervals = most(&mut numbers().filter_map(|(_, half, _)| Some(halves(half.as_deref()?))));
-    let narrow = numbers().any(|(_, half, _)| half.as_ref().is_some_and(|half| half.starts_with('<')));
+    let means = most(&mut numbers().map(|number| split(&number.mean)));
+    let intervals = most(&mut numbers().filter_map(|number| Some(halves(number.half.as_deref()?))));
+    let narrow = numbers().any(|number| number.half.as_ref().is_some_and(|half| half.starts_with('<')));
     let hidden = |text: String| if text.is_empty() { text } else { format!("\\phantom{{{text}}}") };
     let before = |whole: &str, most: usize| hidden("0".repeat(most - whole.len()));
     let after = |rest: &str, most: usize| {
@@ -312,13 +316,14 @@ fn aligned(column: &[&Number]) -> Vec<String> {
         hidden(format!("{point}{}", "0".repeat(most - rest.len())))
     };
     let number = |number: &&Number| {
-        let Some((mean, half, fewer)) = number else { return String::new() };
+        let Some(Measured { mean, half, fewer, is_best }) = number else { return String::new() };
         if mean == OPEN {
             // After its point the space is that within a sentence.
             return format!("{mean}{}", fewer.replacen(' ', "\\ ", 1));
         }
         let (whole, rest) = split(mean);
-        let mut text = format!("{}{mean}{}", before(&whole, means.0), after(&rest, means.1));
+        let shown = if *is_best { format!("\\best{{{mean}}}") } else { mean.clone() };
+        let mut text = format!("{}{shown}{}", before(&whole, means.0), after(&rest, means.1));
         let sign = if narrow { "{<}" } else { "" };
         text += &match half {
             Some(half) => {
@@ -359,13 +364,13 @@ mod tests {
             let cell = Estimate { mean: 1.1e9, half, values, ..Estimate::default() };
             group.rows.iter_mut().for_each(|row| row.cells.push(Some(cell.clone())));
         }
-        let other = Group { name: "flow with a long name".into(), ..group.clone() };
+        let other = Group { name: "flow with a name that is so long".into(), ..group.clone() };
         all.groups.push(other);
         let latex = column(&all);
         assert!(latex.contains("{\\fontsize{8}{9.6}\\selectfont\\setlength{\\tabcolsep}{3pt}%"), "{latex}");
         // The groups are lines, because a column of them would cost a further table.
         let text = |look: &str| all.latex(&Look::parse(look).expect("a look")).matches("\\begin{tabular}").count();
-        assert!(latex.contains("\\multicolumn{4}{@{}l@{}}{flow call} \\\\\nfifo & "), "{latex}");
+        assert!(latex.contains("\\multicolumn{4}{@{}l@{}}{call} \\\\\nfifo & "), "{latex}");
         assert_eq!((text("column"), text("text"), text("column,width=130"), text("page")), (2, 2, 4, 2));
         // No number is lost or doubled.
         assert_eq!(latex.matches("$5.000").count(), 4, "{latex}");
@@ -429,6 +434,7 @@ mod tests {
                         let plain = cell
                             .replace("\\quad", "MM")
                             .replace("\\phantom", "")
+                            .replace("\\best", "")
                             .replace("\\pm", "+")
                             .replace(['$', '{', '}', '\\'], "");
                         columns[n] = columns[n].max(width(plain.trim(), sheet.size));

@@ -48,6 +48,7 @@ mod plotting;
 mod png;
 mod points;
 mod range;
+mod readable;
 mod roman;
 mod ruler;
 mod sentence;

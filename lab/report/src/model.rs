@@ -336,6 +336,10 @@ pub struct Curve {
     pub band_is: String,
     /// Whether its points are marks, and not joined, whatever the style of the plot: values from elsewhere.
     pub is_apart: bool,
+    /// The mean of its points, if they are runs: a larger mark.
+    pub centre: Option<(f64, f64)>,
+    /// The outline of the spread of its points, an area behind them; empty for none.
+    pub outline: Vec<(f64, f64)>,
     /// How much of what its distribution is of was not completed in the mean of a run, such as `0.25 of 32 transfers`; empty if all was.
     pub left: String,
 }

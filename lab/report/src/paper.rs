@@ -1,8 +1,11 @@
 //! A comparison as tables for papers and for text: what is in the cells, and Markdown.
 
 use crate::bars::subject_of;
+use crate::chart::short;
 use crate::comparison::{Comparison, Estimate, Group, Measure, Row, bin};
+use crate::judgement::Family;
 use crate::look;
+use crate::readable;
 use tidegate_display::{Table, known, unit_of_all};
 
 /// A column of such a table: a measure in one unit for all rows.
@@ -15,8 +18,21 @@ pub(crate) struct Head {
     pub(crate) unit: String,
 }
 
-/// A number with half the width of its interval, if it was measured, and of how many runs it is, if of fewer than there are.
-pub(crate) type Number = Option<(String, Option<String>, String)>;
+/// A number of a table.
+#[derive(Clone)]
+pub(crate) struct Measured {
+    /// The mean.
+    pub(crate) mean: String,
+    /// Half the width of its interval.
+    pub(crate) half: Option<String>,
+    /// Of how many runs it is, if of fewer than there are.
+    pub(crate) fewer: String,
+    /// Whether its variant is the best by it, or perhaps.
+    pub(crate) is_best: bool,
+}
+
+/// A cell, if it was measured.
+pub(crate) type Number = Option<Measured>;
 
 /// Stands in a cell for a number that was not reached; behind it is in how many of the runs, unless it was in none of them.
 pub(crate) const OPEN: &str = "n.r.";
@@ -37,31 +53,53 @@ pub(crate) struct Rows {
 impl Rows {
     /// The tables of a comparison: one, unless it has cells that no subject could fill, or is too wide.
     pub(crate) fn of(comparison: &Comparison) -> Vec<Self> {
+        let family = comparison.family();
         let Some(wide) = by_quantity(comparison) else {
             return parts(comparison)
                 .iter()
                 .map(|part| {
-                    let rows = Self::by_subject(part);
-                    rows.grid(part).filter(|grid| grid.heads.len() <= WIDEST).unwrap_or(rows)
+                    let rows = Self::by_subject(part, Some(&family));
+                    rows.grid(part).filter(|grid| grid.heads.len() <= WIDEST).unwrap_or(rows).readable()
                 })
                 .collect();
         };
-        let mut rows = Self::by_subject(&wide);
+        let mut rows = Self::by_subject(&wide, Some(&family));
         for head in &mut rows.heads {
             if let Some((measure, of)) = head.name.clone().split_once(" of ") {
                 (head.name, head.of) = (measure.to_owned(), of.to_owned());
             }
         }
-        vec![rows]
+        vec![rows.readable()]
     }
 
-    fn by_subject(comparison: &Comparison) -> Self {
+    /// The names for people who do not know those of the file.
+    fn readable(mut self) -> Self {
+        let is_grid = !self.quantity.is_empty();
+        if let Some((measure, of)) = self.quantity.split_once(" of ") {
+            self.quantity = readable::measure(measure, of);
+        }
+        let names: Vec<&str> = self.heads.iter().map(|head| head.name.as_str()).collect();
+        // The columns of a grid are variants.
+        let names =
+            if is_grid { short(&names) } else { names.iter().map(|name| readable::measure(name, "")).collect() };
+        for (head, name) in self.heads.iter_mut().zip(names) {
+            (head.name, head.of) = (name, readable::subject(&head.of).to_owned());
+        }
+        for (group, ..) in &mut self.rows {
+            *group = readable::subject(group).to_owned();
+        }
+        self
+    }
+
+    /// The table with a row for each variant of each subject. Marks those that are the best according to tests of `family`.
+    fn by_subject(comparison: &Comparison, family: Option<&Family>) -> Self {
         let mut heads: Vec<Head> = Vec::new();
+        // Columns of different subjects share the unit of their measure.
+        let plain = |name: &str| name.split_once(" of ").map_or(name, |(measure, _)| measure).to_owned();
         let values = |name: &str| -> Vec<f64> {
             let of_group = |group: &'_ Group| -> Vec<f64> {
-                let at = group.measures.iter().position(|measure| measure.name == name);
-                let cells =
-                    at.into_iter().flat_map(|at| group.rows.iter().filter_map(move |row| row.cells.get(at)?.as_ref()));
+                let all = (0..group.measures.len()).filter(|at| plain(&group.measures[*at].name) == plain(name));
+                let cells = all.flat_map(|at| group.rows.iter().filter_map(move |row| row.cells.get(at)?.as_ref()));
                 cells.map(|estimate| estimate.mean.abs()).collect()
             };
             comparison.groups.iter().flat_map(of_group).collect()
@@ -78,6 +116,12 @@ impl Rows {
         }
         let mut rows = Vec::new();
         for group in &comparison.groups {
+            // Where all are, a mark tells nothing.
+            let best = |at: usize| {
+                let best = family.map_or(Vec::new(), |family| group.best(at, family));
+                if best.len() < group.estimates(at).len() { best } else { Vec::new() }
+            };
+            let best: Vec<Vec<&str>> = (0..group.measures.len()).map(best).collect();
             for (n, row) in group.rows.iter().enumerate() {
                 let cell = |head: &Head| {
                     let at = group.measures.iter().position(|measure| measure.name == head.name)?;
@@ -86,10 +130,11 @@ impl Rows {
                     let mean = mean / head.scale;
                     if let Some((open, runs)) = estimate.open {
                         let of = if open == runs { String::new() } else { format!(" ({open}/{runs})") };
-                        return Some((OPEN.to_owned(), None, of));
+                        return Some(Measured { mean: OPEN.to_owned(), half: None, fewer: of, is_best: false });
                     }
-                    let (number, half) = known(mean, half.map(|half| half / head.scale), bin(&group.measures[at].name));
-                    Some((number, half, estimate.of_fewer()))
+                    let (mean, half) = known(mean, half.map(|half| half / head.scale), bin(&group.measures[at].name));
+                    let is_best = best[at].contains(&row.name.as_str());
+                    Some(Measured { mean, half, fewer: estimate.of_fewer(), is_best })
                 };
                 let name = if n == 0 { group.name.clone() } else { String::new() };
                 rows.push((name, row.name.clone(), heads.iter().map(cell).collect()));
@@ -102,7 +147,7 @@ impl Rows {
     /// A single measure of one subject at the points of a sweep as a grid: a row for each point, a column for each variant. `None` for
     /// other comparisons.
     pub(crate) fn grid_of(comparison: &Comparison) -> Option<Self> {
-        Self::by_subject(comparison).grid(comparison)
+        Self::by_subject(comparison, None).grid(comparison)
     }
 
     fn grid(&self, comparison: &Comparison) -> Option<Self> {
@@ -214,14 +259,23 @@ impl Comparison {
     pub fn markdown(&self) -> String {
         let tables = Rows::of(self);
         let open = if tables.iter().any(Rows::has_open) { "\nn.r. (k/n): not reached in k of n runs\n" } else { "" };
-        tables.into_iter().map(Rows::markdown).collect::<Vec<_>>().join("\n") + open
+        let best = match tables.iter().any(Rows::has_best) {
+            true => format!("\nBold: {}\n", self.marked("of the tables")),
+            false => String::new(),
+        };
+        tables.into_iter().map(Rows::markdown).collect::<Vec<_>>().join("\n") + open + &best
     }
 }
 
 impl Rows {
     /// Whether a cell has a number that was not reached.
     pub(crate) fn has_open(&self) -> bool {
-        self.rows.iter().flat_map(|(.., cells)| cells).flatten().any(|(mean, ..)| mean == OPEN)
+        self.rows.iter().flat_map(|(.., cells)| cells).flatten().any(|number| number.mean == OPEN)
+    }
+
+    /// Whether a cell has a variant that is the best.
+    pub(crate) fn has_best(&self) -> bool {
+        self.rows.iter().flat_map(|(.., cells)| cells).flatten().any(|number| number.is_best)
     }
 
     /// The table as text, with a last column of who is the best in each row.
@@ -234,8 +288,8 @@ impl Rows {
         let mut table = Table::new(self.quantity.clone() + &unit.unwrap_or_default(), columns).shorten(corner, 16);
         let cell = |number: &Number| match number {
             None => String::new(),
-            Some((mean, None, fewer)) => format!("{mean}{fewer}"),
-            Some((mean, Some(half), fewer)) => format!("{mean} \u{b1} {half}{fewer}"),
+            Some(Measured { mean, half: None, fewer, .. }) => format!("{mean}{fewer}"),
+            Some(Measured { mean, half: Some(half), fewer, .. }) => format!("{mean} \u{b1} {half}{fewer}"),
         };
         for (n, (_, name, cells)) in self.rows.iter().enumerate() {
             let best = best.iter().filter_map(|best| best.get(n).cloned());
@@ -250,15 +304,15 @@ impl Rows {
         // A pipe would end a cell.
         let plain = |text: &str| text.replace('\\', "\\\\").replace('|', "\\|").replace(['\n', '\r'], " ");
         let head = |head: &Head| {
-            let of = if head.of.is_empty() { String::new() } else { format!(" of {}", plain(&head.of)) };
             let unit = if head.unit.is_empty() { String::new() } else { format!(" ({})", head.unit) };
-            format!("{}{of}{unit}", plain(&head.name))
+            let name = if head.of.is_empty() { head.name.clone() } else { readable::of(&head.name, &head.of) };
+            format!("{}{unit}", plain(&name))
         };
         let names = match (grouped, quantity.as_str()) {
-            (true, _) => "| of | variant |".to_owned(),
+            (true, _) => "| subject | variant |".to_owned(),
             (false, "") => "| variant |".to_owned(),
             (false, quantity) if corner.is_empty() => format!("| {} at |", plain(quantity)),
-            (false, quantity) => format!("| {} at {} |", plain(quantity), plain(&corner)),
+            (false, quantity) => format!("| {} by {} |", plain(quantity), plain(&corner)),
         };
         let heads: Vec<String> = heads.iter().map(head).collect();
         let mut out = format!("{names} {} |\n{}", heads.join(" | "), if grouped { "| --- | --- |" } else { "| --- |" });
@@ -271,11 +325,13 @@ impl Rows {
             }
             out += &format!(" {} |", plain(&row));
             for cell in cells {
-                out += &match cell {
-                    None => " |".to_owned(),
-                    Some((mean, None, fewer)) => format!(" {mean}{fewer} |"),
-                    Some((mean, Some(half), fewer)) => format!(" {mean} \u{b1} {half}{fewer} |"),
+                let Some(Measured { mean, half, fewer, is_best }) = cell else {
+                    out += " |";
+                    continue;
                 };
+                let half = half.map_or(String::new(), |half| format!(" \u{b1} {half}"));
+                let mark = if is_best { "**" } else { "" };
+                out += &format!(" {mark}{mean}{mark}{half}{fewer} |");
             }
             out.push('\n');
         }
@@ -286,6 +342,7 @@ impl Rows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::Better;
     use crate::comparison::tests::comparison;
     use crate::look::Look;
 
@@ -294,23 +351,29 @@ mod tests {
         let mut all = comparison();
         all.groups[0].rows[1].name = "co_del & co".into();
         all.groups[0].rows[2].cells[1] = None;
-        let expected = "\\begin{tabular}{llrr}\n\\toprule\n& & goodput & delay p99 \\\\\n& & Mbit/s & ms \\\\\n\\midrule\n\
-                        flow call & fifo & $5.000 \\pm 0.010$ & $100\\phantom{.0} \\pm 5\\phantom{.0}$ \\\\\n \
-                        & co\\_del \\& co & $5.000 \\pm 0.010$ & $\\phantom{0}13.0 \\pm 2.0$ \\\\\n \
+        // The best delay that was measured is bold: no other was tested against it. The goodputs are alike.
+        let expected = "\\begin{tabular}{llrr}\n\\toprule\n& & Goodput & Delay, 99th pct. \\\\\n& & Mbit/s & ms \\\\\n\\midrule\n\
+                        call & fifo & $5.000 \\pm 0.010$ & $100\\phantom{.0} \\pm 5\\phantom{.0}$ \\\\\n \
+                        & co\\_del \\& co & $5.000 \\pm 0.010$ & $\\phantom{0}\\best{13.0} \\pm 2.0$ \\\\\n \
                         & pie & $4.990 \\pm 0.010$ & -- \\\\\n\\bottomrule\n\\end{tabular}\n";
         let latex = all.latex(&Look::page());
-        assert!(latex.ends_with(expected), "{latex}\n{expected}");
+        assert!(latex.contains(expected), "{latex}\n{expected}");
+        let bold = "Bold: the best, equal to it within 2 %, or not told apart from it, at 5 %, corrected for all 4 differences of \
+                    the tables (Holm).";
+        assert!(latex.contains("\\providecommand{\\best}") && latex.contains(&bold.replace('%', "\\%")), "{latex}");
         let markdown = all.markdown();
-        assert!(
-            markdown.starts_with("| of | variant | goodput (Mbit/s) | delay p99 (ms) |\n| --- | --- | ---: | ---: |\n")
-        );
-        assert!(markdown.contains("| flow call | fifo | 5.000 \u{b1} 0.010 | 100 \u{b1} 5 |\n"), "{markdown}");
+        assert!(markdown.starts_with(
+            "| subject | variant | Goodput (Mbit/s) | Delay, 99th pct. (ms) |\n| --- | --- | ---: | ---: |\n"
+        ));
+        assert!(markdown.contains("|  | co_del & co | 5.000 \u{b1} 0.010 | **13.0** \u{b1} 2.0 |\n"), "{markdown}");
+        assert!(markdown.ends_with(&format!("\n{bold}\n")), "{markdown}");
+        assert!(markdown.contains("| call | fifo | 5.000 \u{b1} 0.010 | 100 \u{b1} 5 |\n"), "{markdown}");
         // The numbers are those of the terminal: without intervals four digits, and a narrow interval does not add digits.
         let mut cell = |cell: Estimate| {
             all.groups[0].rows[0].cells[0] = Some(cell);
             let markdown = all.markdown();
             let row = markdown.lines().find(|line| line.contains("fifo")).expect("a row");
-            row.split('|').nth(3).expect("a cell").trim().to_owned()
+            row.split('|').nth(3).expect("a cell").trim().replace("**", "")
         };
         let [single, narrow] =
             [Estimate::from(123_412_345.0), Estimate::of_runs(10_160_173.0, Some(39.0), Vec::new())].map(&mut cell);
@@ -334,15 +397,27 @@ mod tests {
         bulk.rows.iter_mut().for_each(|row| row.cells.truncate(1));
         mixed.groups.push(bulk);
         let latex = mixed.latex(&Look::page());
-        assert!(latex.contains("& flow call & flow bulk \\\\\n& delay p99 & goodput \\\\\n& ms & Mbit/s"), "{latex}");
+        assert!(latex.contains("& call & bulk \\\\\n& Delay, 99th pct. & Goodput \\\\\n& ms & Mbit/s"), "{latex}");
         assert!(
             !latex.contains("--")
                 && latex.contains("\nfifo & $100\\phantom{.0} \\pm 5\\phantom{.0}$ & $5.000 \\pm 0.010$"),
             "{latex}"
         );
+        // A rate of a thousandth has the unit of the other.
+        let mut rates = mixed.clone();
+        rates.groups[0].measures[0] = Measure::new("goodput", "bps", Better::More);
+        rates.groups[0].rows.iter_mut().for_each(|row| row.cells[0] = Some(80_000.0.into()));
+        rates.groups[0].measures.push(Measure::new("loss", "%", Better::Less));
+        assert!(
+            rates
+                .markdown()
+                .starts_with("| variant | Goodput of call (Mbit/s) | Loss of call | Goodput of bulk (Mbit/s) |"),
+            "{}",
+            rates.markdown()
+        );
         let markdown = mixed.markdown();
         assert!(
-            markdown.starts_with("| variant | delay p99 of flow call (ms) | goodput of flow bulk (Mbit/s) |"),
+            markdown.starts_with("| variant | Delay of call, 99th pct. (ms) | Goodput of bulk (Mbit/s) |"),
             "{markdown}"
         );
     }
@@ -360,17 +435,17 @@ mod tests {
         sweep.groups[1].rows.remove(1);
         let markdown = sweep.markdown();
         assert!(
-            markdown.starts_with("| delay p99 of flow call at rate | fifo (ms) | codel (ms) | pie (ms) |\n"),
+            markdown.starts_with("| Delay of call, 99th pct. by rate | fifo (ms) | codel (ms) | pie (ms) |\n"),
             "{markdown}"
         );
-        assert!(markdown.contains("\n| 5mbit | 100 \u{b1} 5 | 13.0 \u{b1} 2.0 | 12.0"), "{markdown}");
-        assert!(markdown.contains("\n| 20mbit | 100 \u{b1} 5 | | 12.0"), "{markdown}");
+        assert!(markdown.contains("\n| 5mbit | 100 \u{b1} 5 | **13.0** \u{b1} 2.0 | **12.0**"), "{markdown}");
+        assert!(markdown.contains("\n| 20mbit | 100 \u{b1} 5 | | **12.0**"), "{markdown}");
         let latex = sweep.latex(&Look::page());
-        let head = "& \\multicolumn{3}{c}{delay p99 of flow call} \\\\\n\\cmidrule(lr){2-4}\nrate & fifo & codel & pie \\\\\n& ms & ms & ms";
+        let head = "& \\multicolumn{3}{c}{Delay of call, 99th pct.} \\\\\n\\cmidrule(lr){2-4}\nrate & fifo & codel & pie \\\\\n& ms & ms & ms";
         assert!(latex.contains("\\begin{tabular}{lrrr}") && latex.contains(head), "{latex}");
         // Two subjects are no grid.
         sweep.groups[1].name = "flow bulk at rate=20mbit".into();
-        assert!(sweep.markdown().starts_with("| of | variant |"), "{}", sweep.markdown());
+        assert!(sweep.markdown().starts_with("| subject | variant |"), "{}", sweep.markdown());
     }
 
     /// Four calls with a delay and four transfers with a goodput: two tables, in which no cell is empty. Eight measures of a subject are
@@ -388,7 +463,7 @@ mod tests {
         assert_eq!((latex.matches(" --").count(), latex.matches("usepackage").count()), (0, 1), "{latex}");
         let markdown = all.markdown();
         assert!(
-            !markdown.contains("|  |\n") && markdown.contains("\n\n| of | variant | goodput (Mbit/s) |"),
+            !markdown.contains("|  |\n") && markdown.contains("\n\n| subject | variant | Goodput (Mbit/s) |"),
             "{markdown}"
         );
         let mut wide = comparison();

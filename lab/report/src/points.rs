@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bars::subject_of;
-use crate::comparison::{Better, Comparison, Group};
+use crate::comparison::{Better, Comparison, Estimate, Group};
 use crate::judgement::Family;
 use crate::paper::{OPEN, Rows};
 use crate::standing::Best;
@@ -22,12 +22,13 @@ impl<'a> Quantity<'a> {
     /// States at how many points each variant is the best; `None` if nothing is better than another.
     fn sentence(&self, family: &Family) -> Option<String> {
         let mut found: Vec<(Best<'_>, usize)> = Vec::new();
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         for (group, at) in &self.at {
             let best = match group.standing(*at, family) {
                 // Which of them is ahead at a point matters less than who they are.
                 Best::Several(first, open) => {
                     let mut all = [first, open].concat();
-                    all.sort_by_key(|name| group.rows.iter().position(|row| row.name == *name));
+                    all.sort_unstable();
                     Best::Several(all, Vec::new())
                 }
                 other => other,
@@ -35,6 +36,20 @@ impl<'a> Quantity<'a> {
             match found.iter_mut().find(|(known, _)| *known == best) {
                 Some((_, count)) => *count += 1,
                 None => found.push((best, 1)),
+            }
+            let ranked = group.ranked(*at).into_iter().enumerate();
+            ranked.for_each(|(place, (name, _))| *places.entry(name).or_default() += place);
+            let last = group.estimates(*at).len();
+            let open = group
+                .rows
+                .iter()
+                .filter(|row| !row.cells.get(*at).is_some_and(|cell| cell.as_ref().is_some_and(Estimate::is_reached)));
+            open.for_each(|row| *places.entry(&row.name).or_default() += last);
+        }
+        // Those that are named together are in the order of their means over all points.
+        for (best, _) in &mut found {
+            if let Best::Several(names, _) = best {
+                names.sort_by_key(|name| places.get(name));
             }
         }
         if self.better == Better::Neither {
@@ -118,7 +133,7 @@ impl Marks {
 
     fn add_numbers(&mut self, rows: &Rows) {
         let mut numbers = rows.rows.iter().flat_map(|(.., cells)| cells).flatten();
-        self.0.extend(numbers.any(|(_, half, _)| half.is_some()).then_some(Self::ALL[0]));
+        self.0.extend(numbers.any(|number| number.half.is_some()).then_some(Self::ALL[0]));
         self.0.extend(rows.has_open().then_some(Self::ALL[1]));
     }
 

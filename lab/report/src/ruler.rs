@@ -149,8 +149,10 @@ impl Ruler {
     }
     /// Creates the horizontal and the vertical axis, whose ranges cover the points of all `plots`.
     pub(crate) fn pair<'a>(plots: impl Iterator<Item = &'a Plot> + Clone, first: &Plot) -> (Self, Self) {
-        let placed: Vec<_> =
-            plots.clone().flat_map(|plot| &plot.curves).flat_map(|curve| curve.placed(&first.x, &first.y)).collect();
+        let curves = || plots.clone().flat_map(|plot| &plot.curves);
+        let outlines = curves().flat_map(|curve| &curve.outline).copied();
+        let outlines = outlines.filter(|point| first.x.has(point.0) && first.y.has(point.1));
+        let placed: Vec<_> = curves().flat_map(|curve| curve.placed(&first.x, &first.y)).chain(outlines).collect();
         let bands = plots.clone().flat_map(|plot| &plot.curves).flat_map(|curve| &curve.band);
         // A band may go on where its curve has ended.
         let along = bands.clone().filter(|(at, _, high)| first.x.has(*at) && first.y.has(*high)).map(|band| band.0);

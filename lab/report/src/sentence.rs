@@ -53,7 +53,11 @@ fn names(ranked: &Ranked<'_>, places: &[usize]) -> String {
 /// States how many more runs would decide about a variant; empty if nobody can say.
 fn more(ranked: &Ranked<'_>, verdict: &Verdict) -> Option<String> {
     let (more, about) = verdict.more?;
-    let about = if verdict.open.len() > 1 { format!(" about {}", ranked[about].0) } else { String::new() };
+    let about = if verdict.open.len() > 1 && verdict.doubtful().len() != 1 {
+        format!(" about {}", ranked[about].0)
+    } else {
+        String::new()
+    };
     Some(would_decide(more, verdict.runs, &about))
 }
 
@@ -62,6 +66,16 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
     let by = if verdict.alike.is_empty() { "" } else { " by more than 2 %" };
     let differences = if verdict.open.len() > 1 { "differences" } else { "the difference" };
     let (best, value) = ranked[0];
+    if verdict.reach == 0.0 {
+        let same = [&[verdict.best][..], &verdict.open].concat();
+        let same = if same.len() == ranked.len() { String::new() } else { format!(" by {}", together(ranked, &same)) };
+        return format!(
+            "the same in all {} runs{same}, {}, and too few of them to call that equal{}",
+            verdict.runs,
+            measure.mean(value),
+            more(ranked, verdict).map_or(String::new(), |more| format!("; {more}"))
+        );
+    }
     format!(
         "undecided, {} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
         verdict.runs,
@@ -92,23 +106,38 @@ fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> St
     if !behind.is_empty() {
         text += &format!(", with {} within 2 %", names(ranked, &behind));
     }
-    if !verdict.open.is_empty() {
+    let open = verdict.doubtful();
+    if !open.is_empty() {
         let with = |place: &usize| format!("{} with {}", ranked[*place].0, measure.mean(ranked[*place].1));
-        let open: Vec<String> = verdict.open.iter().map(with).collect();
+        let open: Vec<String> = open.iter().map(with).collect();
         text += &format!(", not told apart from {}", open.join(", "));
     }
     text + &more(ranked, verdict).map_or(String::new(), |more| format!(" ({more})"))
 }
 
-/// States what the worst variant has, and which others behind the best are equal to it or to each other.
-fn worst(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> String {
+/// States what the next variant behind the best has, and the worst, and which others are equal to these or to each other.
+fn behind_the_best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> String {
     let mut groups = behind(ranked, verdict);
     let Some(last) = groups.iter().flatten().copied().max() else { return String::new() };
     let (best, (name, worst)) = (ranked[0].1.mean, ranked[last]);
     let equal = if verdict.is_some() { ", equal within 2 %" } else { " each" };
     let at = groups.iter().position(|group| group.contains(&last)).unwrap_or(0);
     let value = measure.mean(worst);
-    let mut text = match groups.remove(at).as_slice() {
+    let last = groups.remove(at);
+    // Of one that is not told apart from the best the sentence has the value.
+    let next = if at > 0 && verdict.is_none_or(|verdict| verdict.doubtful().is_empty()) {
+        Some(groups.remove(0))
+    } else {
+        None
+    };
+    let mut text = match next.as_deref() {
+        None => String::new(),
+        Some([next]) => format!("; next is {} with {}", ranked[*next].0, measure.mean(ranked[*next].1)),
+        Some(group) => {
+            format!("; next are {} with {}{equal}", together(ranked, group), measure.mean(ranked[group[0]].1))
+        }
+    };
+    text += &match last.as_slice() {
         [_] => format!("; {name} has {value}"),
         group => format!("; {} have {value}{equal}", together(ranked, group)),
     };
@@ -163,7 +192,7 @@ impl Group {
             None if is_of_completed(&ranked) => {
                 let left = ranked.iter().filter(|(_, estimate)| estimate.is_of_completed).map(|(name, _)| *name);
                 let left = left.collect::<Vec<_>>().join(", ");
-                let means = best(measure, &ranked, None) + &worst(measure, &ranked, None);
+                let means = best(measure, &ranked, None) + &behind_the_best(measure, &ranked, None);
                 format!("{means}; not tested, because these are means of what was completed, and not all was by {left}")
             }
             None if !self.differs(at) => format!("all within 2 %, {}", measure.mean(ranked[0].1)),
@@ -171,7 +200,7 @@ impl Group {
             Some(verdict) if verdict.apart.is_empty() && !verdict.open.is_empty() => {
                 undecided(measure, &ranked, verdict)
             }
-            verdict => best(measure, &ranked, verdict.as_ref()) + &worst(measure, &ranked, verdict.as_ref()),
+            verdict => best(measure, &ranked, verdict.as_ref()) + &behind_the_best(measure, &ranked, verdict.as_ref()),
         };
         Some(format!("{}{subject}: {said}{not_reached}", measure.name))
     }
@@ -276,6 +305,32 @@ mod tests {
         }
     }
 
+    /// Two runs without a loss are no equality: a pair lies on either side of the margin with a probability of a half.
+    #[test]
+    fn the_same_in_a_few_runs_is_no_equality() {
+        let of = |runs: u64, names: &[&str]| {
+            let (values, seeds) = (vec![0.0; runs as usize], (1..=runs).collect::<Vec<_>>());
+            let cells = || vec![Some(crate::judgement::tests::estimate(&values, &seeds))];
+            let rows = names.iter().map(|name| Row { name: (*name).into(), cells: cells() }).collect();
+            let measures = vec![Measure::new("loss", "%", Better::Less)];
+            let group = crate::comparison::Group { name: "flow call".into(), measures, rows, ..Default::default() };
+            Comparison::new("", vec![group]).sentences().remove(0)
+        };
+        assert_eq!(
+            of(2, &["fifo", "codel"]),
+            "loss of flow call: the same in all 2 runs, 0 %, and too few of them to call that equal"
+        );
+        assert_eq!(
+            of(4, &["fifo", "codel"]),
+            "loss of flow call: the same in all 4 runs, 0 %, and too few of them to call that equal; about 1 more run would decide, \
+             a guess from 4"
+        );
+        assert_eq!(of(5, &["fifo", "codel"]), "loss of flow call: no difference above 2 %, 0 %");
+        // Three pairs are corrected for each other: 3/32 from five runs, and 3/64 from six.
+        assert!(of(5, &["fifo", "codel", "pie"]).contains("the same in all 5 runs"));
+        assert_eq!(of(6, &["fifo", "codel", "pie"]), "loss of flow call: no difference above 2 %, 0 %");
+    }
+
     /// Nobody wins by runs that are all equal, and means that are near each other are no equality if runs differ by far.
     #[test]
     fn a_tie_has_no_winner_and_near_means_are_no_equality() {
@@ -323,8 +378,19 @@ mod tests {
         ]);
         assert_eq!(
             twins,
-            "delay p99 of flow call: cake has the least, 17.1 ms; fifo and twin have 76 ms, equal within 2 %, 4.4 times as much; codel and \
-             same have 30.1 ms, equal within 2 %"
+            "delay p99 of flow call: cake has the least, 17.1 ms; next are codel and same with 30.1 ms, equal within 2 %; fifo and twin \
+             have 76 ms, equal within 2 %, 4.4 times as much"
+        );
+        // The second is named, and those between it and the last are in the table.
+        let four = said(vec![
+            of("codel", &|n| 30e6 + 1e4 * n as f64),
+            of("cake", &fast),
+            of("fifo", &|n| 75e6 + 1e5 * n as f64),
+            of("pie", &|n| 40e6 + 1e5 * n as f64),
+        ]);
+        assert_eq!(
+            four,
+            "delay p99 of flow call: cake has the least, 17.1 ms; next is codel with 30.1 ms; fifo has 76 ms, 4.4 times as much"
         );
         let runs = [("fifo", 9e6), ("codel", 5e6), ("twin", 9e6)]
             .map(|(name, value)| Row { name: name.into(), cells: vec![Some(Estimate::from(value))] });

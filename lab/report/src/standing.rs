@@ -10,8 +10,8 @@ pub(crate) enum Best<'a> {
     One(&'a str),
     /// This one alone reached it in all runs, so that nothing was tested.
     Only(&'a str),
-    /// The first are the best and those that are equal to it within 2 %; the runs do not tell the others apart from it. Both from the best
-    /// mean to the worst.
+    /// Those that are perhaps the best: the first are the best and those that are equal to it within 2 %; the runs do not tell the others
+    /// apart from it. Both from the best mean to the worst.
     Several(Vec<&'a str>, Vec<&'a str>),
     /// All are equal within 2 %.
     Alike,
@@ -44,15 +44,12 @@ impl Group {
         if verdict.apart.is_empty() {
             return Best::Undecided;
         }
-        // The places among `ranked` rise from the best mean to the worst.
-        let names = |mut places: Vec<usize>| {
-            places.sort_unstable();
-            places.into_iter().map(|place| ranked[place].0).collect::<Vec<_>>()
-        };
-        let first = [&[verdict.best][..], &verdict.alike].concat();
-        match (first.as_slice(), verdict.open.is_empty()) {
+        let (open, first): (Vec<usize>, Vec<usize>) =
+            verdict.candidates.iter().partition(|place| verdict.open.contains(place));
+        let names = |places: Vec<usize>| places.into_iter().map(|place| ranked[place].0).collect::<Vec<_>>();
+        match (first.as_slice(), open.is_empty()) {
             ([only], true) => Best::One(ranked[*only].0),
-            _ => Best::Several(names(first), names(verdict.open)),
+            _ => Best::Several(names(first), names(open)),
         }
     }
 }
@@ -62,7 +59,8 @@ mod tests {
     use crate::comparison::Comparison;
     use crate::simulation::{Quantity, compared_whole};
 
-    /// The first is told apart from the third, and not from the second, whose runs vary so much; the fourth is equal to the first.
+    /// The first is told apart from the third, and not from the second, whose runs vary so much; the fourth is equal to the first. The second
+    /// is perhaps the best where its mean is better than that of the third.
     #[test]
     fn the_best_and_who_is_not_told_apart_from_it_are_named() {
         let of = |name: &str, value: &dyn Fn(u64) -> f64| Quantity {
@@ -81,14 +79,17 @@ mod tests {
             of("fq-codel", &|seed| 229e6 + 1e5 * seed as f64),
             of("fifo", &|seed| if seed % 2 == 0 { 1800e6 } else { 131e6 }),
             of("cake", &|seed| 289e6 + 1e5 * (seed % 3) as f64),
-            of("pie", &|seed| 230e6 + 1e5 * seed as f64),
+            of("pie", &|seed| 230e6 + 1.1e5 * seed as f64),
         ];
         let said = |found: &[Quantity]| {
             let comparison: Comparison = compared_whole(found);
             let standing = comparison.groups[0].standing(0, &comparison.family());
             format!("{standing:?}")
         };
-        assert_eq!(said(&found), r#"Several(["fq-codel", "pie"], ["fifo"])"#);
+        assert_eq!(said(&found), r#"Several(["fq-codel", "pie"], [])"#);
+        let worse = of("cake", &|seed| 989e6 + 1e5 * (seed % 3) as f64);
+        let near = [found[0].clone(), found[1].clone(), worse, found[3].clone()];
+        assert_eq!(said(&near), r#"Several(["fq-codel", "pie"], ["fifo"])"#);
         assert_eq!(said(&[found[0].clone(), found[2].clone()]), r#"One("fq-codel")"#);
         assert_eq!(said(&[found[0].clone(), found[3].clone()]), "Alike");
         assert_eq!(said(&found[..2]), "Undecided");

@@ -109,7 +109,7 @@ const MOST_NAMED: usize = 24;
 ///
 /// # Errors
 /// If it means none or several, with those that there are.
-fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str, String> {
+pub(crate) fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str, String> {
     let lower = text.to_lowercase();
     if let Some(name) = names.iter().copied().find(|name| name.to_lowercase() == lower) {
         return Ok(name);
@@ -129,10 +129,11 @@ fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str, St
             };
             let near = names.iter().copied().find(|name| name.to_lowercase().contains(&lower));
             let likest = || names.iter().copied().rev().max_by_key(|name| common(name)).filter(|name| common(name) > 0);
-            let near = near.or_else(likest).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+            let near =
+                near.or_else(likest).map_or("; there".to_owned(), |name| format!(". Did you mean `{name}`? There"));
             let more = if names.len() > MOST_NAMED { ", ..." } else { "" };
             let some = names[..names.len().min(MOST_NAMED)].join(", ");
-            Err(format!("no {what} is meant by `{text}`{near}; there are {some}{more}"))
+            Err(format!("no {what} is meant by `{text}`{near} are {some}{more}"))
         }
         several => Err(format!("`{text}` is more than one {what}: {}; name one", several.join(", "))),
     }
@@ -196,7 +197,10 @@ mod tests {
         assert!(said(Look::page(), &both, "MOS of flow call").is_err_and(|why| why.starts_with("primary: ")));
         // Parts of words mean nothing, and a name that means several measures none of them.
         let why = said(Look::page(), &both, "delay p99 of flow cal").expect_err("a typo");
-        assert!(why.contains("no subject is meant by `flow cal`; did you mean `flow call`?"), "{why}");
+        assert!(
+            why.contains("no subject is meant by `flow cal`. Did you mean `flow call`? There are flow bulk, flow call"),
+            "{why}"
+        );
         assert!(
             said(Look::page(), &both, "goodput of flow")
                 .is_err_and(|why| why.contains("flow bulk, flow call; name one"))
@@ -213,7 +217,7 @@ mod tests {
         );
         assert_eq!((stated("delay up p99 of call"), stated("up p99 of flow call")), (Ok(1), Ok(1)));
         let why = said(Look::page(), &both, "delay time p99 of flow call").expect_err("a word too many");
-        assert!(why.contains("did you mean `delay p99`?"), "{why}");
+        assert!(why.contains("Did you mean `delay p99`? There are"), "{why}");
         // A quantity of which nothing is better has no answer.
         let mut neither = all(&["flow call", "flow bulk"]);
         neither.groups.iter_mut().for_each(|group| group.measures[0].better = Better::Neither);

@@ -135,6 +135,19 @@ impl<'a> Swept<'a> {
     }
 }
 
+/// The runs of the table of a sweep: the values of the axes, and the seed.
+pub fn runs(table: &Table) -> BTreeSet<(Vec<(String, String)>, u64)> {
+    let axes: Vec<(&str, &Column)> = table.columns().filter(|(name, _)| !OWN.contains(name)).collect();
+    let Ok(Column::Integer(seeds)) = table.known("seed") else { return BTreeSet::new() };
+    let values = |row: usize| {
+        axes.iter().map(|(name, column)| ((*name).to_owned(), column.text(row).unwrap_or_default())).collect::<Vec<_>>()
+    };
+    let run = |(row, seed): (usize, &Option<u64>)| Some((values(row), (*seed)?));
+    // The rows of a run follow each other.
+    let is_first = |row: usize| row == 0 || seeds[row] != seeds[row - 1] || values(row) != values(row - 1);
+    seeds.iter().enumerate().filter(|(row, _)| is_first(*row)).filter_map(run).collect()
+}
+
 /// A subject at a point of a sweep, which is empty where the sweep has one alone.
 fn at_point(subject: &str, point: &str) -> String {
     if point.is_empty() { subject.to_owned() } else { format!("{subject} at {point}") }
@@ -226,6 +239,8 @@ fn short(value: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     fn table(seeds: [u64; 4]) -> Table {
@@ -240,6 +255,24 @@ mod tests {
             .with("value", Column::Number([1.0, 2.0, 4.0, 6.0].map(Some).into()))
             .with("unit", text(["bps"; 4]))
             .with("digest", text(["0"; 4]))
+    }
+
+    /// Two files have the run of seed 8 with the same result, which is one run, and that of seed 7 with another, which is another scenario's.
+    #[test]
+    fn a_run_that_two_tables_have_counts_once() {
+        let mut known = HashSet::new();
+        let mut both = table([7, 8, 7, 8]).without_runs(&mut known);
+        assert_eq!((both.rows(), runs(&both).len()), (4, 4));
+        both.append(table([9, 8, 9, 8]).without_runs(&mut known)).expect("the same columns");
+        assert_eq!(both.rows(), 6);
+        let found = quantities(&both, &[], &[]).expect("a sweep");
+        assert!(found.iter().all(|of| of.seeds == [7, 8, 9]), "{found:?}");
+        let other = Column::Text(vec![Some("1".to_owned()); 4]);
+        let other = table([7, 8, 7, 8]).without(&["digest"]).with("digest", other);
+        both.append(other.without_runs(&mut known)).expect("the same columns");
+        assert!(quantities(&both, &[], &[]).is_err_and(|why| why.contains("is there twice")));
+        // Tables that are not of sweeps have no digests.
+        assert_eq!(table([7, 7, 7, 7]).without(&["digest"]).without_runs(&mut known).rows(), 4);
     }
 
     #[test]

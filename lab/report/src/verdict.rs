@@ -16,6 +16,9 @@ pub(crate) struct Verdict {
     pub(crate) open: Vec<usize>,
     /// The variants that are told apart from the best.
     pub(crate) apart: Vec<usize>,
+    /// The variants that are perhaps the best, from the best mean to the worst: the best, those that are equal to it, and those that are
+    /// not told apart from it, unless their mean is worse than one that is, or another is told apart as better.
+    pub(crate) candidates: Vec<usize>,
     /// All pairs that are told apart and not equal: the better one first.
     pub(crate) orders: Vec<[usize; 2]>,
     /// The pairs of variants that are equal within 2 %, with the lesser place first.
@@ -23,11 +26,11 @@ pub(crate) struct Verdict {
     /// Whether each variant is equal to each other within 2 %.
     pub(crate) all_alike: bool,
     /// By which share of the greater mean the best and one of `open` may differ at most, by the test of equality with its correction: more
-    /// than the share within which equality was not found.
+    /// than the share within which equality was not found, or 0 if each run has the same in all of them.
     pub(crate) reach: f64,
     /// The number of runs of the smallest sample.
     pub(crate) runs: usize,
-    /// The fewest further runs that would decide about one of `open`, and which.
+    /// The fewest further runs that would decide about one of `open` that is perhaps the best, and which.
     pub(crate) more: Option<(u64, usize)>,
 }
 
@@ -55,6 +58,7 @@ impl Verdict {
             tied: Vec::new(),
             open: Vec::new(),
             apart: Vec::new(),
+            candidates: Vec::new(),
             orders: orders.collect(),
             equal: pairs.iter().filter(|pair| family.are_equal(pair)).map(|pair| pair.places).collect(),
             all_alike: pairs.iter().all(|pair| family.are_equal(pair)),
@@ -62,6 +66,7 @@ impl Verdict {
             runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,
             more: None,
         };
+        let mut more = Vec::new();
         for (other, pair) in with_best {
             match (family.are_equal(pair), family.are_apart(pair)) {
                 (true, is_apart) => {
@@ -71,23 +76,28 @@ impl Verdict {
                 (false, true) => verdict.apart.push(other),
                 (false, false) => {
                     verdict.open.push(other);
-                    verdict.reach = verdict.reach.max(pair.reach(estimates, family.len()));
-                    let more = pair.more_runs(family.len()).map(|more| (more, other));
-                    verdict.more = verdict.more.into_iter().chain(more).min();
+                    // Runs that are the same say how far apart the variants are, and are only too few.
+                    let reach = if pair.is_same() { 0.0 } else { pair.reach(estimates, family.len()) };
+                    verdict.reach = verdict.reach.max(reach);
+                    more.extend(pair.more_runs(family.len()).map(|more| (more, other)));
                 }
             }
         }
+        let mut places: Vec<usize> = (0..estimates.len()).collect();
+        places.sort_by(|a, b| order(&estimates[*a].mean, &estimates[*b].mean));
+        let before = places.into_iter().take_while(|place| !verdict.apart.contains(place));
+        let is_beaten = |place: usize| verdict.orders.iter().any(|[_, worse]| *worse == place);
+        verdict.candidates = before.filter(|place| !is_beaten(*place)).collect();
+        verdict.more = more.into_iter().filter(|(_, about)| verdict.candidates.contains(about)).min();
         Some(verdict)
     }
     /// Whether no other variant is told apart from the best.
     pub(crate) fn is_open(&self) -> bool {
         self.apart.is_empty()
     }
-    /// The best, those that are alike, and those that are not told apart from it, unless their mean is worse than one that is.
-    /// `order` has the places from the best mean to the worst.
-    pub(crate) fn starred(&self, order: impl Iterator<Item = usize>) -> Vec<usize> {
-        let before = order.take_while(|place| !self.apart.contains(place));
-        before.filter(|place| *place == self.best || self.alike.contains(place) || self.open.contains(place)).collect()
+    /// The members of `open` that are perhaps the best.
+    pub(crate) fn doubtful(&self) -> Vec<usize> {
+        self.candidates.iter().copied().filter(|place| self.open.contains(place)).collect()
     }
 }
 
@@ -141,7 +151,22 @@ mod tests {
         let worse = of(&|n| 4.0 + 1e-4 * (n % 3) as f64);
         let verdict = alone(&[&best, &behind, &doubtful, &worse], Better::More).unwrap();
         assert_eq!((&verdict.open[..], &verdict.apart[..]), (&[2][..], &[3][..]));
-        assert_eq!(verdict.starred([0, 1, 3, 2].into_iter()), [0, 1]);
+        assert_eq!((&verdict.candidates[..], verdict.more), (&[0, 1][..], None));
+    }
+
+    /// A variant that varies by far has the best mean, and is told apart from none of two that are told apart from each other: the worse of
+    /// them is not the best, whoever is.
+    #[test]
+    fn who_is_beaten_by_another_is_not_perhaps_the_best() {
+        let seeds: Vec<u64> = (1..=8).collect();
+        let of = |value: &dyn Fn(u64) -> f64| estimate(&seeds.iter().map(|n| value(*n)).collect::<Vec<_>>(), &seeds);
+        let wild = of(&|n| if n % 2 == 0 { 19.0 } else { 1.1 });
+        let (better, worse) = (of(&|n| 9.0 + 0.01 * (n % 3) as f64), of(&|n| 8.0 + 0.01 * (n % 2) as f64));
+        let far = of(&|n| 0.5 + 0.01 * (n % 4) as f64);
+        for all in [vec![&worse, &wild, &better], vec![&worse, &wild, &better, &far]] {
+            let verdict = alone(&all, Better::More).unwrap();
+            assert_eq!((verdict.best, &verdict.candidates[..], verdict.doubtful()), (1, &[1, 2][..], vec![2]));
+        }
     }
 
     /// Two variants whose means are within 2 % of each other, but whose runs differ by far: nothing is known, equality neither.

@@ -19,10 +19,10 @@ use crate::link::Stage;
 use crate::packet::SimPacket;
 use crate::shaper::{Identity, Population};
 use crate::tcp::Segment;
-use crate::transport::{Contents, SenderState};
+use crate::transport::{Contents, Lost, SenderState};
 use crate::workload::FlowSpec;
 
-/// The largest number of packet events, and of states, that are kept.
+/// The largest number of packet events, of states and of losses that are kept.
 pub const MOST: usize = 2_000_000;
 
 /// The selection of events that a trace keeps.
@@ -93,6 +93,19 @@ pub struct ConnectionState {
     pub sender: SenderState,
 }
 
+/// A packet of a transport that the sender at one end of a connection declared lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// The time of the event that showed the loss.
+    pub time: Instant,
+    /// The number of the connection in the run.
+    pub connection: u64,
+    /// The end that had sent the packet: 0 for the one that opened the connection.
+    pub side: u8,
+    /// The packet.
+    pub packet: Lost,
+}
+
 /// The state of a queue, recorded after an event that changed it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct QueueState {
@@ -113,6 +126,8 @@ pub struct Trace {
     pub packets: Vec<PacketEvent>,
     /// States of connections, in the order of time.
     pub connections: Vec<ConnectionState>,
+    /// Packets that transports declared lost, in the order of time. TCP declares none.
+    pub losses: Vec<Loss>,
     /// States of queues, in the order of time.
     pub queues: Vec<QueueState>,
     /// When the limit was reached. Later events are missing.
@@ -170,7 +185,8 @@ impl Tracer {
 
     fn has_room(&mut self, time: Instant) -> bool {
         let trace = &mut self.trace;
-        let room = trace.packets.len() < MOST && trace.connections.len() < MOST && trace.queues.len() < MOST;
+        let lengths = [trace.packets.len(), trace.connections.len(), trace.losses.len(), trace.queues.len()];
+        let room = lengths.into_iter().all(|length| length < MOST);
         if !room {
             trace.full.get_or_insert(time);
         }
@@ -207,6 +223,15 @@ impl Tracer {
         }
         let number = self.number(packet.flow, packet.sent, &packet.segment);
         self.trace.packets.push(PacketEvent { time, what, number, packet: *packet });
+    }
+
+    /// Records the packets that one end of a connection declares lost.
+    pub fn losses(&mut self, time: Instant, flow: u32, connection: u64, side: usize, lost: &[Lost]) {
+        if lost.is_empty() || !self.selection.has_time(time) || !self.selection.has_flow(flow) || !self.has_room(time) {
+            return;
+        }
+        let side = side as u8;
+        self.trace.losses.extend(lost.iter().map(|packet| Loss { time, connection, side, packet: *packet }));
     }
 
     /// Records the state of one end of a connection if it has changed.

@@ -58,6 +58,10 @@ pub trait End {
     fn contents(&self) -> Vec<Contents> {
         Vec::new()
     }
+    /// The packets that the last call of [`End::on_packet`] or [`End::on_timer`] declared lost, for traces.
+    fn lost(&self) -> &[Lost] {
+        &[]
+    }
 }
 
 /// A packet of a transport inside of one of the simulation, which may have several.
@@ -71,6 +75,15 @@ pub struct Contents {
     pub length: u64,
     /// The frames in it.
     pub frames: Vec<Frame>,
+}
+
+/// A packet of a transport that its sender declares lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lost {
+    /// Its type, by its name in qlog.
+    pub kind: &'static str,
+    /// Its number.
+    pub number: u64,
 }
 
 /// A frame of a [`Contents`].
@@ -279,6 +292,13 @@ impl AnyEnd {
         match self {
             Self::Tcp(_) => Vec::new(),
             Self::Other(end) => end.contents(),
+        }
+    }
+    /// The packets that the last packet or timer showed to be lost. TCP declares none.
+    pub fn lost(&self) -> &[Lost] {
+        match self {
+            Self::Tcp(_) => &[],
+            Self::Other(end) => end.lost(),
         }
     }
     pub fn proto(&self) -> Proto {

@@ -22,6 +22,11 @@ pub fn write(name: &str, value: &str) -> io::Result<()> {
     fs::write(path(name), value).map_err(|e| explain(name, e))
 }
 
+/// Whether the namespace forwards packets of a family.
+pub fn forwards() -> bool {
+    ["ipv4/ip_forward", "ipv6/conf/all/forwarding"].iter().any(|name| read(name).is_ok_and(|value| value != "0"))
+}
+
 /// Makes the namespace forward packets of both families.
 pub fn enable_forwarding() -> io::Result<()> {
     write("ipv4/ip_forward", "1")?;

@@ -83,7 +83,7 @@ impl Answer<'_> {
             let text = "One run tells nothing apart: what follows is of this run, and others may differ (--runs 5).";
             writeln!(out, "{}", wrapped(text, width()))?;
         }
-        for sentence in sentences.iter().chain(&self.comparison.method()) {
+        for sentence in sentences.iter().chain(&self.comparison.method()).chain(&self.unjudged()) {
             writeln!(out, "{}", wrapped(sentence, width()))?;
         }
         if all.len() > sentences.len() && self.runs.is_none_or(|runs| runs > 1) && self.comparison.repeated().is_none()
@@ -95,11 +95,16 @@ impl Answer<'_> {
         Ok(())
     }
 
+    /// States why nothing is said of measures that somebody has chosen.
+    fn unjudged(&self) -> Option<String> {
+        self.comparison.unjudged().filter(|_| self.is_part)
+    }
+
     /// Writes at how many points of a sweep each variant is the best, and the values there.
     fn write_points(&self, out: &mut impl Write, values: usize) -> std::io::Result<()> {
         let is_whole = self.is_part || !self.primary.is_empty();
         let OverPoints { sentences, tables, legend } = self.comparison.over_points(!is_whole);
-        for sentence in sentences.iter().chain(&self.comparison.method()) {
+        for sentence in sentences.iter().chain(&self.comparison.method()).chain(&self.unjudged()) {
             writeln!(out, "{}", wrapped(sentence, width()))?;
         }
         if !is_whole {

@@ -13,7 +13,9 @@ use tidegate_replay::session;
 use tidegate_replay::source::{Kind, sniff};
 use tidegate_report::columns::{self, Column};
 use tidegate_report::comparison::Comparison;
-use tidegate_report::simulation::{DIFFERENCES, Quantity, compared, compared_by_all, mark_left, unfinished, unit};
+use tidegate_report::simulation::{
+    DIFFERENCES, Quantity, compared, compared_by_all, greatest, mark_left, unfinished, unit,
+};
 use tidegate_report::{Fold, Look, Report, Section, swept};
 
 use super::answer::Answer;
@@ -124,6 +126,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     )?;
     let differences = differences(&chosen);
     let unfinished = unfinished(all.iter().filter(|quantity| chosen.has(&quantity.measure, quantity.plain())));
+    let few = greatest(all.iter(), |measure, subject| chosen.has(measure, subject));
     let items: Vec<Item> = all.into_iter().map(Item::from).collect();
     let mut out = crate::output::stdout();
     if args.json {
@@ -145,8 +148,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let files = "--json and --table FILE have them";
     let answer = Answer { comparison: &chosen, is_part, primary: &primary, runs: None, all: args.all, files };
     answer.write(&mut out, &items)?;
-    if let Some(unfinished) = unfinished {
-        writeln!(out, "{}", wrapped(&unfinished, width()))?;
+    for note in unfinished.iter().chain(&few) {
+        writeln!(out, "{}", wrapped(note, width()))?;
     }
     out.flush()?;
     Ok(())

@@ -199,9 +199,9 @@ fn draw_matrix(args: &Args, folder: &Path, subject: &Subject) -> Result<(), Fail
     let axes = matrix_axes();
     let parsed = axes.iter().map(|(path, values)| Axis::parse(path, values)).collect::<Result<_, _>>();
     let seeds = (0..u64::from(args.runs)).map(|n| args.seed.wrapping_add(n)).collect();
-    let made =
+    let mut made =
         Sweep::new(&node, parsed.map_err(Failure::Failed)?, seeds, args.runs as usize).map_err(Failure::Failed)?;
-    sweep::make(&made, source.name(), None, folder, args.jobs)?;
+    sweep::make(&mut made, source.name(), None, folder, args.jobs)?;
     let table = figure::read(&[folder.to_owned()])?;
     let [(rate, _), (delay, _)] = axes;
     for variant in scenario.variant_names() {

@@ -1,5 +1,6 @@
 //! `tidegate figure`: figures of tables of results.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use tidegate_report::columns::Table;
@@ -20,10 +21,12 @@ pub struct Args {
     /// The kind of figure: heat, best, scatter, lines, ecdf, ccdf, box, violin or strip
     #[arg(long, value_name = "KIND", value_parser = ChartKind::named)]
     kind: ChartKind,
-    /// The column of the horizontal axis; for distributions and spreads that of the values
+    /// The column of the horizontal axis; for distributions and spreads that of the values. A scatter may have a quantity on
+    /// each axis, 'delay p95 of flow bulk' and 'goodput of flow bulk': a point for each run, with the mean and an ellipse of
+    /// one standard deviation for each variant
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     x: String,
-    /// The column of the vertical axis
+    /// The column of the vertical axis, or the quantity
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     y: String,
     /// The column of the cells of a heat map
@@ -113,7 +116,7 @@ fn beside(path: &Path) -> Result<Vec<(String, f64, f64)>, Failure> {
 
 /// Reads tables, and folders of tables, as one table.
 pub(super) fn read(named: &[PathBuf]) -> Result<Table, Failure> {
-    let mut table = Table::default();
+    let (mut table, mut known) = (Table::default(), HashSet::new());
     for path in files(named)? {
         let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
         let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
@@ -124,7 +127,7 @@ pub(super) fn read(named: &[PathBuf]) -> Result<Table, Failure> {
                 false => format!("not a table of results: {error}"),
             })
         })?;
-        table.append(part).map_err(wrong)?;
+        table.append(part.without_runs(&mut known)).map_err(wrong)?;
     }
     Ok(table)
 }

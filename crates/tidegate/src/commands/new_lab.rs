@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use super::new_qdisc::{crate_name, for_shell, origin, write_all, wrong_crate_name};
+use super::new_qdisc::{crate_name, for_shell, origin, origin_note, write_all, wrong_crate_name};
 use crate::Failure;
 
 /// Write a crate with a TCP congestion control to modify, and a scenario around it
@@ -145,6 +145,9 @@ impl Kind {
         writeln!(out, "    cargo run                          # the scenario, as a table and in words")?;
         writeln!(out, "    cargo run -- --report page.html    # its curves")?;
         writeln!(out, "    cargo test                         # what must be true")?;
+        if let Some(note) = origin_note(place.tidegate.as_deref()) {
+            writeln!(out, "\n{note}")?;
+        }
         Ok(())
     }
 }

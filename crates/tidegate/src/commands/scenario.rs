@@ -93,7 +93,7 @@ pub fn describe(out: &mut impl Write, source: &Source, loaded: &Loaded) -> std::
     }
     let mut queues = Table::new("", ["queue of link", ">rate", ">delay", "discipline"]).shorten("discipline", 12);
     for OutlinedQueue { link, rate: line, changes, delay, kinds } in outline.queues.iter().take(QUEUES) {
-        let line = format!("{}{}", rate(*line), if *changes { ", changing" } else { "" });
+        let line = format!("{}{}", rate(*line), if *changes { " in the mean, changing" } else { "" });
         queues.row([link.clone(), line, wait(*delay), kinds.join(", ")].map(Into::into));
     }
     for table in [flows, queues].into_iter().filter(|table| !table.rows.is_empty()) {

@@ -18,7 +18,7 @@ use tidegate_metrics::{BATCHES, Digest};
 use tidegate_report::Source as Text;
 use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::Contrast;
-use tidegate_report::simulation::{self, Quantity, Simulation};
+use tidegate_report::simulation::{self, Quantity, Simulation, greatest};
 use tidegate_report::steady::{Quantile, SteadyValue};
 use tidegate_sim::parallel::Division;
 use tidegate_sim::scenario::{Detail, Outcome, Scenario};
@@ -44,8 +44,8 @@ pub struct Args {
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
     /// Run the first seed once more and keep what happened, in trace.pcapng (every event of a packet, with comments) and
-    /// trace.parquet (also windows, round-trip times, queues) in the folder of --out, by default the working directory: all, or
-    /// that of flow=NAME, link=FROM->TO, from=TIME, to=TIME, with commas between
+    /// trace.parquet and trace.csv (also windows, round-trip times, queues) in the folder of --out, by default the working
+    /// directory: all, or that of flow=NAME, link=FROM->TO, from=TIME, to=TIME, with commas between
     #[arg(long, value_name = "KEY=VALUE,...")]
     trace: Option<String>,
     /// Run the first seed once more and write a qlog file (.sqlog) for each end of each connection into this folder, for viewers
@@ -494,6 +494,8 @@ impl<'a> Report<'a> {
             digest: outcome.digest.to_string(),
             shapers: shapers::entries(outcome),
         };
+        let quantities = found.quantities();
+        let few = greatest(quantities.iter(), |measure, subject| stated.has(measure, subject));
         Self {
             scenario: found.scenario,
             sentence: found.sentence,
@@ -503,11 +505,11 @@ impl<'a> Report<'a> {
             digest: found.digest.clone(),
             primary,
             runs: outcomes.iter().map(run).collect(),
-            notes: found.notes.clone(),
+            notes: found.notes.iter().cloned().chain(few).collect(),
             unfinished: found.unfinished(),
             no_interval: stated.why_no_interval(),
             steady: found.steady().into_iter().filter_map(SteadyItem::of).collect(),
-            items: found.quantities().into_iter().map(Item::from).collect(),
+            items: quantities.into_iter().map(Item::from).collect(),
             differences: differences(stated),
         }
     }

@@ -1,5 +1,6 @@
 //! `tidegate sweep`: a scenario for every combination of values and seeds, in files for notebooks.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -11,10 +12,12 @@ use serde_json::json;
 use tidegate_config::node::Node;
 use tidegate_config::{Diagnostics, Source};
 use tidegate_report::simulation::sweep_rows;
+use tidegate_report::swept;
 use tidegate_sim::scenario::sweep::{Axis, Batch, Point, Sweep};
 use tidegate_sim::scenario::{Outcome, Scenario};
 
 use super::check::open;
+use super::figure::read;
 use super::scenario;
 use super::simulate::cache::write_whole;
 use super::simulate::runs::stop_on_signals;
@@ -26,7 +29,8 @@ use crate::progress::Progress;
 ///
 /// Each batch of runs is one Parquet file in the folder of --out: a column for each --vary, the seed, the values of the run, and
 /// its digest, which is that of `tidegate simulate --hash` for the same scenario and seed. `tidegate.sweep` of the Python
-/// package writes the same files. A sweep that was stopped resumes: batches whose files exist are not run again. A run that
+/// package writes the same files. A sweep that was stopped resumes, and one with more seeds or values adds to its folder: runs of the
+/// same scenario that are there are not made again. A run that
 /// fails does not end the others: it is reported at the end, with exit code 1, the other runs of its batch are in a file whose
 /// name ends in .part.parquet, and the same command tries the batch again.
 #[derive(Debug, clap::Args)]
@@ -101,13 +105,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             sweep.depend_on(&name, found.text());
         }
     }
-    let found = make(&sweep, source.name(), beside, &args.out, args.jobs)?;
-    let (runs, files) = (sweep.runs(), sweep.batches());
+    let (found, names) = make(&mut sweep, source.name(), beside, &args.out, args.jobs)?;
+    let (runs, files) = (sweep.runs(), names.len());
     if args.json {
-        let names: Result<Vec<String>, String> = (0..files).map(|n| Ok(sweep.batch(n)?.name)).collect();
         let answer = json!({
             "version": env!("CARGO_PKG_VERSION"), "runs": runs, "made_before": found, "folder": args.out.display().to_string(),
-            "files": names.map_err(Failure::Failed)?,
+            "files": names,
         });
         writeln!(crate::output::stdout(), "{answer:#}")?;
         return Ok(());
@@ -119,19 +122,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes all runs of a sweep whose files are not in `folder` yet. Returns how many were there.
+/// Makes all runs of a sweep whose results are not in `folder` yet. Returns how many were there, and the names of the files that have them.
 ///
 /// # Errors
 /// If runs failed, or were stopped, or if the folder cannot be written.
 pub(super) fn make(
-    sweep: &Sweep,
+    sweep: &mut Sweep,
     name: &str,
     beside: Option<&Path>,
     folder: &Path,
     jobs: Option<u16>,
-) -> Result<usize, Failure> {
+) -> Result<(usize, Vec<String>), Failure> {
     let unwritable = |error: std::io::Error| Failure::Usage(format!("cannot write into {}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(unwritable)?;
+    let others = know(sweep, folder)?;
+    let sweep = &*sweep;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = jobs.map_or(processors, usize::from).min(sweep.batches());
     let work = Work { sweep, name, beside, folder, next: AtomicUsize::new(0) };
@@ -156,7 +161,41 @@ pub(super) fn make(
             folder.display()
         )));
     }
-    Ok(*found)
+    let mut names: Vec<String> = (0..sweep.batches())
+        .map(|n| sweep.batch(n).map(|batch| batch.name))
+        .collect::<Result<_, _>>()
+        .map_err(Failure::Failed)?;
+    for (n, name) in names.iter_mut().enumerate().filter(|(_, name)| !folder.join(name).exists()) {
+        *name = sweep.missing(sweep.batch(n).map_err(Failure::Failed)?).name;
+    }
+    names.retain(|name| folder.join(name).exists());
+    names.extend(others);
+    Ok((*found, names))
+}
+
+/// Reads which runs of the scenario other files of its folder have: those of other seeds, or of other values of the axes. Returns the names of
+/// these files.
+fn know(sweep: &mut Sweep, folder: &Path) -> Result<Vec<String>, Failure> {
+    let wrong = |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", folder.display()));
+    let planned: Result<BTreeSet<String>, String> = (0..sweep.batches()).map(|n| Ok(sweep.batch(n)?.name)).collect();
+    let planned = planned.map_err(Failure::Usage)?;
+    let mut others = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(|error| wrong(&error))? {
+        let entry = entry.map_err(|error| wrong(&error))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("batch-") && name.ends_with(".parquet") && !planned.contains(&name) {
+            others.push(name);
+        }
+    }
+    others.sort();
+    let mut known = Vec::new();
+    for name in others {
+        let table = read(&[folder.join(&name)])?;
+        if sweep.know(&name, swept::runs(&table)).map_err(Failure::Usage)? {
+            known.push(name);
+        }
+    }
+    Ok(known)
 }
 
 /// Loads a scenario, whose diagnostics go to standard error.
@@ -242,10 +281,15 @@ impl Work<'_> {
 
     /// Makes a batch, unless its file is there. Counts each run in `ended`.
     fn batch(&self, number: usize, stop: &AtomicBool, ended: &AtomicUsize) -> Result<Done, Failure> {
-        let Batch { name, runs } = self.sweep.batch(number).map_err(Failure::Usage)?;
-        let path = self.folder.join(name);
-        if path.exists() {
-            return Ok(Done { found: runs.len(), ..Done::default() });
+        let whole = self.sweep.batch(number).map_err(Failure::Usage)?;
+        let all = whole.runs.len();
+        if self.folder.join(&whole.name).exists() {
+            return Ok(Done { found: all, ..Done::default() });
+        }
+        let Batch { name, runs } = self.sweep.missing(whole);
+        let (path, found) = (self.folder.join(name), all - runs.len());
+        if runs.is_empty() {
+            return Ok(Done { found, ..Done::default() });
         }
         let mut made: Vec<(&Point, Outcome)> = Vec::with_capacity(runs.len());
         let mut failed = Vec::new();
@@ -270,7 +314,7 @@ impl Work<'_> {
             ended.fetch_add(1, Ordering::Relaxed);
         }
         if made.is_empty() {
-            return Ok(Done { failed, ..Done::default() });
+            return Ok(Done { found, failed, ..Done::default() });
         }
         let part = path.with_extension("part.parquet");
         let path = if failed.is_empty() { &path } else { &part };
@@ -288,7 +332,7 @@ impl Work<'_> {
                 _ => {}
             }
         }
-        Ok(Done { made: made.len(), found: 0, failed })
+        Ok(Done { made: made.len(), found, failed })
     }
 }
 

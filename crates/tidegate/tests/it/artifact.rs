@@ -342,6 +342,9 @@ fn a_claim_that_the_results_do_not_support_is_refused() {
     let scratch = Folder::new("artifact-claims");
     let pack = packed(&scratch);
     let line = "study/scenarios/line.toml";
+    // The rate of a line that changes is a mean, and said to be one.
+    let checked = text(&tidegate(&scratch.0, &["check", line]));
+    assert!(checked.contains("6.00 Mbit/s in the mean, changing"), "{checked}");
     let wrong = |folder: &str, claim: &str| {
         let output = tidegate(&scratch.0, &["artifact", folder, "--scenario", line, "--claim", claim]);
         (output.status.code(), text(&output))
@@ -368,6 +371,17 @@ fn a_claim_that_the_results_do_not_support_is_refused() {
     let (code, said) = duel("open", &["--claim", "short=completion p99 of flow mice: fair < one"]);
     assert!(code == Some(1) && said.contains("did not reach it in "), "{said}");
     assert!(said.contains(" of 4 runs, so that nothing was tested") && !scratch.0.join("open").exists(), "{said}");
+    // The claims that were found share their correction, which is said once.
+    let (code, said) = duel("found", &[]);
+    assert_eq!(code, Some(0), "{said}");
+    let readme = fs::read_to_string(scratch.0.join("found/README.md")).expect("a README");
+    let claims =
+        readme.split_once("## Claims").and_then(|(_, rest)| rest.split_once("## Requirements")).expect("claims").0;
+    assert!(claims.matches(", p ").count() > 3, "{claims}");
+    assert!(
+        claims.matches("corrected").count() == 1 && claims.contains("\nEach p is corrected for all 38 differences"),
+        "{claims}"
+    );
     let (code, said) = duel("mean", &["--claim", "short=completion mean of flow mice: fair < one"]);
     assert!(code == Some(1) && said.contains("so that nothing was tested; claim a percentile"), "{said}");
     // The table of an artifact says in how many runs it was not reached.

@@ -122,6 +122,78 @@ fn check_acknowledgements(events: &[Value]) {
     }
 }
 
+/// The numbers of packets of the application's data that are sent, neither acknowledged nor lost at the end of a log, and the bytes in
+/// flight that its last metrics state.
+fn in_flight(events: &[Value]) -> (BTreeSet<u64>, u64) {
+    let (mut flight, mut stated) = (BTreeSet::new(), 0);
+    for event in events {
+        let data = &event["data"];
+        stated = data["bytes_in_flight"].as_u64().unwrap_or(stated);
+        let frames = || data["frames"].as_array().into_iter().flatten();
+        if data["header"]["packet_type"] != "1RTT" {
+            continue;
+        }
+        let number = data["header"]["packet_number"].as_u64().expect("a number");
+        match event["name"].as_str().expect("a name") {
+            "transport:packet_sent" if frames().any(|frame| frame["frame_type"] != "ack") => {
+                flight.insert(number);
+            }
+            "recovery:packet_lost" => assert!(flight.remove(&number), "{number} was lost and not in flight"),
+            "transport:packet_received" => {
+                for range in frames().filter_map(|frame| frame["acked_ranges"].as_array()).flatten() {
+                    let (low, high) = (range[0].as_u64().expect("low"), range[1].as_u64().expect("high"));
+                    flight.retain(|number| !(low..=high).contains(number));
+                }
+            }
+            _ => {}
+        }
+    }
+    (flight, stated)
+}
+
+/// What quinn declares lost is all that does not arrive: when the data has arrived, nothing is in flight. A probe for losses and data
+/// that is sent again in other pieces are no reason to miss one.
+#[test]
+fn every_loss_of_quic_is_logged() {
+    let folder = Folder::new("qlog-losses");
+    let flows = |controls: [&str; 2]| {
+        let flow = |control: &str| {
+            let name = control.replace('-', "");
+            format!(
+                "  {{ name = \"{name}\", from = \"a\", to = \"b\", transport = {{ kind = \"quic\", congestion = \"{control}\" }}, \
+                 workload = {{ kind = \"bulk\", bytes = \"2MB\" }} }},\n"
+            )
+        };
+        controls.map(flow).concat()
+    };
+    let scenario = SCENARIO
+        .split("flow = [")
+        .next()
+        .expect("a part")
+        .replace("delay =", "loss = \"3%\", delay =")
+        .replace("5s", "30s");
+    fs::write(folder.0.join("s.toml"), format!("{scenario}flow = [\n{}]\n", flows(["quinn-cubic", "reno"])))
+        .expect("written");
+    let made = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["simulate", "s.toml", "--no-cache", "--runs", "1", "--qlog", "q"])
+        .current_dir(&folder.0)
+        .output()
+        .expect("it starts");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    for flow in ["quinncubic-1", "reno-2"] {
+        let [client, server] = ["client", "server"].map(|end| {
+            records(&fs::read_to_string(folder.0.join(format!("q/{flow}-{end}.sqlog"))).expect("text"))[1..].to_vec()
+        });
+        let sent = numbers(named(&client, "transport:packet_sent"));
+        let arrived = numbers(named(&server, "transport:packet_received"));
+        let lost = numbers(named(&client, "recovery:packet_lost"));
+        let never: Vec<&u64> = sent.difference(&arrived).collect();
+        assert!(never.len() > 20 && lost.len() > 20, "{flow}: {} of {} were dropped", never.len(), sent.len());
+        let (flight, stated) = in_flight(&client);
+        assert!(flight.len() <= 2 && stated < 4_000, "{flow}: {flight:?} and {stated} bytes of {never:?}, {lost:?}");
+    }
+}
+
 #[test]
 fn connections_are_written_for_viewers() {
     let folder = Folder::new("qlog");

@@ -111,6 +111,8 @@ fn a_trace_is_explained() {
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert_eq!(text(&plain.stdout), text(&done.stdout), "the trace changes no result");
     assert!(std::fs::read(format!("{out}/trace.parquet")).unwrap().starts_with(b"PAR1"));
+    let rows = std::fs::read_to_string(format!("{out}/trace.csv")).unwrap();
+    assert!(rows.starts_with("time_s,time_ns,kind,flow,") && rows.lines().count() > 10, "{rows}");
 
     let capture = format!("{out}/trace.pcapng");
     let explain = |args: &[&str]| tidegate(&[&["explain", &*capture], args].concat());
@@ -129,6 +131,7 @@ fn a_trace_is_explained() {
     let way = text(&one.stdout);
     assert!(way.starts_with("packet ") && way.contains("flow bulk, of one"), "{way}");
     assert!(way.lines().count() >= 2 && way.contains(" s  "), "{way}");
+    assert!(!way.contains("marked"), "the flow does not use ECN: {way}");
     let none = explain(&["--packet", "1000000"]);
     assert_eq!(none.status.code(), Some(2));
     assert!(text(&none.stderr).contains("the trace has the records 1 to"), "{}", text(&none.stderr));
@@ -155,6 +158,36 @@ fn a_trace_is_explained() {
     assert_eq!(refused.status.code(), Some(2), "{}", text(&refused.stderr));
     let part = "flow=mice: no such flow; there are `bulk, of one`";
     assert!(text(&refused.stderr).contains(part), "{}", text(&refused.stderr));
+}
+
+/// A packet that a queue marked is explained as marked, from the event on at which it was.
+#[test]
+fn a_mark_is_explained() {
+    let folder = Folder::new("trace-marked");
+    let scenario = "version = 1\nduration = \"3s\"\nhosts = [\"a\", \"b\"]\n\
+                    link = [{ from = \"a\", to = \"b\", rate = \"5mbit\", delay = \"10ms\", queue = { kind = \"codel\" } }]\n\
+                    flow = [{ name = \"x\", from = \"a\", to = \"b\", tcp = { ecn = true }, workload = { kind = \"bulk\" } }]\n";
+    let file = folder.with("marks.toml", scenario);
+    let out = folder.0.join("out").display().to_string();
+    let done = simulate(&[&file, "--out", &out, "--runs", "1", "--trace", "flow=x"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    for trace in ["trace.pcapng", "trace.parquet"] {
+        let explain = |args: &[&str]| {
+            let explained = tidegate(&[&["explain", &*format!("{out}/{trace}")], args].concat());
+            assert!(explained.status.success(), "{}", text(&explained.stderr));
+            text(&explained.stdout).to_owned()
+        };
+        let all: serde_json::Value = serde_json::from_str(&explain(&["--json"])).expect("JSON");
+        let marked = all["flows"]["x"]["marked"].as_u64().unwrap_or(0);
+        assert!(marked > 5, "{trace}: {all}");
+        // The first marked packet, by the records of the first thousands.
+        let of = |record: u64| explain(&["--packet", &record.to_string()]);
+        let found = (200..4_000).step_by(7).map(of).find(|way| way.contains("marked"));
+        let way = found.expect("a packet that was marked");
+        assert_eq!(way.matches("congestion was marked on it").count(), 1, "{way}");
+        let line = way.lines().find(|line| line.contains("marked")).expect("a line");
+        assert!(line.contains("dequeued at") || line.contains("transmitting at"), "{way}");
+    }
 }
 
 /// `check` and `simulate` warn alike of a kind of link sharing that does not keep the rate of a class.

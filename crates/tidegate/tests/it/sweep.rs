@@ -77,6 +77,43 @@ fn files_do_not_depend_on_threads_and_what_is_there_is_not_made_again() {
     assert_eq!(files(&one), all);
 }
 
+/// Five more seeds, and then another rate, into one folder: what is there is neither made again nor counted twice.
+#[test]
+fn more_seeds_and_values_add_to_the_folder() {
+    let folder = folder("more");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let sweep = |rates: &str, runs: &str| {
+        let vary = format!("link.1.rate={rates}");
+        let args =
+            ["sweep", &net, "--vary", &vary, "--seed", "1", "--runs", runs, "--batch", "3", "--out", &out, "--json"];
+        let output = tidegate(&args);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let there: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
+        let mut named: Vec<String> = serde_json::from_value(said["files"].clone()).expect("names");
+        named.sort();
+        assert_eq!(named, there);
+        (said["runs"].as_u64(), said["made_before"].as_u64(), there.len())
+    };
+    assert_eq!(sweep("5mbit,2mbit", "2"), (Some(4), Some(0), 2));
+    assert_eq!(sweep("5mbit,2mbit", "4"), (Some(8), Some(4), 5));
+    assert_eq!(sweep("5mbit,2mbit", "4"), (Some(8), Some(8), 5));
+    let (_, made_before, _) = sweep("5mbit,2mbit,9mbit", "4");
+    assert_eq!(made_before, Some(8));
+    let compared = tidegate(&["compare", &out]);
+    let said = text(&compared.stdout);
+    assert!(said.contains("goodput of flow bulk: rate=9mbit has the most"), "{said}{}", text(&compared.stderr));
+    assert!(said.contains("by paired differences over 4 seeds"), "{said}");
+    // Files that were made twice, as by two machines, count once.
+    let again = folder.path("again");
+    let vary = ["--vary", "link.1.rate=5mbit,2mbit,9mbit", "--seed", "1", "--runs", "4", "--batch", "5"];
+    assert!(tidegate(&[&["sweep", &net, "--out", &again], &vary[..]].concat()).status.success());
+    for (name, bytes) in files(&again) {
+        std::fs::write(Path::new(&out).join(name), bytes).expect("written");
+    }
+    assert_eq!(text(&tidegate(&["compare", &out]).stdout), said);
+}
+
 #[test]
 fn combinations_are_compared_by_pairs_of_runs() {
     let folder = folder("compared");
@@ -241,12 +278,12 @@ fn a_run_that_fails_does_not_end_the_others() {
     let (net, out) = (folder.path("net.toml"), folder.path("out"));
     // Each value is right beside the first one of the other; of 1 s nothing is left after 2 s.
     let axes = ["--vary", "duration=3s,1s", "--vary", "warm-up=0s,2s"];
-    let sweep = |batch: &str| {
-        let rest = ["--seed", "1", "--runs", "2", "--batch", batch, "--jobs", "2", "--out", &out];
+    let sweep = |batch: &str, out: &str| {
+        let rest = ["--seed", "1", "--runs", "2", "--batch", batch, "--jobs", "2", "--out", out];
         let output = tidegate(&[&["sweep", &net][..], &axes, &rest].concat());
-        (output.status.code(), text(&output.stderr), files(&out))
+        (output.status.code(), text(&output.stderr), files(out))
     };
-    let (code, said, made) = sweep("3");
+    let (code, said, made) = sweep("3", &out);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("2 of 8 runs failed; the results of the others are in"), "{said}");
     for seed in ["seed 1", "seed 2"] {
@@ -254,10 +291,10 @@ fn a_run_that_fails_does_not_end_the_others() {
     }
     // Runs 6 and 7 are the last batch; run 5 is in that before.
     assert_eq!(made.len(), 2);
-    let (code, said, again) = sweep("3");
+    let (code, said, again) = sweep("3", &out);
     assert_eq!((code, &again), (Some(1), &made), "{said}");
     // The batch of a failed run has a file with the others.
-    let (_, _, all) = sweep("4");
+    let (_, _, all) = sweep("4", &folder.path("other"));
     let names: Vec<&str> = all.iter().map(|(name, _)| &name[name.len() - 13..]).collect();
     assert_eq!(names.iter().filter(|name| **name == ".part.parquet").count(), 1, "{names:?}");
 }

@@ -43,8 +43,9 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
         differences.iter().find(is_it).expect("the pair")
     };
     let (equal, apart) = (of(["one", "same"]), of(["one", "fair"]));
-    assert!(equal["decided"] == false && equal["mean"] == 0.0 && equal["more_runs"].is_null(), "{equal}");
-    assert!(equal["equal_within_2"] == true && apart["equal_within_2"] == false, "{equal} {apart}");
+    // Four pairs that are the same are too few for one of 38 comparisons: 2^-10 is the first that is below 0.05/38.
+    assert!(equal["decided"] == false && equal["mean"] == 0.0 && equal["more_runs"] == 6, "{equal}");
+    assert!(equal["equal_within_2"] == false && apart["equal_within_2"] == false, "{equal} {apart}");
     assert!(apart["decided"] == true && apart["pairs"] == 4 && apart["comparisons"] == 38, "{apart}");
     let rows = std::fs::read_to_string(out.join("differences.csv")).expect("differences");
     assert!(rows.starts_with("subject,measure,unit,first,second,difference,half_width_95,"), "{rows}");

@@ -484,6 +484,11 @@ class Sweep:
         """The number of batches."""
     def batch(self, number: int) -> tuple[str, list[tuple[list[tuple[str, str]], str, int]]]:
         """The file name and the runs of batch `number`, counted from 0."""
+    def missing(self, number: int) -> tuple[str, list[tuple[list[tuple[str, str]], str, int]]]:
+        """The part of batch `number` whose results are not known, in a file with a name of its own."""
+    def knowing(self, name: str, file: bytes) -> Sweep | None:
+        """The sweep without the runs whose results are in a file, of which this is the name and the content; `None` if it was not made of this
+        scenario."""
 
 def run_batch(
     runs: list[tuple[list[tuple[str, str]], str, int]], folder: str

@@ -46,7 +46,8 @@ class Sweep:
 
     #: The folder of the results.
     folder: str
-    #: One Parquet file for each batch, in the order of the grid: ``polars.read_parquet(sweep.files)``.
+    #: The Parquet files with these runs, one for each batch, in the order of the grid, and after them those with further runs of the scenario
+    #: that were in the folder before: ``polars.read_parquet(sweep.files)``.
     files: list[str]
     #: Runs of the sweep, and those of them that an earlier call had made.
     runs: int
@@ -174,8 +175,8 @@ def sweep(
     seeds
         The seeds.
     folder
-        Where results are written. The same sweep there goes on from what is there, also where the command began it; other
-        files are left alone.
+        Where results are written. The same sweep there goes on from what is there, also where the command began it. More seeds
+        or values of the same scenario are added to it: no run is made again. Other files are left alone.
     executor
         Anything with the ``submit`` of :class:`concurrent.futures.Executor`: ``client.get_executor()`` of
         ``dask.distributed``, :class:`RayExecutor`, threads. Default: ``workers`` processes here, one for each processor.
@@ -216,16 +217,31 @@ def sweep(
     used = text + "".join(values for _, values in axes)
     classes = {name: cls for name, cls in qdisc._registered.items() if json.dumps(name) in used}
 
-    files: list[str] = []
+    # What files of other seeds, or of other values of the axes, have of this scenario is not made again.
+    planned = {plan.batch(number)[0] for number in range(plan.batches)}
+    others: list[str] = []
+    for name in sorted(os.listdir(folder)):
+        if name.startswith("batch-") and name.endswith(".parquet") and name not in planned:
+            with open(os.path.join(folder, name), "rb") as file:
+                knowing = plan.knowing(name, file.read())
+            if knowing is not None:
+                plan = knowing
+                others.append(name)
+    paths: dict[int, str] = {}
     todo: list[int] = []
     found = 0
     for number in range(plan.batches):
         name, runs = plan.batch(number)
-        files.append(os.path.join(folder, name))
-        if os.path.exists(files[-1]):
+        if os.path.exists(os.path.join(folder, name)):
             found += len(runs)
-        else:
+            paths[number] = os.path.join(folder, name)
+            continue
+        name, missing = plan.missing(number)
+        found += len(runs) - len(missing)
+        if missing:
+            paths[number] = os.path.join(folder, name)
             todo.append(number)
+    files = [*paths.values(), *(os.path.join(folder, name) for name in others)]
 
     own = _Processes(workers) if executor is None else None
     submitter = own or executor
@@ -235,7 +251,7 @@ def sweep(
     ended = 0
     flying: dict[Future[tuple[bytes, list[tuple[int, str]]]], tuple[int, list[_Run]]] = {}
     most = 2 * (workers or os.cpu_count() or 1) if executor is None else 64
-    queue = ((number, plan.batch(number)[1]) for number in todo)
+    queue = ((number, plan.missing(number)[1]) for number in todo)
     again: list[tuple[int, list[_Run]]] = []
     try:
         while True:
@@ -261,7 +277,7 @@ def sweep(
                     rows, failed = b"", [(run, reason) for run in range(len(part))]
                 ended += 1
                 failures += [(dict(part[run][0]), part[run][2], reason) for run, reason in failed]
-                path = files[number]
+                path = paths[number]
                 partial = path.removesuffix(".parquet") + ".part.parquet"
                 if rows:
                     _write(partial if failed else path, rows)

@@ -74,13 +74,25 @@ impl Chart {
         let is_open = all.any(|cell| !cell.is_reached());
         let alone =
             if has_alone(&cells) { " (In parentheses): alone in reaching it in all runs, and not tested." } else { "" };
+        let has = |is: fn(&Best<'_>) -> bool| cells.iter().flatten().flatten().any(is);
+        // The signs that are there.
+        let signs = [
+            (has(|best| matches!(best, Best::One(_))), "a name alone is told apart from all others"),
+            (
+                has(|best| matches!(best, Best::Several(..))),
+                "names together are equal within 2 % or, with ?, not told apart",
+            ),
+            (has(|best| *best == Best::Alike), "alike: all within 2 %"),
+            (has(|best| *best == Best::Undecided), "? alone: undecided"),
+        ];
+        let signs: Vec<&str> = signs.into_iter().filter(|(is_there, _)| *is_there).map(|(_, sign)| sign).collect();
+        let signs = if signs.is_empty() { String::new() } else { format!(": {}", signs.join("; ")) };
         let Some((measure, first)) = quantities.first() else { return Err("no row is left to compare".into()) };
         let (measures, subject) = (quantities.iter().all(|(of, _)| of == measure), subject_of(first));
         let subjects = quantities.iter().all(|(_, of)| subject_of(of) == subject);
         let note = format!(
-            "The best by {} of {} ({}): a name alone is told apart from all others. Names together: the best mean, those equal \
-             within 2 % and, with ?, not told apart. alike: all within 2 %; ? alone: undecided.{}{alone}{left_out} Decided at 5 %, by runs with the \
-             same seed, corrected for all {} differences{} (Holm).",
+            "The best by {} of {} ({}){signs}.{}{alone}{left_out} Decided at 5 %, by runs with the same seed, corrected for all {} \
+             differences{} (Holm).",
             if measures { measure } else { "each measure" },
             if subjects { subject } else { "each subject" },
             if better(measure) == Better::More { "more is better" } else { "less is better" },
@@ -160,7 +172,7 @@ fn has_alone(cells: &[Vec<Option<Best<'_>>>]) -> bool {
 }
 
 /// Names without what all begin with: the axis of `queue=fifo` and `queue=codel`.
-fn short(names: &[&str]) -> Vec<String> {
+pub(crate) fn short(names: &[&str]) -> Vec<String> {
     let axis = |name: &str| name.split_once('=').map(|(axis, _)| axis.to_owned());
     let first = names.first().and_then(|name| axis(name));
     let is_common = first.is_some() && names.iter().all(|name| axis(name) == first && !name.contains(", "));
@@ -241,7 +253,7 @@ mod tests {
     /// A variant that alone reached it in all runs was tested against nobody: it is no winner.
     #[test]
     fn one_that_alone_reached_it_is_in_parentheses() {
-        let mut open = table(0.0);
+        let mut open = table(0.001);
         let place = open.names.iter().position(|name| name == "value").expect("a column");
         let Column::Number(values) = &mut open.columns[place] else { panic!("values") };
         // One run of the second at 4 Mbit/s and 5 ms, and one of each at 10 Mbit/s and 20 ms.
@@ -256,7 +268,7 @@ mod tests {
 
     #[test]
     fn each_cell_has_who_is_the_best_or_who_may_be() {
-        let drawing = chart().drawing(&table(0.0), &Look::text()).expect("a map");
+        let drawing = chart().drawing(&table(0.001), &Look::text()).expect("a map");
         let said: Vec<(bool, String)> =
             cells(&drawing).into_iter().map(|(ink, text)| (matches!(ink, Ink::Bar(_)), text)).collect();
         let of = |is_decided: bool, text: &str| (is_decided, text.to_owned());
@@ -265,6 +277,14 @@ mod tests {
         assert_eq!(said[..2], above);
         assert_eq!(said[2].clone(), below[0]);
         assert!(said[3].1.starts_with("pie") && said[3].0, "{said:?}");
+        // The note explains the signs that are there, and no others.
+        let note = |drawing: &Drawing| {
+            let text = |shape: &Shape| if let Shape::Text { text, .. } = shape { Some(text.clone()) } else { None };
+            drawing.shapes.iter().filter_map(text).collect::<Vec<_>>().join(" ")
+        };
+        let whole = note(&drawing);
+        assert!(whole.contains("a name alone is told apart from all others; alike: all within 2 %."), "{whole}");
+        assert!(!whole.contains("names together") && !whole.contains("? alone"), "{whole}");
         // With noise nothing is told apart.
         let drawing = chart().drawing(&table(1.0), &Look::text()).expect("a map");
         assert!(
@@ -278,11 +298,11 @@ mod tests {
     /// disagree.
     #[test]
     fn a_map_of_a_planned_quantity_is_corrected_for_all_that_was_planned() {
-        let other = table(0.0).columns().fold(Table::default(), |other, (name, column)| match name {
+        let other = table(0.001).columns().fold(Table::default(), |other, (name, column)| match name {
             "measure" => other.with(name, Column::Text(vec![Some("loss".to_owned()); 40])),
             _ => other.with(name, column.clone()),
         });
-        let mut both = table(0.0);
+        let mut both = table(0.001);
         both.append(other).expect("the same columns");
         let chart = Chart { only: vec![("measure".into(), "goodput".into())], ..chart() };
         let said = |table: &Table| {
@@ -305,7 +325,7 @@ mod tests {
     #[test]
     fn names_without_room_are_letters_that_the_note_explains() {
         let look = Look { width: 70.0, ..Look::column() };
-        let drawing = chart().drawing(&table(0.0), &look).expect("a map");
+        let drawing = chart().drawing(&table(0.001), &look).expect("a map");
         assert_eq!(cells(&drawing)[0].1, "A");
         let texts: Vec<&str> = drawing
             .shapes
@@ -319,12 +339,12 @@ mod tests {
     fn what_has_no_best_is_refused() {
         let said = |chart: Chart, table: Table| chart.drawing(&table, &Look::page()).expect_err("refused");
         let neither = Column::Text(vec![Some("throughput".to_owned()); 40]);
-        let of = said(chart(), table(0.0).without(&["measure"]).with("measure", neither));
+        let of = said(chart(), table(0.001).without(&["measure"]).with("measure", neither));
         assert!(of.contains("neither more nor less is better"), "{of}");
-        let of = said(Chart { only: vec![("seed".into(), "1".into())], ..chart() }, table(0.0));
+        let of = said(Chart { only: vec![("seed".into(), "1".into())], ..chart() }, table(0.001));
         assert!(of.contains("--runs"), "{of}");
-        let of = said(Chart { only: vec![("variant".into(), "pie".into())], ..chart() }, table(0.0));
+        let of = said(Chart { only: vec![("variant".into(), "pie".into())], ..chart() }, table(0.001));
         assert!(of.contains("--by"), "{of}");
-        assert!(said(Chart { log: true, ..chart() }, table(0.0)).contains("--log"));
+        assert!(said(Chart { log: true, ..chart() }, table(0.001)).contains("--log"));
     }
 }

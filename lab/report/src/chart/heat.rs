@@ -4,6 +4,7 @@ use tidegate_display::{digits, known, unit_of_all};
 
 use super::Chart;
 use super::cells::{Cell, Grid};
+use crate::comparison::bin;
 use crate::drawing::{Anchor, Drawing, Ink};
 use crate::font::room;
 use crate::look::Look;
@@ -30,7 +31,7 @@ impl Heat {
     }
 
     pub(super) fn drawing(&self, chart: &Chart, look: &Look) -> Drawing {
-        let values = Values::new(&self.means, &self.unit);
+        let values = Values::new(&self.means, &self.unit, bin(chart.measure().unwrap_or_default()));
         let note = format!("Shades: {}. {}", self.quantity(chart, &values), self.note);
         let grid = Grid { xs: self.xs.clone(), ys: self.ys.clone(), note, legend: 2.2, lines: 1 };
         let cell = |x: usize, y: usize| {
@@ -79,30 +80,34 @@ fn reached(means: &[Vec<Option<f64>>]) -> impl Iterator<Item = f64> {
     means.iter().flatten().flatten().copied().filter(|mean| mean.is_finite())
 }
 
-/// How the values of cells are written: in one unit, and with equally many decimals where four digits of the greatest leave at least
-/// two of the least.
+/// How the values of cells are written: in one unit, and with equally many decimals where three digits of the greatest leave at least
+/// two of the least, and no interval justifies fewer.
 struct Values {
     scale: f64,
     unit: String,
     decimals: Option<usize>,
+    /// The share of itself by which a value may be too great.
+    bin: f64,
 }
 
 impl Values {
-    fn new(means: &[Vec<Option<f64>>], unit: &str) -> Self {
+    fn new(means: &[Vec<Option<f64>>], unit: &str, bin: f64) -> Self {
         let all = || reached(means).map(f64::abs);
         let (scale, unit) = unit_of_all(all(), unit);
         let most = all().fold(0.0, f64::max) / scale;
         let least = all().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min) / scale;
-        let decimals = (3.0 - most.max(1e-12).log10().floor()).clamp(0.0, 9.0) as usize;
+        let decimals = (2.0 - most.max(1e-12).log10().floor()).clamp(0.0, 9.0) as usize;
         let is_enough = least * 10_f64.powi(decimals as i32) >= 10.0;
-        Self { scale, unit: unit.to_owned(), decimals: is_enough.then_some(decimals) }
+        Self { scale, unit: unit.to_owned(), decimals: is_enough.then_some(decimals), bin }
     }
     /// The text of a mean, with the digits that its interval justifies.
     fn with_interval(&self, mean: f64, half: Option<f64>) -> String {
-        match half.filter(|half| mean.is_finite() && *half > 0.0) {
-            Some(half) => known(mean / self.scale, Some(half / self.scale), 0.0).0,
-            None => self.text(mean),
-        }
+        let text = self.text(mean);
+        let Some(half) = half.filter(|half| mean.is_finite() && *half > 0.0) else { return text };
+        let justified = known(mean / self.scale, Some(half / self.scale), self.bin).0;
+        // A narrow interval adds no digits: cells are read beside each other, and the table has them all.
+        let decimals = |text: &str| text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        if decimals(&justified) <= decimals(&text) { justified } else { text }
     }
     fn text(&self, value: f64) -> String {
         if value.is_infinite() {
@@ -110,5 +115,27 @@ impl Values {
         }
         let value = value / self.scale;
         self.decimals.map_or_else(|| digits(value), |decimals| format!("{value:.decimals$}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three digits where nothing is known of the spread, two of a wide interval, no more than three of a narrow one, and of a percentile
+    /// none below its bin.
+    #[test]
+    fn cells_have_the_digits_that_are_known() {
+        let values = Values::new(&[vec![Some(698.4e6), Some(52.31e6)]], "ns", 0.0);
+        let said = |mean: f64, half: Option<f64>| values.with_interval(mean, half);
+        assert_eq!([said(698.4e6, None), said(52.31e6, None)], ["698", "52"]);
+        assert_eq!([said(698.4e6, Some(140e6)), said(698.4e6, Some(1e3))], ["700", "698"]);
+        let narrow = Values::new(&[vec![Some(9.6561), Some(4.2)]], "1", 0.0);
+        assert_eq!(
+            [narrow.with_interval(9.6561, Some(0.0004)), narrow.with_interval(4.2, Some(0.6))],
+            ["9.66", "4.20"]
+        );
+        let most = Values::new(&[vec![Some(1043e6), Some(1e9)]], "ns", 1.0 / 64.0);
+        assert_eq!(most.with_interval(1043e6, Some(1e4)), "1.04");
     }
 }

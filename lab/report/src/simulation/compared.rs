@@ -50,10 +50,29 @@ const MEASURES: &[&[(&str, Better)]] = &[
     &[("loss down", Better::Less)],
 ];
 
-/// The direction in which values of a measure are better: that of one of [`MEASURES`] with the same first word, if there is one.
+/// Further measures that tell better from worse, by which variants are compared where somebody asks for them.
+const OTHERS: &[(&str, Better)] = &[
+    ("R factor", Better::More),
+    ("mouth to ear", Better::Less),
+    ("not played", Better::Less),
+    ("late", Better::Less),
+    ("connect", Better::Less),
+    ("frame delay", Better::Less),
+    ("frames incomplete", Better::Less),
+    // Frames are counted where no more and no less of them is better.
+    ("frames", Better::Neither),
+    ("startup mean", Better::Less),
+    ("stalls", Better::Less),
+    ("failed", Better::Less),
+    ("refused", Better::Less),
+    ("timeouts", Better::Less),
+];
+
+/// The direction in which values of a measure are better: that of one of [`MEASURES`] or [`OTHERS`] with the same name or first word, if
+/// there is one.
 pub(crate) fn better(measure: &str) -> Better {
     let first = |name: &str| name.split(' ').next().map(str::to_owned);
-    let all = MEASURES.iter().copied().flatten();
+    let all = MEASURES.iter().copied().flatten().chain(OTHERS);
     all.clone()
         .find(|(name, _)| *name == measure)
         .or_else(|| all.clone().find(|(name, _)| first(name) == first(measure)))
@@ -244,5 +263,40 @@ impl<'a> Index<'a> {
             row.name = std::mem::take(&mut group.name);
         }
         group
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::Look;
+
+    /// The measures of a call and of a handshake have an answer where a look asks for them, and what has none is said to have none.
+    #[test]
+    fn measures_that_are_asked_for_have_a_best_or_a_reason() {
+        let names =
+            ["R factor up lowest", "late", "not played", "mouth to ear", "connect p50", "timeouts", "sent", "goodput"];
+        let of = |variant: &'static str, by: f64| {
+            names.map(|measure| Quantity {
+                values: (1..=6).map(|seed| Some(by * f64::from(10 * seed + seed % 3))).collect(),
+                seeds: (1..=6).collect(),
+                ..Quantity::of_one_run(variant, "flow call", measure, "1", by * 36.0)
+            })
+        };
+        let all = compared("", &[of("fifo", 2.0), of("codel", 1.0)].concat());
+        let said = |measure: &str| {
+            let look = Look { quantities: vec![format!("{measure} of flow call")], ..Look::page() };
+            let part = look.comparison(&all).expect("it is measured");
+            (part.sentences(), part.unjudged())
+        };
+        for measure in &names[..6] {
+            let (sentences, unjudged) = said(measure);
+            let (best, ends) = if measure.starts_with('R') { ("fifo", "most") } else { ("codel", "least") };
+            let begin = format!("{measure} of flow call: {best} has the {ends}, ");
+            assert!(sentences.len() == 1 && sentences[0].starts_with(&begin), "{sentences:?}");
+            assert_eq!(unjudged, None);
+        }
+        let neither = "Nobody is the best by sent: neither more nor less of it is better.";
+        assert_eq!(said("sent"), (Vec::new(), Some(neither.to_owned())));
     }
 }

@@ -86,11 +86,70 @@ pub fn unfinished<'a>(quantities: impl Iterator<Item = &'a Quantity>) -> Option<
     })
 }
 
+/// States which percentiles of transfers and pages are the greatest of so few values; `None` if none of those that are stated is. `begun`
+/// counts failed ones too, so that a percentile just beyond the limit may not be named.
+pub fn greatest<'a>(
+    quantities: impl Iterator<Item = &'a Quantity> + Clone,
+    is_stated: impl Fn(&str, &str) -> bool,
+) -> Option<String> {
+    let mut said: Vec<String> = Vec::new();
+    for ([began, _], what, times) in COUNTED {
+        let mut least: Vec<(&str, f64)> = Vec::new();
+        for quantity in quantities.clone().filter(|quantity| quantity.measure == began) {
+            match least.iter_mut().find(|(subject, _)| *subject == quantity.plain()) {
+                Some((_, count)) => *count = count.min(quantity.mean),
+                None => least.push((quantity.plain(), quantity.mean)),
+            }
+        }
+        for (subject, count) in least.into_iter().filter(|(_, count)| *count >= 1.0) {
+            let mut names: Vec<&str> = Vec::new();
+            for quantity in quantities.clone().filter(|quantity| quantity.plain() == subject) {
+                let name = quantity.measure.as_str();
+                let share = name.rsplit_once(" p").and_then(|(_, share)| share.parse::<f64>().ok());
+                let is_greatest = share.is_some_and(|share| count * (1.0 - share / 100.0) < 1.0);
+                let is_time = times.iter().any(|time| name.starts_with(time));
+                if is_greatest && is_time && is_stated(name, subject) && !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            if !names.is_empty() {
+                let count = tidegate_display::human(count, "");
+                said.push(format!("{} of {subject} ({count} {what} in a run)", names.join(", ")));
+            }
+        }
+    }
+    (!said.is_empty()).then(|| format!("The greatest value, because there are so few: {}.", said.join("; ")))
+}
+
 #[cfg(test)]
 mod tests {
     use tidegate_metrics::Value;
 
+    use super::*;
     use crate::simulation::{Run, Simulation};
+
+    /// Of 99 transfers the 99th percentile is the greatest, and of 100 the 99.9th alone.
+    #[test]
+    fn percentiles_of_few_values_are_called_the_greatest() {
+        let said = |opened: f64| {
+            let of = |measure: &str, value: f64| Quantity::of_one_run("fifo", "flow short", measure, "ns", value);
+            let all = [
+                of("opened", opened),
+                of("completion p50", 1.0),
+                of("completion p99", 3.0),
+                of("completion p99.9", 4.0),
+            ];
+            greatest(all.iter(), |measure, subject| subject == "flow short" && measure != "completion p50")
+        };
+        let of = |names: &str, count: u32| {
+            Some(format!(
+                "The greatest value, because there are so few: {names} of flow short ({count} transfers in a run)."
+            ))
+        };
+        assert_eq!(said(99.0), of("completion p99, completion p99.9", 99));
+        assert_eq!(said(101.0), of("completion p99.9", 101));
+        assert_eq!(said(2000.0), None);
+    }
 
     /// A variant that completes less says so.
     #[test]

@@ -61,7 +61,11 @@ impl Simulation {
             // The shaper notifies the sender directly, over its control socket; here that takes until the packet arrives.
             connection.ends[1 - side].advise(Instant::from_nanos(self.now), signal.rate());
         }
-        connection.ends[side].on_segment(Instant::from_nanos(self.now), &packet.segment);
+        let now = Instant::from_nanos(self.now);
+        connection.ends[side].on_segment(now, &packet.segment);
+        if let Some(tracer) = &self.tracer {
+            tracer.borrow_mut().losses(now, connection.group, connection.number, side, connection.ends[side].lost());
+        }
         self.attend(slot, side);
     }
 
@@ -159,6 +163,9 @@ impl Simulation {
         connection.armed[side] = NEVER;
         let now = Instant::from_nanos(self.now);
         connection.ends[side].on_timer(now);
+        if let Some(tracer) = &self.tracer {
+            tracer.borrow_mut().losses(now, connection.group, connection.number, side, connection.ends[side].lost());
+        }
         let timeouts = connection.ends[side].timeouts();
         let fresh = timeouts - connection.timeouts[side];
         connection.timeouts[side] = timeouts;

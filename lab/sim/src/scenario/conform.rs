@@ -43,10 +43,16 @@ impl Subject {
         if quic || name.starts_with("quinn-") { Self::quic(&value) } else { Self::tcp(&value) }
     }
     /// TCP with the control `congestion`, a value of `tcp.congestion` in TOML, and with what systems have today: RACK-TLP, PRR,
-    /// timestamps, HyStart++ where the control has a slow start, a timer of at least 200 ms.
+    /// timestamps, HyStart++ where the control has a slow start, a timer of at least 200 ms. DCTCP has ECN, without which it is Reno;
+    /// Prague sets it itself.
     pub fn tcp(congestion: &str) -> Self {
+        Self::tcp_with(congestion, congestion.trim() == "\"dctcp\"")
+    }
+    /// TCP, with ECN (RFC 3168) if `ecn`.
+    fn tcp_with(congestion: &str, ecn: bool) -> Self {
+        let ecn = if ecn { ", ecn = true" } else { "" };
         Self(format!(
-            "tcp = {{ congestion = {congestion}, recovery = \"rack\", timestamps = true, d-sack = true, hystart = true, prr = true, \
+            "tcp = {{ congestion = {congestion}{ecn}, recovery = \"rack\", timestamps = true, d-sack = true, hystart = true, prr = true, \
              window = \"64MiB\", min-rto = \"200ms\" }}"
         ))
     }
@@ -104,6 +110,11 @@ impl Values<'_> {
     fn over_reference(&self, subject: &str, measure: &str) -> Option<f64> {
         let reference = of(self.reference?, subject, measure).next()?;
         Some(self.get(subject, measure)? / reference)
+    }
+    /// The least, over all variants, of the value over that with the reference.
+    fn least_over_reference(&self, subject: &str, measure: &str) -> Option<f64> {
+        let pairs = of(self.own, subject, measure).zip(of(self.reference?, subject, measure));
+        pairs.map(|(own, reference)| own / reference).min_by(f64::total_cmp)
     }
     /// How much larger the value is than with the reference.
     fn above_reference(&self, subject: &str, measure: &str) -> Option<f64> {
@@ -177,7 +188,11 @@ pub struct Finding {
 impl Case {
     /// The scenario with `subject`.
     pub fn text(&self, subject: &Subject) -> String {
-        self.template.replace("{{control}}", &subject.0).replace("{{cubic}}", &Subject::reference().0)
+        let (cubic, with_ecn) = (Subject::reference(), Subject::tcp_with("\"cubic\"", true));
+        self.template
+            .replace("{{control}}", &subject.0)
+            .replace("{{cubic}}", &cubic.0)
+            .replace("{{cubic-ecn}}", &with_ecn.0)
     }
     /// The behaviour that the scenario shows.
     pub fn sentence(&self) -> &'static str {

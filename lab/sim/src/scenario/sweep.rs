@@ -100,6 +100,16 @@ impl Point {
         if values.is_empty() { scenario.to_owned() } else { format!("{scenario} with {}", values.join(", ")) }
     }
 
+    /// Adds all that the run consists of to a digest.
+    fn digest(&self, digest: &mut Digest) {
+        let values = self.values.iter().flat_map(|(path, value)| [path, value]).map(String::as_str);
+        for text in values.chain([&*self.text]) {
+            digest.number(text.len() as u64);
+            digest.bytes(text.as_bytes());
+        }
+        digest.number(self.seed);
+    }
+
     /// Runs `scenario`, which was loaded from the text of this point, with all variants. `stop` is polled now and then;
     /// if it returns `true`, the result is `None`.
     pub fn run(&self, scenario: &Scenario, mut stop: impl FnMut() -> bool) -> Option<Outcome> {
@@ -114,8 +124,8 @@ impl Point {
 /// The runs whose results are stored in one file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Batch {
-    /// The name of the file, which includes a digest of everything that the results depend on. Files with equal names
-    /// have equal results.
+    /// The name of the file, which includes a digest of everything that the results depend on, after one of the scenario without its axes
+    /// and seeds. Files with equal names have equal results.
     pub name: String,
     /// The runs. Those of the same point follow each other.
     pub runs: Vec<Point>,
@@ -131,6 +141,8 @@ pub struct Sweep {
     shared: Digest,
     /// Digests of the files that runs refer to, by name.
     files: BTreeMap<String, Digest>,
+    /// Runs whose results are elsewhere, by the values of their axes and their seed.
+    known: BTreeSet<(Vec<(String, String)>, u64)>,
 }
 
 impl Sweep {
@@ -157,7 +169,7 @@ impl Sweep {
         }
         let mut shared = Digest::default();
         shared.bytes(env!("CARGO_PKG_VERSION").as_bytes());
-        Ok(Self { base: base.clone(), axes, seeds, size, shared, files: BTreeMap::new() })
+        Ok(Self { base: base.clone(), axes, seeds, size, shared, files: BTreeMap::new(), known: BTreeSet::new() })
     }
 
     /// The names of all files that runs may refer to.
@@ -182,6 +194,59 @@ impl Sweep {
         digest.number(text.len() as u64);
         digest.bytes(text.as_bytes());
         self.files.insert(name.to_owned(), digest);
+    }
+
+    /// Leaves runs, each the values of the axes and the seed, out of [`missing`](Self::missing), because the file `name` has their results, if
+    /// it was made of this scenario and of the same files. Returns whether it was.
+    ///
+    /// # Errors
+    /// If a value of one axis removes the key of another.
+    pub fn know(&mut self, name: &str, runs: BTreeSet<(Vec<(String, String)>, u64)>) -> Result<bool, String> {
+        let mut files = BTreeSet::new();
+        if !self.files.is_empty() {
+            let mut of_points = BTreeMap::new();
+            for number in 0..self.runs() / self.seeds.len() {
+                let (point, files) = self.point(number, self.seeds[0])?;
+                of_points.insert(point.values, files);
+            }
+            for (values, _) in &runs {
+                // Nobody knows the files of a point that is not in this sweep.
+                let Some(of_point) = of_points.get(values) else { return Ok(false) };
+                files.extend(of_point.iter().map(Digest::to_string));
+            }
+        }
+        let is_whole = name.ends_with(".parquet") && !name.ends_with(".part.parquet");
+        let is_ours = is_whole && name.split('-').nth(2) == Some(&self.scenario(&files));
+        if is_ours {
+            self.known.extend(runs);
+        }
+        Ok(is_ours)
+    }
+
+    /// The part of a batch whose results are not known, in a file with a name of its own.
+    pub fn missing(&self, mut batch: Batch) -> Batch {
+        let all = batch.runs.len();
+        batch.runs.retain(|run| !self.known.contains(&(run.values.clone(), run.seed)));
+        if batch.runs.len() < all && !batch.runs.is_empty() {
+            let mut digest = Digest::default();
+            digest.bytes(batch.name.as_bytes());
+            batch.runs.iter().for_each(|run| run.digest(&mut digest));
+            let begin = batch.name.rsplit_once('-').map_or("", |(begin, _)| begin);
+            batch.name = format!("{begin}-{}.parquet", &digest.to_string()[..16]);
+        }
+        batch
+    }
+
+    /// The scenario without its axes and seeds, and these files, in short.
+    fn scenario(&self, files: &BTreeSet<String>) -> String {
+        let mut base = self.base.clone();
+        if let Value::Table(entries) = &mut base.value {
+            entries.retain(|entry| !matches!(entry.key.as_str(), "seed" | "runs"));
+        }
+        let mut digest = self.shared;
+        digest.bytes(base.to_text().as_bytes());
+        files.iter().for_each(|file| digest.bytes(file.as_bytes()));
+        digest.to_string()[..8].to_owned()
     }
 
     /// The runs to check before all others: each value of an axis (the first hundred of a long one) combined with the
@@ -217,27 +282,25 @@ impl Sweep {
         let begin = number * self.size;
         let end = (begin + self.size).min(self.runs());
         let mut runs: Vec<Point> = Vec::with_capacity(end.saturating_sub(begin));
-        let mut digest = self.shared;
+        let (mut digest, mut used) = (self.shared, BTreeSet::new());
         for index in begin..end {
             let seed = self.seeds[index % self.seeds.len()];
             let run = match runs.last() {
                 Some(last) if !index.is_multiple_of(self.seeds.len()) => Point { seed, ..last.clone() },
                 _ => {
                     let (run, files) = self.point(index / self.seeds.len(), seed)?;
+                    used.extend(files.iter().map(Digest::to_string));
                     files.into_iter().for_each(|file| digest.digest(file));
                     run
                 }
             };
-            for text in
-                run.values.iter().flat_map(|(path, value)| [path, value]).map(String::as_str).chain([&*run.text])
-            {
-                digest.number(text.len() as u64);
-                digest.bytes(text.as_bytes());
-            }
-            digest.number(seed);
+            run.digest(&mut digest);
             runs.push(run);
         }
-        Ok(Batch { name: format!("batch-{number:06}-{}.parquet", &digest.to_string()[..16]), runs })
+        Ok(Batch {
+            name: format!("batch-{number:06}-{}-{}.parquet", self.scenario(&used), &digest.to_string()[..16]),
+            runs,
+        })
     }
 
     /// Returns a run and the digests of the files that it refers to.
@@ -419,6 +482,48 @@ mod tests {
         assert_ne!(batch(&one, 0).name[13..], batch(&one, 1).name[13..]);
         let other = sweep(&[("link.1.rate", r#"["1mbit", "3mbit"]"#)]).expect("an axis");
         assert_ne!(batch(&one, 0).name, batch(&other, 0).name);
+    }
+
+    /// More seeds of the same scenario: the files of the first ones are of it, and no run is made again.
+    #[test]
+    fn runs_that_are_known_are_left_out() {
+        let base =
+            |text: &str| Node::parse(&Source::new("net.toml", text), &mut Diagnostics::new()).expect("it is TOML");
+        let rates = || vec![Axis::parse("link.1.rate", r#"["1mbit", "2mbit"]"#).expect("an axis")];
+        let of = |text: &str, seeds: Vec<u64>| Sweep::new(&base(text), rates(), seeds, 3).expect("an axis");
+        let few = of(NET, vec![1, 2]);
+        let mut more = of(&format!("runs = 4\n{NET}"), vec![1, 2, 3]);
+        let (first, second) = (batch(&few, 0), batch(&few, 1));
+        let runs = |batch: &Batch| batch.runs.iter().map(|run| (run.values.clone(), run.seed)).collect::<BTreeSet<_>>();
+        let knows = |sweep: &mut Sweep, name: &str, batch: &Batch| sweep.know(name, runs(batch)).expect("an axis");
+        assert!(knows(&mut more, &first.name, &first) && knows(&mut more, &second.name, &second));
+        let mut other = of(&NET.replace("v1.2", "other"), vec![1]);
+        assert!(!knows(&mut other, &first.name, &first));
+        assert!(!knows(&mut of(NET, vec![3]), &first.name.replace(".parquet", ".part.parquet"), &first));
+        let missing = |number: usize| more.missing(batch(&more, number));
+        let seeds = |number: usize| missing(number).runs.iter().map(|run| run.seed).collect::<Vec<_>>();
+        assert_eq!([seeds(0), seeds(1)], [[3], [3]]);
+        assert_ne!(missing(0).name, batch(&more, 0).name);
+        for rest in [missing(0), missing(1)] {
+            assert!(knows(&mut more, &rest.name, &rest));
+        }
+        assert!(more.missing(batch(&more, 0)).runs.is_empty());
+        // Files of another shaper are not taken, and points of which no run is planned neither.
+        let queues = r#"[{ kind = "fifo" }, { shaper = "one.toml" }]"#;
+        let with = |text: &str, seeds: Vec<u64>| {
+            let axes = vec![Axis::parse("link.a->b.queue", queues).expect("an axis")];
+            let mut sweep = Sweep::new(&base(NET), axes, seeds, 2).expect("an axis");
+            sweep.depend_on("one.toml", text);
+            sweep
+        };
+        let (before, mut same, mut changed) = (with("a", vec![1, 2]), with("a", vec![3]), with("b", vec![3]));
+        for (number, is_kept) in [(0, true), (1, false)] {
+            let batch = batch(&before, number);
+            assert!(knows(&mut same, &batch.name, &batch));
+            assert_eq!(knows(&mut changed, &batch.name, &batch), is_kept);
+        }
+        let elsewhere = batch(&before, 0).runs.into_iter().map(|run| (Vec::new(), run.seed)).collect();
+        assert!(!changed.know(&batch(&before, 0).name, elsewhere).expect("an axis"));
     }
 
     #[test]

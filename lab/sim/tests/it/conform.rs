@@ -67,11 +67,34 @@ fn standard_controls_meet_the_criteria() {
     }
 }
 
+/// Scalable controls take from CUBIC behind one queue that marks, which RFC 9331, section 4.3, says of them; with a mark as with a loss
+/// nothing is taken. DCTCP is judged with ECN, without which it is Reno.
+#[test]
+fn scalable_controls_fail_behind_one_marking_queue() {
+    let cases = || suite().into_iter().filter(|case| case.name == "marking-queues");
+    for control in ["prague", "dctcp"] {
+        let judgement = judge(control, cases());
+        let (_, findings) = judgement.cases().next().expect("the case");
+        assert!(!findings[0].holds && findings[0].mean < 0.4 && findings[1].holds, "{control}: {findings:?}");
+    }
+    let judgement = judge("reno", cases());
+    assert!(judgement.all_hold(), "{:#}", judgement.json(""));
+}
+
 /// A sender that ignores all signals fills queues, loses packets for good and starves CUBIC.
 #[test]
 fn a_control_that_ignores_signals_fails() {
     congestion::register::<Deaf>();
-    let harmful = ["single", "deep-queue", "fair", "coexistence", "real-time", "variable-rate", "active-queues"];
+    let harmful = [
+        "single",
+        "deep-queue",
+        "fair",
+        "coexistence",
+        "marking-queues",
+        "real-time",
+        "variable-rate",
+        "active-queues",
+    ];
     let judgement = judge("deaf", suite().into_iter().filter(|case| harmful.contains(&case.name)));
     assert_eq!(failed(&judgement), harmful, "{:#}", judgement.json(""));
 }

@@ -55,6 +55,12 @@ impl Claim {
         &self.evidence
     }
 
+    /// The end of its evidence that says for how many differences or claims its probability is corrected.
+    pub fn correction(&self) -> Option<&str> {
+        let begin = self.evidence.rfind(", corrected for all ")?;
+        Some(&self.evidence[begin..])
+    }
+
     /// Whether its evidence is that of the same runs here: as a claim of the authors, or as one of those that are `found`.
     pub fn has_evidence(&self, evidence: &str, found: &[Self]) -> bool {
         self.evidence.starts_with(evidence) || found.contains(self)
@@ -212,7 +218,7 @@ fn said(contrast: &Contrast, p: f64, corrected: &str) -> String {
 
 /// Says for how many claims a probability is corrected; empty for one, which needs no correction.
 fn corrected_for(claims: usize) -> String {
-    if claims > 1 { format!(", with the correction for {claims} claims") } else { String::new() }
+    if claims > 1 { format!(", corrected for all {claims} claims") } else { String::new() }
 }
 
 /// The estimate of a measure from the runs of a variant.

@@ -38,13 +38,23 @@ fn several(n: usize, what: &str) -> String {
 
 /// The claims of an artifact, one in a line.
 fn claims(manifest: &Manifest) -> String {
+    // The correction that all have is said once, below them.
+    let shared = match manifest.claims.as_slice() {
+        [first, _, ..] => {
+            first.correction().filter(|shared| manifest.claims.iter().all(|claim| claim.correction() == Some(shared)))
+        }
+        _ => None,
+    };
     let claim = |(n, claim): (usize, &Claim)| {
-        let evidence = if claim.evidence().is_empty() { String::new() } else { format!(": {}", claim.evidence()) };
+        let evidence = shared.and_then(|shared| claim.evidence().strip_suffix(shared)).unwrap_or(claim.evidence());
+        let evidence = if evidence.is_empty() { String::new() } else { format!(": {evidence}") };
         format!("- **C{}**: {}\n", n + 1, plain(&(claim.line() + &evidence)))
     };
+    let below =
+        shared.map_or(String::new(), |shared| format!("\nEach p is{}.\n", plain(shared.trim_start_matches(','))));
     match manifest.claims.is_empty() {
         true => "- **C1**: the values below.\n".to_owned(),
-        false => manifest.claims.iter().enumerate().map(claim).collect(),
+        false => manifest.claims.iter().enumerate().map(claim).collect::<String>() + &below,
     }
 }
 

@@ -92,6 +92,9 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained, rival: Option<&Ri
         let known = DropReason::ALL.into_iter().find(|reason| reason.name() == drops.reason);
         writeln!(out, "    {} were dropped: {}", drops.packets, known.map_or(drops.reason.clone(), because))?;
     }
+    if seen.marked_packets > 0 {
+        writeln!(out, "    congestion was marked on {}", seen.marked_packets)?;
+    }
     Ok(())
 }
 
@@ -259,4 +262,33 @@ pub(super) fn because(reason: DropReason) -> String {
         _ => "",
     };
     format!("{words} ({})", reason.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_of_a_flow_are_told_beside_its_drops() {
+        let reply = |marked: u64| {
+            format!(
+                r#"{{"direction":"up","rule":1,"class":"media","flow":{{"key":"9f3c7a1e00b24d55","protocol":17}},"queue_packets":0,
+                "queue_bytes":0,"seen":{{"flow":{{"key":"fa0ed18152d9aae1","protocol":17}},"class":"media","age_ns":2116908144,
+                "idle_ns":19603544,"rate_bps":3899966,"share_bps":4000000,"granted":false,"preferred":0,"arrived_packets":1273,
+                "arrived_bytes":1308644,"sent_packets":1023,"sent_bytes":1051644,"borrowed_bytes":0,"queue_packets":0,"queue_bytes":0,
+                "wait_p50_ns":92274688,"wait_p90_ns":92274688,"wait_p99_ns":92274688,"wait_longest_ns":100479302,"jitter_ns":679336,
+                "dropped":[{{"reason":"flow_limit","packets":250}}],"dropped_bytes":257000,"marked_packets":{marked},
+                "remarked_packets":0,"promise_kept_seconds":0,"promise_missed_seconds":0}}}}"#
+            )
+        };
+        let told = |marked| {
+            let explained: Explained = serde_json::from_str(&reply(marked)).expect("a reply");
+            let mut out = Vec::new();
+            print_state(&mut out, &explained, None).expect("memory");
+            String::from_utf8(out).expect("text")
+        };
+        let text = told(17);
+        assert!(text.contains("250 were dropped") && text.contains("congestion was marked on 17\n"), "{text}");
+        assert!(!told(0).contains("marked"));
+    }
 }

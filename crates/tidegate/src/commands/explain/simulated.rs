@@ -1,7 +1,7 @@
 //! The fate of packets in a trace of `tidegate simulate --trace`: a capture whose comments have the events, or a table
 //! with a row for each of them, in the same order.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
@@ -22,8 +22,17 @@ struct Happened {
     reason: Option<String>,
     link: Option<String>,
     colour: String,
+    /// The ECN field; empty in traces of versions that did not record it.
+    ecn: String,
     flow: String,
     bytes: u32,
+}
+
+impl Happened {
+    /// Whether the packet was marked congestion experienced.
+    fn is_marked(&self) -> bool {
+        self.ecn == "CE"
+    }
 }
 
 /// A trace.
@@ -46,6 +55,7 @@ fn parse(comment: &str) -> Option<Happened> {
         reason: take("reason"),
         link: take("at"),
         colour: take("colour")?,
+        ecn: take("ecn").unwrap_or_default(),
         flow: take("flow")?,
         bytes: 0,
     })
@@ -86,6 +96,7 @@ impl Trace {
         };
         let (kinds, happened, reasons) = (text("kind")?, text("event")?, text("reason")?);
         let (links, colours, flows) = (text("link")?, text("colour")?, text("flow")?);
+        let ecn = text("ecn").ok();
         let (times, packets, sizes) = (number("time_ns")?, number("packet")?, number("size_bytes")?);
         let rows = (0..kinds.len()).filter(|&row| kinds[row].as_deref() == Some("packet"));
         let events: Vec<Happened> = rows
@@ -98,6 +109,7 @@ impl Trace {
                 reason: reasons[row].clone(),
                 link: links[row].clone(),
                 colour: colours[row].clone().unwrap_or_default(),
+                ecn: ecn.and_then(|values| values[row].clone()).unwrap_or_default(),
                 flow: flows[row].clone().unwrap_or_default(),
                 bytes: sizes[row].and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(0),
             })
@@ -139,12 +151,17 @@ impl Trace {
         Ok(self.events.iter().filter(|event| event.packet == packet).collect())
     }
 
-    /// Events of each flow by kind, and drops of each flow by colour and reason.
+    /// Events of each flow by kind, with packets that were marked congestion experienced, and drops of each flow by colour and reason.
     #[expect(clippy::type_complexity, reason = "two tables, made in one pass")]
     fn counts(&self) -> (BTreeMap<&str, BTreeMap<&str, u64>>, BTreeMap<(&str, &str, &str), u64>) {
         let (mut events, mut drops) = (BTreeMap::<&str, BTreeMap<&str, u64>>::new(), BTreeMap::new());
+        let mut marked = HashSet::new();
         for event in &self.events {
-            *events.entry(&event.flow).or_default().entry(&event.event).or_default() += 1;
+            let of_flow = events.entry(&event.flow).or_default();
+            *of_flow.entry(&event.event).or_default() += 1;
+            if event.is_marked() && marked.insert(event.packet) {
+                *of_flow.entry("marked").or_default() += 1;
+            }
             if let Some(reason) = &event.reason {
                 *drops.entry((event.flow.as_str(), event.colour.as_str(), reason.as_str())).or_default() += 1;
             }
@@ -161,7 +178,7 @@ impl Trace {
         let events = self.of(record)?;
         let first = events[0];
         writeln!(out, "packet {} of flow {}, {} bytes", first.packet, first.flow, first.bytes)?;
-        let mut before = first.nanos;
+        let (mut before, mut marked) = (first.nanos, false);
         for event in events {
             let place = event.link.as_ref().map_or(String::new(), |link| format!(" at {link}"));
             let known = tidegate_core::DropReason::ALL
@@ -169,9 +186,11 @@ impl Trace {
                 .find(|reason| event.reason.as_deref() == Some(reason.name()));
             let reason = known.map_or(String::new(), |reason| format!(": {}", super::output::because(reason)));
             let colour = if event.colour == "green" { String::new() } else { format!(", {}", event.colour) };
+            let mark = if event.is_marked() && !marked { ", congestion was marked on it" } else { "" };
+            marked = event.is_marked();
             let wait = output::wait(tidegate_units::Span::from_nanos(event.nanos - before));
             let time = event.nanos as f64 / 1e9;
-            writeln!(out, "    {time:.9} s  {}{place}{reason}{colour}, {wait} later", event.event)?;
+            writeln!(out, "    {time:.9} s  {}{place}{reason}{colour}{mark}, {wait} later", event.event)?;
             before = event.nanos;
         }
         Ok(())
@@ -224,6 +243,7 @@ impl Trace {
                     "reason": event.reason,
                     "link": event.link,
                     "colour": event.colour,
+                    "ecn": event.ecn,
                 })
             })
             .collect();

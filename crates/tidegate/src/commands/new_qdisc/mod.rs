@@ -222,6 +222,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.kernel {
         writeln!(out, "    sudo target/debug/{name} run demo/{name}.toml --interface eth0 --in-kernel")?;
     }
+    if let Some(note) = origin_note(args.tidegate.as_deref()) {
+        writeln!(out, "\n{note}")?;
+    }
     Ok(())
 }
 
@@ -290,6 +293,13 @@ fn taken_types<'a>(files: &'a [(&'a str, &'a str)]) -> impl Iterator<Item = &'a 
     });
     let words = code.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
     words.filter(|word| word.starts_with(|c: char| c.is_uppercase()) && *word != "Type")
+}
+
+/// Says that the crate depends on a folder of this machine, unless its source was given.
+pub(super) fn origin_note(said: Option<&str>) -> Option<String> {
+    let text = "Cargo.toml names the source tree that this tidegate was built from, by its path, which others do not have. For a crate \
+                that you give away write it with --tidegate URL or VERSION.";
+    said.is_none().then(|| tidegate_display::wrapped(text, crate::output::width()))
 }
 
 /// The source of the crates: the option, or the tree this was built from.
@@ -388,6 +398,13 @@ pub(super) fn write_all(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A path of this machine is named as such; a source that was given is known.
+    #[test]
+    fn a_crate_that_names_the_tree_of_the_build_says_so() {
+        assert!(origin_note(None).is_some_and(|note| note.contains("--tidegate")));
+        assert_eq!(origin_note(Some("https://example.com/tidegate")), None);
+    }
 
     #[test]
     fn names_that_work_and_names_that_do_not() {

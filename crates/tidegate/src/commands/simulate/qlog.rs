@@ -3,8 +3,8 @@
 //! The schema is the newest that qvis reads: version 0.3 (draft-ietf-quic-qlog-main-schema-05 and -quic-events-05), as JSON text
 //! sequences (RFC 7464), a file for each end of a connection. TCP has no schema of its own: its segments are packets of one
 //! stream and of one type, because types have numbers of their own; they are numbered as they are sent, and an acknowledgement is of
-//! those that have arrived since the one before. A packet
-//! counts as lost when the sender sends its data again, because neither TCP nor quinn tells when it decided so.
+//! those that have arrived since the one before. A packet of QUIC is
+//! lost when quinn declares it lost. TCP declares nothing: its packet counts as lost when the sender sends the data again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Write;
@@ -15,7 +15,7 @@ use tidegate_core::{Ecn, Instant};
 use tidegate_sim::Proto;
 use tidegate_sim::scenario::Scenario;
 use tidegate_sim::tcp::Flags;
-use tidegate_sim::trace::{MOST, Occurrence, PacketEvent, Selection, Trace};
+use tidegate_sim::trace::{Loss, MOST, Occurrence, PacketEvent, Selection, Trace};
 use tidegate_sim::transport::{Contents, EcnFields, Field, Frame, SenderState};
 
 use crate::{Failure, output};
@@ -57,6 +57,7 @@ struct Connection<'a> {
     flow: u32,
     transport: Proto,
     packets: Vec<&'a PacketEvent>,
+    losses: Vec<&'a Loss>,
     states: Vec<(Instant, usize, SenderState)>,
 }
 
@@ -65,8 +66,14 @@ fn connections(trace: &Trace) -> BTreeMap<u64, Connection<'_>> {
     let mut all: BTreeMap<u64, Connection<'_>> = BTreeMap::new();
     for event in trace.packets.iter().filter(|event| event.packet.transport != Proto::Udp) {
         let (number, flow, transport) = (event.packet.flow >> 1, event.packet.group, event.packet.transport);
-        let new = || Connection { number, flow, transport, packets: Vec::new(), states: Vec::new() };
+        let new =
+            || Connection { number, flow, transport, packets: Vec::new(), losses: Vec::new(), states: Vec::new() };
         all.entry(number).or_insert_with(new).packets.push(event);
+    }
+    for loss in &trace.losses {
+        if let Some(connection) = all.get_mut(&loss.connection) {
+            connection.losses.push(loss);
+        }
     }
     for state in &trace.connections {
         if let Some(connection) = all.get_mut(&state.connection) {
@@ -81,6 +88,11 @@ struct Entry {
     time: u64,
     name: &'static str,
     data: Value,
+}
+
+fn lost(time: u64, kind: &str, number: u64) -> Entry {
+    let data = json!({ "header": { "packet_type": kind, "packet_number": number } });
+    Entry { time, name: "recovery:packet_lost", data }
 }
 
 /// The data that a packet carries, as a range of its stream.
@@ -128,15 +140,10 @@ impl Connection<'_> {
                 if from == side {
                     let time = event.packet.sent;
                     for packet in &contents {
-                        for range in ranges(packet) {
-                            if let Some((kind, number)) = carried.insert(range, (packet.kind, packet.number)) {
-                                let header = json!({ "packet_type": kind, "packet_number": number });
-                                entries.push(Entry {
-                                    time,
-                                    name: "recovery:packet_lost",
-                                    data: json!({ "header": header }),
-                                });
-                            }
+                        if self.transport == Proto::Tcp {
+                            let again =
+                                ranges(packet).filter_map(|range| carried.insert(range, (packet.kind, packet.number)));
+                            entries.extend(again.map(|(kind, number)| lost(time, kind, number)));
                         }
                         entries.push(Entry { time, name: "transport:packet_sent", data: data(packet, event) });
                     }
@@ -151,12 +158,17 @@ impl Connection<'_> {
                 }
             }
         }
+        let declared = self.losses.iter().filter(|loss| usize::from(loss.side) == side);
+        entries.extend(declared.map(|loss| lost(loss.time.as_nanos(), loss.packet.kind, loss.packet.number)));
         let mut before = None;
         for (time, _, state) in self.states.iter().filter(|(_, of, _)| *of == side) {
             let data = metrics(state, before.replace(*state));
             entries.push(Entry { time: time.as_nanos(), name: "recovery:metrics_updated", data });
         }
-        entries.sort_by_key(|entry| entry.time);
+        // An acknowledgement shows losses, and what is lost makes room for other packets.
+        let order = ["transport:packet_received", "recovery:packet_lost", "transport:packet_sent"];
+        let rank = |name| order.iter().position(|other| *other == name).unwrap_or(order.len());
+        entries.sort_by_key(|entry| (entry.time, rank(entry.name)));
         entries
     }
 }

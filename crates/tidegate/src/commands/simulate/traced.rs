@@ -6,6 +6,7 @@ use std::path::Path;
 
 use tidegate_capture::LinkType;
 use tidegate_capture::write::{CaptureWriter, WriteError};
+use tidegate_core::Ecn;
 use tidegate_report::columns::{Column, Table};
 use tidegate_sim::Stage;
 use tidegate_sim::scenario::Scenario;
@@ -30,8 +31,10 @@ pub fn write(scenario: &Scenario, selection: &Selection, seed: u64, folder: &Pat
         let file = File::create(&path).map_err(|error| failed(&path, &error))?;
         capture(&trace, BufWriter::new(file)).map_err(|error| failed(&path, &error))?;
         let path = folder.join(format!("{name}.parquet"));
-        let bytes = table(&trace).parquet().map_err(|error| failed(&path, &error))?;
+        let table = table(&trace);
+        let bytes = table.parquet().map_err(|error| failed(&path, &error))?;
         output::write(&path, &bytes)?;
+        output::write(&folder.join(format!("{name}.csv")), table.csv().as_bytes())?;
         if let Some(full) = trace.full {
             message!(
                 "tidegate: the trace was full at {:.3} s, after {MOST} events; narrow it by flow, link, from and to",
@@ -59,6 +62,15 @@ fn colour(event: &PacketEvent) -> &'static str {
     event.packet.colour.name()
 }
 
+fn ecn(event: &PacketEvent) -> &'static str {
+    match event.packet.segment.ecn {
+        Ecn::NotEct => "Not-ECT",
+        Ecn::Ect0 => "ECT(0)",
+        Ecn::Ect1 => "ECT(1)",
+        Ecn::Ce => "CE",
+    }
+}
+
 /// The comment of an event in a capture; `tidegate explain` reads it.
 fn comment(trace: &Trace, happened: &PacketEvent) -> String {
     let (what, reason) = event(happened.what);
@@ -68,7 +80,8 @@ fn comment(trace: &Trace, happened: &PacketEvent) -> String {
         Occurrence::Delivered => String::new(),
     };
     let reason = reason.map_or(String::new(), |reason| format!("; reason {reason}"));
-    format!("tidegate: packet {}; {what}{place}{reason}; colour {}; flow {flow}", happened.number, colour(happened))
+    let (number, colour, ecn) = (happened.number, colour(happened), ecn(happened));
+    format!("tidegate: packet {number}; {what}{place}{reason}; colour {colour}; ecn {ecn}; flow {flow}")
 }
 
 /// The events of packets, on an interface for each link and one for the hosts.
@@ -99,6 +112,7 @@ struct Row<'a> {
     event: Option<&'static str>,
     reason: Option<&'static str>,
     colour: Option<&'static str>,
+    ecn: Option<&'static str>,
     numbers: [Option<u64>; NUMBERS.len()],
     probability: Option<f64>,
 }
@@ -141,6 +155,7 @@ fn rows(trace: &Trace) -> Vec<Row<'_>> {
             event: Some(what),
             reason,
             colour: Some(colour(happened)),
+            ecn: Some(ecn(happened)),
             numbers,
             ..Row::default()
         }
@@ -189,7 +204,8 @@ fn table(trace: &Trace) -> Table {
         .with("link", text(&rows, |row| row.link))
         .with("event", text(&rows, |row| row.event))
         .with("reason", text(&rows, |row| row.reason))
-        .with("colour", text(&rows, |row| row.colour));
+        .with("colour", text(&rows, |row| row.colour))
+        .with("ecn", text(&rows, |row| row.ecn));
     for (place, name) in NUMBERS.iter().enumerate() {
         table = table.with(*name, Column::Integer(rows.iter().map(|row| row.numbers[place]).collect()));
     }

@@ -167,6 +167,26 @@ pub(super) const CASES: &[Case] = &[
         ]
     ),
     case!(
+        "marking-queues",
+        &[
+            compared(
+                ("goodput of CUBIC with ECN, over that beside another CUBIC, the least of CoDel and PIE", ONE),
+                "5.2",
+                |values| values.least_over_reference("flow cubic", "goodput"),
+                Bound::AtLeast(0.5),
+                "a control that yields less to a mark than to a loss starves those that RFC 3168 binds (RFC 9331, section 4.3). Scalable \
+                 controls do by design: they need DualQ or a queue for each flow",
+            ),
+            criterion(
+                ("own part of the line, the least of CoDel and PIE", ONE),
+                "5.2",
+                |values| Some(values.least("flow new", "goodput")? / LINE),
+                Bound::AtLeast(0.1),
+                "less is starvation beside the control that most flows have",
+            ),
+        ]
+    ),
+    case!(
         "real-time",
         &[
             compared(

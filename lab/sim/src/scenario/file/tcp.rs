@@ -99,7 +99,8 @@ tidegate_config::record! {
         pub refinements: Vintage = "current",
         /// The congestion control. Default Reno, to which the laws of the papers apply.
         pub congestion: Congestion = "reno",
-        /// The largest segment without headers. Default 1460 B, Ethernet.
+        /// The data of a full segment, without headers and options. Options lengthen the packet and do not shorten the data, as RFC
+        /// 6691 has it. Default 1460 B, which fills Ethernet where there are none; with timestamps write 1448 B.
         pub mss: Spanned<Bytes> = "1460B",
         /// The receiver's buffer, which bounds the window. Default 1 MiB, so that it is not the bottleneck.
         pub window: Spanned<Bytes> = "1MiB",
