@@ -153,6 +153,9 @@ struct bpf_dynptr {
 struct __sk_buff {
 	u32 len;
 	u32 pkt_type;
+	u32 mark, queue_mapping, protocol, vlan_present, vlan_tci, vlan_proto, priority, ingress_ifindex, ifindex, tc_index;
+	/* Of the control block, for programs. */
+	u32 cb[5];
 };
 
 struct bpf_sk_buff_ptr {

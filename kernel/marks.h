@@ -11,13 +11,16 @@
  *
  * A code point by the colour of a meter is known when the meter has decided, which may be when the packet leaves. Where a file has such,
  * packets are led to a device whose root the discipline is, as those of several interfaces are, and come by the program once more on
- * their way from there to the interface. The discipline hands the code point over with the packet.
+ * their way from there to the interface. The discipline hands the code point over with the packet. What arrives waits at a device with two
+ * ends then, since the kernel takes it back from one of kind ifb past all programs.
  */
 #ifndef TWIN_MARKS_H
 #define TWIN_MARKS_H
 
 #define TC_ACT_UNSPEC (-1)
+#define TC_ACT_SHOT 2
 #define BPF_F_RECOMPUTE_CSUM 1
+#define BPF_F_INGRESS 1
 #define ETHERNET_HEADER 14
 /* The own copy of a multicast packet, which has not come by the line. */
 #define PACKET_LOOPBACK 5
@@ -33,6 +36,8 @@ _Static_assert(MARKED_ACCOUNTS == TWIN_FBQ_CLASSES, "each class has an account")
 struct twin_marks {
 	/* The index of the device where the packets of these programs are queued; 0 where that is the interface by which they leave. */
 	u64 device;
+	/* 1 where what arrives waits at a device with two ends, by whose other end it comes back: see twin_returning. */
+	u64 returns;
 	/* For each account, the code point of its packets plus 1; 0 where they keep theirs. */
 	u64 dscp[MARKED_ACCOUNTS];
 };
@@ -303,22 +308,83 @@ int twin_leaving(struct __sk_buff *context)
 	return TC_ACT_UNSPEC;
 }
 
+/*
+ * Where the packets that arrive have waited at a device with two ends, each has its own address in its control block, as no other
+ * packet has, and the index of its interface.
+ */
+enum { CB_LINE, CB_ADDRESS_LOW, CB_ADDRESS_HIGH };
+
+/* The address of a packet as a number, which the verifier lets be computed of when it has been in memory. */
+static __always_inline u64 address_of(struct sk_buff *skb)
+{
+	struct twin_here *at = here();
+	u64 address;
+
+	if (!at)
+		return 0;
+	*(volatile u64 *)&at->packet = (u64)skb;
+	address = *(volatile u64 *)&at->packet;
+	at->packet = 0;
+	return address;
+}
+
+/* Whether a packet has been marked as one of ours. */
+static __always_inline bool is_ours(struct __sk_buff *context, u64 address)
+{
+	return address != 0 && context->cb[CB_ADDRESS_LOW] == (u32)address && context->cb[CB_ADDRESS_HIGH] == (u32)(address >> 32);
+}
+
 SEC("tc")
 int twin_arriving(struct __sk_buff *context)
 {
 	struct sk_buff *skb = bpf_cast_to_kern_ctx(context);
 	struct twin_marks *marks;
+	u64 address = 0;
 	u32 key = 0;
+	u16 protocol;
 
 	marks = bpf_map_lookup_elem(&twin_marks, &key);
 	if (!marks || (skb->protocol != bpf_htons(ETH_P_IP) && skb->protocol != bpf_htons(ETH_P_IPV6)) ||
 	    context->pkt_type == PACKET_LOOPBACK)
 		return TC_ACT_UNSPEC;
+	if (marks->returns) {
+		address = address_of(skb);
+		if (is_ours(context, address)) {
+			context->cb[CB_ADDRESS_LOW] = 0;
+			return TC_ACT_UNSPEC;
+		}
+	}
 	see(context, skb);
 	/* The device takes packets with a header of Ethernet only, and gives them back without it. */
-	if (header_at(skb) == 0 && bpf_skb_change_head(context, ETHERNET_HEADER, 0))
-		return TC_ACT_UNSPEC;
+	if (header_at(skb) == 0) {
+		protocol = skb->protocol;
+		if (bpf_skb_change_head(context, ETHERNET_HEADER, 0) ||
+		    bpf_skb_store_bytes(context, ETHERNET_HEADER - sizeof(protocol), &protocol, sizeof(protocol), 0))
+			return TC_ACT_UNSPEC;
+	}
+	if (marks->returns) {
+		context->cb[CB_LINE] = context->ifindex;
+		context->cb[CB_ADDRESS_LOW] = address;
+		context->cb[CB_ADDRESS_HIGH] = address >> 32;
+	}
 	return bpf_redirect(marks->device, 0);
+}
+
+/*
+ * What has arrived and waited comes by the other end of our device, where the code point is written that the discipline has handed over
+ * with it, and goes back to its interface, which it arrives by once more. What anybody else sends by our device ends here.
+ */
+SEC("tc")
+int twin_returning(struct __sk_buff *context)
+{
+	struct sk_buff *skb = bpf_cast_to_kern_ctx(context);
+	struct twin_link *link = link_of();
+
+	if (!link || !is_ours(context, address_of(skb)))
+		return TC_ACT_SHOT;
+	if (link->hands_over)
+		write_handed(context, skb);
+	return bpf_redirect(context->cb[CB_LINE], BPF_F_INGRESS);
 }
 
 #endif

@@ -267,9 +267,10 @@ pub mod link {
 /// Words of `struct twin_marks` of kernel/marks.h.
 pub mod marks {
     pub const DEVICE: usize = 0;
-    pub const DSCP: usize = 1;
+    pub const RETURNS: usize = 1;
+    pub const DSCP: usize = 2;
     /// The words of the struct.
-    pub const WORDS: usize = 65;
+    pub const WORDS: usize = 66;
 }
 
 /// Words of `struct twin_advice` of kernel/advice.h.

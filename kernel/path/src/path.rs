@@ -12,11 +12,11 @@ use tidegate_engine::quota::{self, Key};
 use tidegate_engine::{Names, PromiseTable, Setup, rules};
 use tidegate_live::netlink::Error;
 use tidegate_live::probe::Inspection;
-use tidegate_live::rtnl::{OnLink, RootQdisc, Rtnl};
+use tidegate_live::rtnl::{OnLink, RootQdisc, Rtnl, sysctl};
 use tidegate_live::rules::{Difference, Direction};
 use tidegate_live::shaping::backend::{
-    Backend, DEVICE, DISCIPLINE, OffloadBackend, OffloadCounters, clear_root, device_name, remove_common_device,
-    remove_device,
+    Backend, DEVICE, DISCIPLINE, OffloadBackend, OffloadCounters, clear_root, device_name, is_device,
+    remove_common_device, remove_device,
 };
 use tidegate_live::shaping::{Hold, Running, StartError, WorkerCounts, resolve, wait_until_empty};
 use tidegate_units::Span;
@@ -30,6 +30,8 @@ use crate::programs::Discipline;
 use crate::promises::{Promises, room_for};
 use crate::tree;
 
+/// The largest packets that a device of ours takes.
+const LARGEST_MTU: u32 = 65_535;
 /// How long the queue may take to empty at an end.
 const EMPTYING: Duration = Duration::from_secs(2);
 /// The number of an interface by which packets came in is its index above this number: `TWIN_INTERFACES` of kernel/classify.h.
@@ -110,6 +112,9 @@ struct Attachment {
     /// Whether packets are led to a device of ours: what arrives, what leaves by several interfaces, and what gets code points when it
     /// leaves the discipline.
     has_device: bool,
+    /// Whether this device has two ends, by the other of which what has arrived and waited comes back to its interface: where it gets
+    /// code points when it leaves the discipline.
+    returns: bool,
     /// Whether packets get code points or marks.
     marks: bool,
 
@@ -121,6 +126,11 @@ impl Attachment {
     /// The indices of the interfaces that are there.
     fn indices(&self) -> impl Iterator<Item = u32> {
         self.lines.iter().filter_map(|line| line.index)
+    }
+
+    /// Whether a program sees packets when they have left the discipline.
+    fn is_seen_behind(&self) -> bool {
+        self.has_device && (self.returns || self.direction == OnLink::Leaving)
     }
 }
 
@@ -136,6 +146,10 @@ impl KernelPath {
         let mut notes = Vec::new();
         let prepared = prepared(to, &to.setup, config, self.discipline.queues)?;
         to.has_device |= prepared.plan.remarks;
+        to.returns |= prepared.plan.remarks && to.direction == OnLink::Arriving;
+        if to.direction == OnLink::Arriving {
+            lead_nowhere(&mut rtnl, to)?;
+        }
         for line in &to.lines {
             notes.extend(line.index.map(|index| make_room(&mut rtnl, to, &line.name, index)).transpose()?.flatten());
         }
@@ -144,6 +158,7 @@ impl KernelPath {
         notes.extend(prepared.plan.notes.clone());
         to.marks = prepared.plan.marks();
         self.discipline.marks.set(marks::DEVICE, if to.has_device { to.index.into() } else { 0 });
+        self.discipline.marks.set(marks::RETURNS, to.returns.into());
         self.configure(prepared);
         if to.has_device {
             let names: Vec<&str> = to.lines.iter().map(|line| &*line.name).collect();
@@ -151,6 +166,9 @@ impl KernelPath {
             let device = device_name(first, to.direction);
             notes.push(format!("what {does} by {} waits at {device}, a device made for that", names.join(" + ")));
             self.take_root(&mut rtnl, to.index, &device)?;
+            if to.returns {
+                self.open_other_end(&mut rtnl, &device)?;
+            }
             rtnl.up(to.index)?;
         }
         for line in &to.lines {
@@ -177,6 +195,22 @@ impl KernelPath {
             Ok(hold) => hold.end().map(|()| None),
             Err(error) => Ok(Some(error)),
         }
+    }
+
+    /// Has our program send what comes by the other end of a device on. Nobody has an address there.
+    fn open_other_end(&self, rtnl: &mut Rtnl, device: &str) -> Result<(), StartError> {
+        let other = other_end(device);
+        for end in [device, &other] {
+            // Otherwise the kernel looks for neighbours and groups there, by some packets that end at the program.
+            let _ = sysctl::write(&format!("ipv6/conf/{end}/disable_ipv6"), "1");
+            let index = rtnl.index(end)?;
+            rtnl.set_mtu(index, LARGEST_MTU)?;
+        }
+        let other = rtnl.index(&other)?;
+        let program = self.discipline.returning();
+        let program = program.map_err(|error| StartError::NoKernelProgram(error.to_string()))?;
+        rtnl.set_program(other, OnLink::Arriving, DISCIPLINE, program, None)?;
+        Ok(rtnl.up(other)?)
     }
 
     /// Makes the discipline the root of a link.
@@ -211,7 +245,12 @@ impl KernelPath {
         config: &Config,
     ) -> Result<(), StartError> {
         let (Some(line), mut rtnl) = (to.lines[at].index, Rtnl::open()?) else { return Ok(()) };
-        if to.has_device && to.direction == OnLink::Leaving {
+        // The device for what arrives has the index of one interface in its name, by which the next run finds it.
+        let is_named_so = match (to.direction, earlier) {
+            (OnLink::Arriving, Some(earlier)) => rtnl.link(&device_name(earlier, to.direction))?.is_some(),
+            _ => false,
+        };
+        if to.has_device && !is_named_so && rtnl.link_by_index(to.index)?.is_some() {
             // The device goes on, with the others.
             make_room(&mut rtnl, to, &to.lines[at].name, line)?;
             self.lead(&mut rtnl, to, line, &to.lines[at].name)?;
@@ -219,6 +258,7 @@ impl KernelPath {
             return Ok(());
         }
         if let (OnLink::Arriving, Some(earlier)) = (to.direction, earlier) {
+            lead_nowhere(&mut rtnl, to)?;
             remove_device(&mut rtnl, earlier)?;
         }
         self.put(to, config).map(drop)
@@ -288,7 +328,7 @@ impl KernelPath {
         let to = self.attached.as_ref().ok_or_else(detached)?;
         let setup = Setup { names: names.clone(), ..to.setup.clone() };
         let prepared = prepared(to, &setup, config, self.discipline.queues)?;
-        if prepared.plan.remarks && !to.has_device {
+        if prepared.plan.remarks && !to.is_seen_behind() {
             let text = "code points by the colour of a meter need a device in the kernel, which is made at the start only; stop, and start \
                         again";
             return Err(StartError::Change(text.into()));
@@ -483,7 +523,8 @@ impl OffloadBackend for KernelPath {
         let line = |(name, index): &(String, Option<u32>)| Line { name: name.clone(), index: *index };
         let lines = interfaces.iter().map(line).collect();
         let has_device = direction == OnLink::Arriving || interfaces.len() > 1;
-        let mut to = Attachment { lines, index: 0, direction, has_device, marks: false, setup: setup.clone() };
+        let (returns, marks) = (false, false);
+        let mut to = Attachment { lines, index: 0, direction, has_device, returns, marks, setup: setup.clone() };
         let put = self.put(&mut to, config);
         self.attached = Some(to);
         put
@@ -510,19 +551,33 @@ fn prepared(to: &Attachment, setup: &Setup, config: &Config, queues: u64) -> Res
 /// Makes the device to which packets are led, and returns its index.
 fn make_device(rtnl: &mut Rtnl, to: &Attachment, first: u32) -> Result<u32, StartError> {
     let device = device_name(first, to.direction);
-    rtnl.create(&device, DEVICE)?;
+    if to.returns {
+        rtnl.create_veth(&device, &other_end(&device))?;
+    } else {
+        rtnl.create(&device, DEVICE)?;
+    }
     Ok(rtnl.link(&device)?.map_or(0, |link| link.index))
+}
+
+/// The name of the other end of a device that has two.
+fn other_end(device: &str) -> String {
+    format!("{device}r")
 }
 
 /// Removes a device of ours, if it is there.
 fn remove_own_device(rtnl: &mut Rtnl, index: u32) -> Result<(), Error> {
     match rtnl.link_by_index(index)? {
-        Some(device) if device.kind.as_deref() == Some(DEVICE) => {
+        Some(device) if is_device(&device) => {
             wait_until_empty(rtnl, index);
             rtnl.delete_link(index)
         }
         _ => Ok(()),
     }
+}
+
+/// Lets what arrives by each interface pass, so that a device can be removed to which an earlier run has led it.
+fn lead_nowhere(rtnl: &mut Rtnl, to: &Attachment) -> Result<(), Error> {
+    to.indices().try_for_each(|line| rtnl.remove_program(line, to.direction, DISCIPLINE))
 }
 
 /// Removes what an earlier run has left at an interface, for the direction of `to`. Returns a note for people.

@@ -61,11 +61,6 @@ impl Plan {
         if names > LINES as usize {
             lack(format!("{names} interfaces under one total (up to {LINES} are possible)"));
         }
-        // In a trial in Linux 7.3 the limit of its flow dropped a third of a call's packets, which a slow machine had sent in bursts. It has
-        // not been repeated with a sender that does not.
-        if names > 1 && config.interface.direction == Direction::Ingress {
-            lack("what arrives by several interfaces".into());
-        }
         // The packet forgets by which interface it came in when it is led to the device of the total.
         if names > 1 && config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty()) {
             lack("rules by `from-interface` beside several interfaces under one total".into());
@@ -109,10 +104,6 @@ impl Plan {
         }
         let remarks =
             options.as_ref().is_some_and(Options::remarks) || classes.as_ref().is_some_and(Classes::remark_inside);
-        // Behind the device where that waits, no program sees it.
-        if remarks && config.interface.direction == Direction::Ingress {
-            lack("code points by the colour of a meter for what arrives (the actions \"pass\" and \"drop\" are possible)".into());
-        }
         refused(&lacks)?;
         let mut options = options.unwrap_or_default();
         // The line of CAKE goes into debt for a superpacket.

@@ -233,6 +233,14 @@ impl Discipline {
         })
     }
 
+    /// The program at tc for what comes back by the other end of our device.
+    ///
+    /// # Errors
+    /// When the object has none.
+    pub fn returning(&self) -> Result<BorrowedFd<'_>, LoadError> {
+        self.program.filters().program("twin_returning")
+    }
+
     /// Whether there are classes, whose flows are told apart.
     pub fn has_classes(&self) -> bool {
         self.tree.is_none() && lock(&self.written).classes.is_some()

@@ -20,13 +20,21 @@ use super::queue::Queue;
 use super::running::Running;
 use crate::netlink;
 use crate::probe::{Inspection, Version};
-use crate::rtnl::{OnLink, Rtnl, Taking};
+use crate::rtnl::{Link, OnLink, Rtnl, Taking};
 use crate::rules::Direction;
 
 /// The names of our root disciplines begin with this. It is also the name of our programs at tc.
 pub const DISCIPLINE: &str = "tidegate";
 /// The kind of the device that has a discipline of ours for what arrives.
 pub const DEVICE: &str = "ifb";
+/// The kind of one with two ends, by the other of which a program sees what has arrived and waited.
+const DEVICE_WITH_ENDS: &str = "veth";
+
+/// Whether a link with a name of ours is a device of ours.
+#[must_use]
+pub fn is_device(link: &Link) -> bool {
+    matches!(link.kind.as_deref(), Some(DEVICE | DEVICE_WITH_ENDS))
+}
 
 /// The name of the device where what arrives, or what leaves by several interfaces, waits; the first of these has this index.
 pub fn device_name(interface: u32, direction: OnLink) -> String {
@@ -39,8 +47,7 @@ pub fn device_name(interface: u32, direction: OnLink) -> String {
 /// # Errors
 /// When the kernel refuses it.
 pub fn remove_device(rtnl: &mut Rtnl, interface: u32) -> Result<Option<u32>, netlink::Error> {
-    let device =
-        rtnl.link(&device_name(interface, OnLink::Arriving))?.filter(|link| link.kind.as_deref() == Some(DEVICE));
+    let device = rtnl.link(&device_name(interface, OnLink::Arriving))?.filter(is_device);
     let Some(device) = device else { return Ok(None) };
     if rtnl.link_by_index(interface)?.is_some() {
         let _hold = Hold::begin(rtnl, interface);

@@ -156,6 +156,46 @@ pub fn what_arrives_passes_another_device() -> Ended {
     Ended::Passed
 }
 
+/// Where it gets code points behind the discipline, what arrives passes a device with two ends, once, and what else is sent there goes no
+/// further.
+pub fn what_arrives_passes_a_device_with_two_ends() -> Ended {
+    let filters = match filters() {
+        Ok(filters) => filters,
+        Err(ended) => return ended,
+    };
+    let pair = Pair::new();
+    let options = filters.map("twin_marks").unwrap();
+    pair.right
+        .run(|| {
+            let mut rtnl = Rtnl::open().unwrap();
+            let line =
+                rtnl.links().unwrap().into_iter().find(|link| link.kind.as_deref() == Some("veth")).unwrap().index;
+            rtnl.create_veth("tidegate1", "tidegate1r").unwrap();
+            let [device, other] = ["tidegate1", "tidegate1r"].map(|name| rtnl.index(name).unwrap());
+            options.set(marks::DEVICE, device.into());
+            options.set(marks::RETURNS, 1);
+            for (link, program) in [(other, "twin_returning"), (line, "twin_arriving")] {
+                rtnl.set_program(link, OnLink::Arriving, NAME, filters.program(program).unwrap(), None).unwrap();
+            }
+            rtnl.up(device).unwrap();
+            rtnl.up(other).unwrap();
+        })
+        .unwrap();
+    for family in [0, 1] {
+        let (sender, receiver) = udp(&pair, family);
+        receiver.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        for n in 0..100_u8 {
+            sender.send(&[n; 1_200]).unwrap();
+            let mut bytes = [0; 2_000];
+            let length = receiver.recv(&mut bytes).expect("it arrives");
+            assert_eq!((length, bytes[0]), (1_200, n));
+        }
+    }
+    let passed = pair.right.run(|| Rtnl::open().unwrap().link("tidegate1").unwrap().unwrap().statistics).unwrap();
+    assert!((200..260).contains(&passed.tx_packets), "each once, and some of neighbours: {passed:?}");
+    Ended::Passed
+}
+
 /// Packets that leave by several interfaces are led to one device, which sends each packet on by its own interface, in order. The program sees
 /// each once, and the device can be removed with all that leads there.
 pub fn what_leaves_passes_the_device_of_several_interfaces() -> Ended {

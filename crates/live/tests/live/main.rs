@@ -51,6 +51,7 @@ fn main() {
         scone::every_datagram_of_a_superpacket_is_looked_at,
         filters::code_points_and_marks_are_written_at_tc,
         filters::what_arrives_passes_another_device,
+        filters::what_arrives_passes_a_device_with_two_ends,
         filters::what_leaves_passes_the_device_of_several_interfaces,
         crash::kill_leaves_traffic_passing_and_nothing_behind,
         crash::kill_leaves_arrivals_passing_and_nothing_behind,

@@ -218,12 +218,13 @@ fn colours_and_meters_are_those_of_the_file() {
         let error = plan(&format!("[discipline]\n{meter}at = \"exit\"\ninside = {inside}\n")).unwrap_err();
         assert!(error.contains(named), "{error}");
     }
-    // A program writes code points behind the discipline, which what arrives does not pass.
+    // A program writes code points behind the discipline.
     let remarking = format!("[discipline]\n{}", meter.replace("\"drop\"", "\"af13\""));
-    let found = plan(&remarking).unwrap();
-    assert_eq!((found.options.actions, found.remarks, found.marks()), ([0, 0, 2 + 14], true, false));
-    let error = plan(&format!("[interface]\ndirection = \"ingress\"\n{remarking}")).unwrap_err();
-    assert!(error.contains("code points by the colour of a meter for what arrives"), "{error}");
+    for direction in ["egress", "ingress"] {
+        let found =
+            plan(&format!("[interface]\ndirection = \"{direction}\"\ndata-path = \"kernel\"\n{remarking}")).unwrap();
+        assert_eq!((found.options.actions, found.remarks, found.marks()), ([0, 0, 2 + 14], true, false));
+    }
 }
 
 /// A marker before RAS has the only meter of the discipline. Behind it is the meter of RAS itself.
@@ -345,10 +346,6 @@ fn what_the_program_does_not_do_is_named() {
             "marks of what arrives",
         ),
         (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
-        (
-            format!("[interface]\nname = [\"a\", \"b\"]\ndirection = \"ingress\"\n{class}"),
-            "what arrives by several interfaces",
-        ),
         (
             format!("[interface]\nname = [\"a\", \"b\"]\n{class}[[rule]]\nclass = \"all\"\nfrom-interface = \"c\"\n"),
             "`from-interface` beside several interfaces",

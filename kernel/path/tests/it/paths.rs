@@ -131,6 +131,10 @@ fn features() -> Vec<(String, String)> {
         ),
         ("what arrives", format!("[interface]\ndirection = \"ingress\"\n{CLASS}")),
         (
+            "what arrives by several interfaces under one total",
+            format!("[interface]\nname = [\"a\", \"b\"]\ndirection = \"ingress\"\n{CLASS}"),
+        ),
+        (
             "what arrives, by rules about receivers",
             format!(
                 "[interface]\ndirection = \"ingress\"\n{TWO}[[rule]]\nclass = \"calls\"\ndestination = \"10.0.0.0/8\"\n"
