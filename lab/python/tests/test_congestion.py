@@ -122,7 +122,7 @@ def test_mistakes_have_their_places():
         lossy({"kind": "python", "class": "no_such_module:Control"}).check()
     with pytest.raises(tidegate.ConfigError, match="did you mean `reno`|reno"):
         lossy("rino").check()
-    with pytest.raises(tidegate.ConfigError, match="kind of congestion control"):
+    with pytest.raises(tidegate.ConfigError, match="congestion control"):
         lossy({"kind": "pithon", "class": "x"}).check()
 
 
