@@ -76,7 +76,7 @@ def test_what_is_stated_is_chosen_or_named_before_the_runs(file, results):
     assert comparisons(results.differences_of(measures=["goodput"])) == {1} < comparisons(results.differences) | {1}
     # One that means nothing is refused before any run, as by the command.
     with pytest.raises(tidegate.ConfigError, match="no subject is meant by `flow bulks`. Did you mean `flow bulk`"):
-        tidegate.Scenario(file, primary=["goodput of flow bulks"])
+        tidegate.Scenario(file, primary=["goodput of flow bulks"]).check()
     primary = tidegate.simulate(tidegate.Scenario(file, primary=[quantity]))
     assert comparisons(primary.differences) == {1}
     assert primary.to_latex() == results.to_latex(compare=[quantity])
