@@ -1,6 +1,6 @@
 //! A comparison as bars: a row for each variant, a column for each measure, means with their intervals.
 
-use crate::comparison::{Better, Comparison, Estimate, Group, Measure, bin};
+use crate::comparison::{Better, Comparison, Estimate, Group, Measure, bin, each_once};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
 use crate::look::{Form, Look};
@@ -172,13 +172,7 @@ impl Comparison {
 
     /// The names of all rows, each once.
     pub(crate) fn names_of_rows(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for row in self.groups.iter().flat_map(|group| &group.rows) {
-            if !names.contains(&row.name.as_str()) {
-                names.push(&row.name);
-            }
-        }
-        names
+        each_once(self.groups.iter().flat_map(|group| &group.rows).map(|row| row.name.as_str()))
     }
 
     /// Writes the name of a group, and returns where its rows begin. A single group of a figure without a title has none either: its

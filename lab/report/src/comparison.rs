@@ -240,6 +240,17 @@ pub(crate) fn is_of_completed(ranked: &[(&str, &Estimate)]) -> bool {
     ranked.iter().any(|(_, estimate)| estimate.is_of_completed)
 }
 
+/// The names in the order of their first appearance, each once.
+pub(crate) fn each_once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut all: Vec<&str> = Vec::new();
+    for name in names {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
+}
+
 /// Whether a name is meant by `text`: if it contains this text or, as `delay up p99` does those of `delay p99`, all of its
 /// words. Case does not matter.
 pub(crate) fn means(name: &str, text: &str) -> bool {
@@ -403,12 +414,7 @@ impl Comparison {
     pub fn unjudged(&self) -> Option<String> {
         let groups = self.groups.iter().filter(|group| group.rows.len() > 1 && !group.name.is_empty());
         let neither = groups.flat_map(|group| &group.measures).filter(|measure| measure.better == Better::Neither);
-        let mut names: Vec<&str> = Vec::new();
-        neither.for_each(|measure| {
-            if !names.contains(&measure.name.as_str()) {
-                names.push(&measure.name);
-            }
-        });
+        let names = each_once(neither.map(|measure| measure.name.as_str()));
         let (last, others) = names.split_last()?;
         let all = if others.is_empty() { (*last).to_owned() } else { format!("{} or {last}", others.join(", ")) };
         Some(format!("Nobody is the best by {all}: neither more nor less of it is better."))
@@ -534,7 +540,8 @@ pub(crate) mod tests {
         assert!(!table.contains("kbit/s"), "{table}");
     }
 
-    /// Of means with intervals but without the values of the runs, as an artifact has them, none is called the best: nothing was tested.
+    /// An artifact has means with their intervals, but not the values of the runs. Nothing is tested by these, so that no mean is called
+    /// the best.
     #[test]
     fn means_without_their_runs_have_no_best() {
         let mut all = comparison();

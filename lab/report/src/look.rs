@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use crate::chart::units::number_in;
-use crate::comparison::{Comparison, Group, has_words, means};
+use crate::comparison::{Comparison, Group, each_once, has_words, means};
 use crate::drawing::Finish;
 use crate::font::room;
 use crate::model::{Panels, Plot, Scale, Style};
@@ -369,13 +369,7 @@ impl Look {
             for text in wanted {
                 let one = std::slice::from_ref(text);
                 if !groups.iter().any(|group| Self::chosen(&of(group), one, |name| name, what).is_ok()) {
-                    let mut names: Vec<&str> = Vec::new();
-                    let all = groups.iter().flat_map(|group| of(group).into_iter().chain(others(group)));
-                    all.for_each(|name| {
-                        if !names.contains(&name) {
-                            names.push(name)
-                        }
-                    });
+                    let names = each_once(groups.iter().flat_map(|group| of(group).into_iter().chain(others(group))));
                     return Err(format!("no {what} is meant by `{text}`; there are {}", names.join(", ")));
                 }
             }

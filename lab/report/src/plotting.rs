@@ -1,5 +1,6 @@
 //! Draws plots: alone, one below the other, and as small multiples.
 
+use crate::comparison::each_once;
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
 use crate::frame::Frame;
@@ -139,13 +140,7 @@ impl Panels {
 
     /// The distinct names of the panels' curves.
     pub(crate) fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for name in self.plots().flat_map(Plot::names) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names
+        each_once(self.plots().flat_map(Plot::names))
     }
 
     /// The number of columns. Four panels form a square, otherwise there are up to three in a row, as far as they fit.

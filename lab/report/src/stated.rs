@@ -2,7 +2,7 @@
 //! or the quantities that a scenario names before its first run.
 
 use crate::bars::subject_of;
-use crate::comparison::{Better, Comparison, Group};
+use crate::comparison::{Better, Comparison, Group, each_once};
 use crate::look::{Look, part};
 use crate::simulation::{Quantity, compared_whole};
 
@@ -144,12 +144,7 @@ pub(crate) fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<
 /// # Errors
 /// If there is none, or several subjects are meant, with those that there are.
 fn of_subject(groups: &[Group], subject: &str) -> Result<Vec<usize>, String> {
-    let mut names: Vec<&str> = Vec::new();
-    for name in groups.iter().map(|group| subject_of(&group.name)) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let names = each_once(groups.iter().map(|group| subject_of(&group.name)));
     let name = the_only(&names, subject, "subject")?;
     Ok((0..groups.len()).filter(|n| subject_of(&groups[*n].name) == name).collect())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Chart, ChartKind};
 use crate::columns::{Column, Table};
-use crate::comparison::Better;
+use crate::comparison::{Better, each_once};
 use crate::model::{Curve, Plot, Scale};
 use crate::readable;
 use crate::simulation::better;
@@ -56,16 +56,16 @@ impl Chart {
                 runs.len() - 1
             });
         }
-        let mut chart = Self { by: self.by.clone(), ..self.clone() };
+        let mut chart = self.clone();
         let mut wide = Table::default();
         for (name, column) in &own {
             wide = wide.with(*name, column.rows(&runs));
         }
         for (axis, (measure, subject)) in [x, y].into_iter().enumerate() {
-            let all: Vec<&str> = distinct(rows.iter().filter_map(|row| subjects[*row].as_deref()));
+            let all: Vec<&str> = each_once(rows.iter().filter_map(|row| subjects[*row].as_deref()));
             let subject = the_only(&all, subject, "subject")?;
             let of_subject = || rows.iter().copied().filter(|row| subjects[*row].as_deref() == Some(subject));
-            let all: Vec<&str> = distinct(of_subject().filter_map(|row| measures[row].as_deref()));
+            let all: Vec<&str> = each_once(of_subject().filter_map(|row| measures[row].as_deref()));
             let measure = the_only(&all, measure, &format!("measure of {subject}"))?;
             let (mut column, mut unit) = (vec![None; runs.len()], "");
             for row in of_subject().filter(|row| measures[*row].as_deref() == Some(measure)) {
@@ -132,17 +132,6 @@ impl Chart {
         plot.note = plot.note.into_iter().chain(said).reduce(|note, more| format!("{note} {more}"));
         plot
     }
-}
-
-/// The distinct names, in the order of their first appearance.
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut all: Vec<&str> = Vec::new();
-    for name in names {
-        if !all.contains(&name) {
-            all.push(name);
-        }
-    }
-    all
 }
 
 /// Gives a curve the mean of its points and, from three on, the ellipse of one standard deviation about it: of logarithms on logarithmic

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Quantity;
+use crate::comparison::each_once;
 
 /// The transfers or pages that were not completed, in the mean of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -102,16 +103,13 @@ pub fn greatest<'a>(
             }
         }
         for (subject, count) in least.into_iter().filter(|(_, count)| *count >= 1.0) {
-            let mut names: Vec<&str> = Vec::new();
-            for quantity in quantities.clone().filter(|quantity| quantity.plain() == subject) {
-                let name = quantity.measure.as_str();
+            let is_meant = |name: &&str| {
                 let share = name.rsplit_once(" p").and_then(|(_, share)| share.parse::<f64>().ok());
                 let is_greatest = share.is_some_and(|share| count * (1.0 - share / 100.0) < 1.0);
-                let is_time = times.iter().any(|time| name.starts_with(time));
-                if is_greatest && is_time && is_stated(name, subject) && !names.contains(&name) {
-                    names.push(name);
-                }
-            }
+                is_greatest && times.iter().any(|time| name.starts_with(time)) && is_stated(name, subject)
+            };
+            let of_subject = quantities.clone().filter(|quantity| quantity.plain() == subject);
+            let names = each_once(of_subject.map(|quantity| quantity.measure.as_str()).filter(is_meant));
             if !names.is_empty() {
                 let count = tidegate_display::human(count, "");
                 said.push(format!("{} of {subject} ({count} {what} in a run)", names.join(", ")));
@@ -128,7 +126,7 @@ mod tests {
     use super::*;
     use crate::simulation::{Run, Simulation};
 
-    /// Of 99 transfers the 99th percentile is the greatest, and of 100 the 99.9th alone.
+    /// The 99th percentile of 99 transfers is the greatest of them. That of 100 is not, only the 99.9th is.
     #[test]
     fn percentiles_of_few_values_are_called_the_greatest() {
         let said = |opened: f64| {
