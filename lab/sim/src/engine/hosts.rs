@@ -12,9 +12,16 @@ use crate::link::NEVER;
 use crate::metrics::TransferEnd;
 use crate::packet::{Advice, Proto, SimPacket};
 use crate::tcp::{Algorithm, Config, Endpoint, Flags, Segment};
-use crate::trace::Occurrence;
+use crate::trace::{Occurrence, SharedTracer};
 use crate::transport::AnyEnd;
 use crate::workload::{Transport, Workload};
+
+/// Records the packets that an end of a connection declared lost in its last call.
+fn trace_losses(tracer: Option<&SharedTracer>, now: Instant, connection: &Connection, side: usize) {
+    if let Some(tracer) = tracer {
+        tracer.borrow_mut().losses(now, connection.group, connection.number, side, connection.ends[side].lost());
+    }
+}
 
 impl Simulation {
     pub(super) fn deliver(&mut self, packet: &SimPacket) {
@@ -63,9 +70,7 @@ impl Simulation {
         }
         let now = Instant::from_nanos(self.now);
         connection.ends[side].on_segment(now, &packet.segment);
-        if let Some(tracer) = &self.tracer {
-            tracer.borrow_mut().losses(now, connection.group, connection.number, side, connection.ends[side].lost());
-        }
+        trace_losses(self.tracer.as_ref(), now, connection, side);
         self.attend(slot, side);
     }
 
@@ -163,9 +168,7 @@ impl Simulation {
         connection.armed[side] = NEVER;
         let now = Instant::from_nanos(self.now);
         connection.ends[side].on_timer(now);
-        if let Some(tracer) = &self.tracer {
-            tracer.borrow_mut().losses(now, connection.group, connection.number, side, connection.ends[side].lost());
-        }
+        trace_losses(self.tracer.as_ref(), now, connection, side);
         let timeouts = connection.ends[side].timeouts();
         let fresh = timeouts - connection.timeouts[side];
         connection.timeouts[side] = timeouts;
