@@ -42,6 +42,7 @@ mod memory {
 mod aside;
 mod message;
 mod page;
+mod preparation;
 mod process;
 mod speaker;
 
