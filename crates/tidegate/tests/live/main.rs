@@ -8,6 +8,7 @@ mod devices;
 mod exec;
 mod faulty;
 mod frozen;
+mod killed;
 mod measure;
 mod names;
 mod promise;
@@ -172,9 +173,9 @@ fn main() -> ExitCode {
         #[once] watchdog::packets_that_the_kernel_drops_are_counted_and_reported,
         #[once] watchdog::packets_whose_route_goes_are_counted_and_reported,
         watchdog::a_start_beside_a_shaper_drops_nothing_that_waits,
-        #[once] watchdog::promises_survive_a_restart_and_a_kill,
-        #[once] watchdog::drops_around_a_kill_are_counted,
-        #[once] watchdog::guardians_that_end_drop_nothing_of_each_other,
+        #[once] killed::promises_survive_a_restart_and_a_kill,
+        #[once] killed::drops_around_a_kill_are_counted,
+        #[once] killed::guardians_that_end_drop_nothing_of_each_other,
         #[nightly, once] watchdog::clients_notice_that_the_daemon_is_stopped,
     }
 }
