@@ -232,7 +232,8 @@ impl InFlight {
             packets.remove(&number);
         }
     }
-    /// Of a space, how many of the oldest packets were sent by `newest` and have together at most `bytes`, and how many they have.
+    /// Counts the oldest packets of a space that were sent by `newest` and have together at most `bytes`; returns also how many bytes they
+    /// have.
     fn oldest(&self, space: usize, newest: Instant, bytes: u64) -> (usize, u64) {
         let mut sum = 0;
         let lost = self.spaces[space].values().take_while(|(sent, size)| {

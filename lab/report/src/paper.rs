@@ -25,7 +25,7 @@ pub(crate) struct Measured {
     pub(crate) mean: String,
     /// Half the width of its interval.
     pub(crate) half: Option<String>,
-    /// Of how many runs it is, if of fewer than there are.
+    /// A note on the number of runs that it is of; empty if it is of all.
     pub(crate) fewer: String,
     /// Whether its variant is the best by it, or perhaps.
     pub(crate) is_best: bool,

@@ -1,6 +1,6 @@
 //! Names of measures and subjects as they stand in the heads of printed tables.
 
-/// What the first words of measures mean, where they are not a name themselves.
+/// The names of measures by their first words, where these are not a name themselves.
 const NAMES: [(&str, &str); 8] = [
     ("completion", "Completion time"),
     ("connect", "Connection time"),

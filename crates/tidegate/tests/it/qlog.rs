@@ -151,7 +151,7 @@ fn in_flight(events: &[Value]) -> (BTreeSet<u64>, u64) {
     (flight, stated)
 }
 
-/// What quinn declares lost is all that does not arrive: when the data has arrived, nothing is in flight. A probe for losses and data
+/// All packets that do not arrive are declared lost by quinn: when the data has arrived, nothing is in flight. A probe for losses and data
 /// that is sent again in other pieces are no reason to miss one.
 #[test]
 fn every_loss_of_quic_is_logged() {
