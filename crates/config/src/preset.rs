@@ -25,6 +25,11 @@ const DOWN_PERCENT: u64 = 90;
 /// of about 70 B for two packets of 1500 B takes a forty-third of the rate that it acknowledges.
 const ASYMMETRIC: u64 = 15;
 
+/// The header of Ethernet, which an MTU leaves out.
+const HEADER: u32 = 14;
+/// The MTU that files count with where they do not say one.
+const USUAL_MTU: u32 = 1_500;
+
 /// The kinds of lines: the value of `--link`, a description, and the size of a packet on the line.
 pub const LINKS: [(&str, &str, Wire); 6] = [
     // Right or slightly too large nearly everywhere: 3 % of a large packet.
@@ -119,6 +124,8 @@ pub struct Line {
     pub wire: Wire,
     /// The interfaces that share the rates, if the file is to name them.
     pub interfaces: Vec<String>,
+    /// The largest MTU of these interfaces, where it is known.
+    pub mtu: Option<u32>,
     /// Whether packets of ECT(1) are marked at a short delay.
     pub l4s: L4s,
 }
@@ -168,7 +175,7 @@ impl Line {
         // Never down to zero.
         let part = Rate::from_bps((u128::from(rate.as_bps()) * u128::from(percent) / 100).max(1) as u64);
         let (word, what) = (direction.word(), verb(direction));
-        let mut text = format!("# What {what}, for a line of {rate}.\nversion = 1\n\n[interface]\n{}", self.names());
+        let mut text = format!("# What {what}, for a line of {rate}.\nversion = 1\n\n[interface]\n{}", self.interface());
         let _ = write!(
             text,
             "direction = \"{word}\"\n\n\
@@ -179,6 +186,9 @@ impl Line {
             self.wire.overhead,
             self.wire.least.as_u64(),
         );
+        if let Some(mtu) = self.large_mtu() {
+            let _ = write!(text, "# The largest packet with its header.\nmtu = \"{}B\"\n", mtu + HEADER);
+        }
         if direction == Direction::Egress && self.is_asymmetric() {
             text.push_str("# Acknowledgements of all that comes down would fill the way up.\nack-filter = \"on\"\n");
         }
@@ -193,13 +203,22 @@ impl Line {
         Some(text)
     }
 
-    /// The interfaces as a line of a file; empty where it is not to name them.
-    fn names(&self) -> String {
-        match &self.interfaces[..] {
+    /// The interfaces and their MTU as lines of a file, where it is to name them and they need it.
+    fn interface(&self) -> String {
+        let mut text = match &self.interfaces[..] {
             [] => String::new(),
             [name] => format!("name = {name:?}\n"),
             names => format!("name = {names:?}\n"),
+        };
+        if let Some(mtu) = self.large_mtu() {
+            let _ = writeln!(text, "mtu = \"{mtu}B\"");
         }
+        text
+    }
+
+    /// The MTU where it is above that of Ethernet, within what a packet may have. A smaller one needs nothing.
+    fn large_mtu(&self) -> Option<u32> {
+        self.mtu.filter(|mtu| *mtu > USUAL_MTU).map(|mtu| mtu.min(65_535))
     }
 
     /// The file for a direction whose rate follows the line.
@@ -213,9 +232,12 @@ impl Line {
              # Hosts share evenly, and the connections of a host share what it has; queues stay short.\n\
              [[class]]\nname = \"all\"\nrate = \"{base}\"\ndefault = true\n\
              queue = {{ kind = \"cake\", hosts = \"{hosts}\", tins = \"{tins}\"",
-            self.names(),
+            self.interface(),
             self.wire.overhead.max(0),
         );
+        if let Some(mtu) = self.large_mtu() {
+            let _ = write!(text, ", mtu = \"{}B\"", mtu + HEADER);
+        }
         if direction == Direction::Egress && self.is_asymmetric() {
             text.push_str(", ack-filter = \"on\"");
         }
@@ -255,7 +277,7 @@ mod tests {
 
     fn line(up: u64, down: u64, wire: Wire) -> Line {
         let rate = |kbit| (kbit > 0).then(|| LineRate::Constant(Rate::from_kbit(kbit)));
-        Line { up: rate(up), down: rate(down), wire, interfaces: vec!["wan0".into()], l4s: L4s::Off }
+        Line { up: rate(up), down: rate(down), wire, interfaces: vec!["wan0".into()], mtu: None, l4s: L4s::Off }
     }
 
     #[test]
@@ -278,6 +300,26 @@ mod tests {
                     let whole = if direction == Direction::Egress { up } else { down };
                     assert_eq!(discipline.wire(), (wire, Some(Rate::from_kbit(whole))), "{text}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn large_packets_are_counted_with() {
+        let varies = |text: &str| text.parse::<LineRate>().unwrap();
+        let constant = line(4_000, 8_000, LINKS[0].2);
+        let following = Line { up: Some(varies("1mbit-16mbit")), down: Some(varies("4mbit-100mbit")), ..constant.clone() };
+        for line in [constant, following] {
+            assert_eq!(Line { mtu: Some(1_492), ..line.clone() }.text(), line.text());
+            for (mtu, written) in [(9_000, 9_000), (65_536, 65_535)] {
+                let text = Line { mtu: Some(mtu), ..line.clone() }.text().unwrap();
+                let (source, mut diagnostics) = (Source::new("preset", &text), Diagnostics::new());
+                let configs = load_all(&source, &mut diagnostics);
+                assert!(diagnostics.is_empty(), "{}\n{text}", diagnostics.render(&source));
+                for config in configs.unwrap() {
+                    assert_eq!(config.interface.mtu, Bytes::new(written));
+                }
+                assert_eq!(text.matches(&format!("mtu = \"{}B\"", written + 14)).count(), 2, "{text}");
             }
         }
     }

@@ -59,6 +59,9 @@ crate::record! {
     pub struct CakeQueue as "cake" {
         /// The rate to shape to. Default: unlimited, because something else shapes.
         pub rate: Option<Spanned<Rate>>,
+        /// The largest packet that the interface sends, with its header. CoDel's target is at least the time of one and a half of
+        /// them. Default an Ethernet frame.
+        pub mtu: Spanned<Bytes> = "1514B",
         /// The rate of the line itself, of which `rate` is a part. It is displayed and exported, but does not affect
         /// shaping.
         pub line_rate: Option<Rate>,
@@ -102,7 +105,7 @@ impl CakeQueue {
     pub fn params(&self) -> cake::Params {
         let rate = self.rate.map(|rate| rate.value);
         // Without a rate the target, interval and limit are those of a fast line.
-        let base = cake::Params::for_link(rate.unwrap_or(Rate::from_mbit(320)));
+        let base = cake::Params::for_packets(rate.unwrap_or(Rate::from_mbit(320)), self.mtu.value);
         let limit = Limit { bytes: self.limit.unwrap_or(base.codel.limit.bytes), ..base.codel.limit };
         cake::Params {
             rate,
@@ -120,7 +123,10 @@ impl CakeQueue {
 
 impl Section for CakeQueue {
     fn check(&self, place: Place, diagnostics: &mut Diagnostics) {
-        if let Err(error) = self.params().validate() {
+        if !(64..=65_549).contains(&self.mtu.value.as_u64()) {
+            let text = "`mtu` must be 64B to 65549B, the header of the link included, for example 1514B";
+            diagnostics.error(self.mtu.place, text).label("cannot work");
+        } else if let Err(error) = self.params().validate() {
             let rate = self.rate.map_or(place, |rate| rate.place);
             let l4s_step = self.l4s_step.map_or(place, |step| step.place);
             let places = [("rate", rate), ("overhead", self.overhead.place), ("l4s_step", l4s_step)];

@@ -4,6 +4,8 @@ use tidegate_config::Source;
 use tidegate_config::preset::{self, L4s, LINKS, Line, LineRate};
 use tidegate_core::cake::Wire;
 
+use tidegate_live::rtnl::Rtnl;
+
 use crate::Failure;
 
 /// The rates of the line, instead of a shaper file.
@@ -54,11 +56,17 @@ impl LineArgs {
     /// # Errors
     /// [`Failure::Usage`] for a rate of zero, and without a rate.
     pub fn source(&self, interfaces: &[String]) -> Result<Source, Failure> {
-        source([self.up, self.down], &self.link, self.overhead, self.l4s, interfaces)
+        source([self.up, self.down], &self.link, self.overhead, self.l4s, interfaces, mtu(interfaces))
     }
 }
 
-/// The file for the rates up and down of a line of that kind.
+/// The largest MTU of those interfaces that are here.
+pub fn mtu(interfaces: &[String]) -> Option<u32> {
+    let mut rtnl = Rtnl::open().ok()?;
+    interfaces.iter().filter_map(|name| rtnl.link(name).ok().flatten()).map(|link| link.mtu).max()
+}
+
+/// The file for the rates up and down of a line of that kind, with the MTU of its interfaces where it is known.
 ///
 /// # Errors
 /// [`Failure::Usage`] for a rate of zero, without a rate, and for a range beside no other.
@@ -68,6 +76,7 @@ pub fn source(
     overhead: Option<i16>,
     l4s: bool,
     interfaces: &[String],
+    mtu: Option<u32>,
 ) -> Result<Source, Failure> {
     for (flag, rate) in [("--up", up), ("--down", down)] {
         if rate.is_some_and(LineRate::is_zero) {
@@ -85,6 +94,7 @@ pub fn source(
         down,
         wire: wire(link, overhead),
         interfaces: interfaces.to_vec(),
+        mtu,
         l4s: if l4s { L4s::On } else { L4s::Off },
     };
     let name = match (up, down) {

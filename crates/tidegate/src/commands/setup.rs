@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::slice;
 
 use tidegate_config::Source;
 use tidegate_config::preset::{self, LINKS, LineRate};
@@ -102,7 +103,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let kind = kind_of_line(args, &uplinks, uplink, &dialogue)?;
     let varies = uplink.is_some_and(|uplink| uplink.kind == Kind::Mobile);
     let (rates, peer) = rates(args, &interface, (&kind, varies), &dialogue)?;
-    let preset = line::source(rates, &kind, args.overhead, args.l4s, &[])?;
+    let preset = line::source(rates, &kind, args.overhead, args.l4s, &[], line::mtu(slice::from_ref(&interface)))?;
     let text = format!("{}{}", instance.heading(), preset.text());
     // `run` must accept the file that is written.
     let configs = check::load_all(&Source::new(instance.file.display().to_string(), &text))?;

@@ -59,12 +59,17 @@ pub struct Params {
 }
 
 impl Params {
-    /// For a line of `rate`: a millisecond of lateness, no overhead, three tins, sending hosts, 1,024 queues. The
-    /// target is 5 ms or one and a half packets' time, whichever is more. The limit is four intervals at `rate`, at least
+    /// For a line of `rate` with packets of Ethernet: see [`Params::for_packets`].
+    pub fn for_link(rate: Rate) -> Self {
+        Self::for_packets(rate, Bytes::new(1_514))
+    }
+    /// For a line of `rate` whose largest packet, with its header, is `mtu`: a millisecond of lateness, no overhead, three
+    /// tins, sending hosts, 1,024 queues. The target is 5 ms or the time of one and a half such packets, whichever is more, and
+    /// nothing is dropped while one of them is all that waits. The limit is four intervals at `rate`, at least
     /// 4 MiB, as in the kernel: with less, what many flows keep in flight overflows it, and the drops hit the longest
     /// queue, which is that of the only flow of another host.
-    pub fn for_link(rate: Rate) -> Self {
-        let packet = rate.time_for_ceil(Bytes::new(1_514)).unwrap_or(Span::ZERO);
+    pub fn for_packets(rate: Rate, mtu: Bytes) -> Self {
+        let packet = rate.time_for_ceil(mtu).unwrap_or(Span::ZERO);
         let target = Span::from_millis(5).max(Span::from_nanos(packet.as_nanos().saturating_mul(3) / 2));
         let target = target.min(Span::from_secs(2));
         let interval = Span::from_millis(100).max(target.saturating_mul(2)).min(Span::from_secs(4));
@@ -76,10 +81,10 @@ impl Params {
             wire: Wire::RAW,
             tins: Tins::Diffserv3,
             hosts: Isolation::Source,
-            codel: codel::Params { target, interval, limit, ..codel::Params::default() },
+            codel: codel::Params { target, interval, mtu, limit, ..codel::Params::default() },
             step: None,
             queues: 1_024,
-            quantum: Bytes::new(1_514),
+            quantum: mtu,
             ack_filter: AckFilter::Off,
         }
     }

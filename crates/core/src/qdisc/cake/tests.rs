@@ -79,6 +79,33 @@ fn hosts_share_evenly_and_flows_share_the_host() {
 }
 
 #[test]
+fn a_large_packet_that_waits_behind_another_is_not_a_queue() {
+    // At 4 Mbit/s a packet of 9,000 B takes 18 ms. The next one arrives 5 ms before that, so that it waits for 23 ms.
+    let sent_and_dropped = |params| {
+        let mut cake = Cake::new(params, 1, "test").unwrap();
+        let (mut now, mut sent) = (Instant::ZERO, 0);
+        let mut out: Vec<(P, DropReason)> = Vec::new();
+        let large = P { size: 9_000, ..p(1, 1) };
+        cake.enqueue(now, large, &mut out);
+        while now < Instant::ZERO + Span::from_secs(10) {
+            // What was dropped is sent again.
+            for _ in cake.backlog().packets..2 {
+                cake.enqueue(now + Span::from_millis(13), large, &mut out);
+            }
+            now = cake.deadline(now).instant(now).unwrap();
+            sent += u32::from(cake.dequeue(now, &mut out).is_some());
+        }
+        (sent, out.len())
+    };
+    let rate = Rate::from_mbit(4);
+    let (sent, dropped) = sent_and_dropped(Params::for_packets(rate, Bytes::new(9_014)));
+    assert!(sent > 550 && dropped == 0, "{sent} and {dropped}");
+    // Of packets of Ethernet's size a wait of 23 ms is one for seven others.
+    let (sent, dropped) = sent_and_dropped(Params::for_link(rate));
+    assert!(dropped > 50, "{sent} and {dropped}");
+}
+
+#[test]
 fn tins_go_first_within_their_share_and_the_rest_keep_theirs() {
     // Voice, video, best effort and bulk, all with more than they get.
     let tin = |n: u64, dscp| P { dscp, ..p(n, n) };
