@@ -40,36 +40,36 @@ impl Queue {
     /// packets left to the next data path before it has waited long enough for that.
     fn guard(&self, mut waits: u32) {
         let mut begun = false;
-        loop {
-            match self.page.turn() {
-                Turn::Shaper | Turn::Yield => thread::yield_now(),
-                Turn::Guardian => {
-                    if self.page.held() > 0 {
-                        if waits > 0 {
-                            waits -= 1;
-                            thread::yield_now();
-                            continue;
-                        }
-                        self.page.take_held();
-                    }
-                    if !begun {
-                        self.pass();
-                        begun = true;
-                    }
-                    thread::yield_now();
-                }
-                Turn::Return => {
-                    if !begun && self.page.held() == 0 {
-                        self.pass();
-                    }
-                    if self.page.give_back() {
-                        return;
-                    }
-                }
-            }
+        while !self.step(&mut begun, &mut waits) {
+            thread::yield_now();
         }
     }
-
+    /// A pass of that loop; returns whether it has given the turn back.
+    fn step(&self, begun: &mut bool, waits: &mut u32) -> bool {
+        match self.page.turn() {
+            Turn::Shaper | Turn::Yield => {}
+            Turn::Guardian => {
+                if self.page.held() > 0 {
+                    if *waits > 0 {
+                        *waits -= 1;
+                        return false;
+                    }
+                    self.page.take_held();
+                }
+                if !*begun {
+                    self.pass();
+                    *begun = true;
+                }
+            }
+            Turn::Return => {
+                if !*begun && self.page.held() == 0 {
+                    self.pass();
+                }
+                return self.page.give_back();
+            }
+        }
+        false
+    }
     /// A data path asks for the turn (`Worker::take_back`), and returns the number of held packets that it gets.
     fn take_back(&self) -> u64 {
         self.page.ask_back();
@@ -166,4 +166,39 @@ fn held_packets_are_taken_over_or_have_passed() {
 #[test]
 fn held_packets_that_nobody_comes_for_pass_once() {
     hand_over(0);
+}
+
+/// A guardian is replaced while packets pass, at any moment of its turn: never do both read the queue, and the shaper gets the turn back
+/// from one of them, after packets have passed.
+#[test]
+fn a_guardian_and_the_next_one_never_read_both() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let queue = Queue::new();
+        assert!(queue.page.take(Reason::Silent));
+        let first = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || queue.step(&mut false, &mut 0)
+        });
+        let next = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || {
+                // It waits for the end of the first one (`Guard::begins`), which may have given the turn back before it.
+                if !first.join().unwrap() {
+                    queue.guard(0);
+                }
+            }
+        });
+        let shaper = thread::spawn(move || {
+            queue.page.ask_back();
+            while queue.page.turn() != Turn::Shaper {
+                thread::yield_now();
+            }
+            assert!(queue.has_passed(), "what the guardians have done is not seen");
+            queue.read();
+        });
+        next.join().unwrap();
+        shaper.join().unwrap();
+    });
 }
