@@ -175,7 +175,8 @@ impl Line {
         // Never down to zero.
         let part = Rate::from_bps((u128::from(rate.as_bps()) * u128::from(percent) / 100).max(1) as u64);
         let (word, what) = (direction.word(), verb(direction));
-        let mut text = format!("# What {what}, for a line of {rate}.\nversion = 1\n\n[interface]\n{}", self.interface());
+        let mut text =
+            format!("# What {what}, for a line of {rate}.\nversion = 1\n\n[interface]\n{}", self.interface());
         let _ = write!(
             text,
             "direction = \"{word}\"\n\n\
@@ -308,7 +309,8 @@ mod tests {
     fn large_packets_are_counted_with() {
         let varies = |text: &str| text.parse::<LineRate>().unwrap();
         let constant = line(4_000, 8_000, LINKS[0].2);
-        let following = Line { up: Some(varies("1mbit-16mbit")), down: Some(varies("4mbit-100mbit")), ..constant.clone() };
+        let following =
+            Line { up: Some(varies("1mbit-16mbit")), down: Some(varies("4mbit-100mbit")), ..constant.clone() };
         for line in [constant, following] {
             assert_eq!(Line { mtu: Some(1_492), ..line.clone() }.text(), line.text());
             for (mtu, written) in [(9_000, 9_000), (65_536, 65_535)] {

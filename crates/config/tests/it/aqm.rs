@@ -44,7 +44,7 @@ fn each_is_built_and_runs() {
         "kind = \"cake\"",
         "kind = \"cake\"\nl4s-step = \"1ms\"",
         "kind = \"cake\"\nrate = \"20mbit\"\noverhead = 44\nframing = \"atm\"\ntins = \"diffserv4\"\nhosts = \"pair\"\n\
-         ack-filter = \"on\"\nleast = \"64B\"\nlimit = \"200kB\"",
+         ack-filter = \"on\"\nleast = \"64B\"\nlimit = \"200kB\"\nmtu = \"9014B\"",
         "kind = \"mered\"\nlink = \"20mbit\"",
         "kind = \"mered\"\nlink = \"20mbit\"\nthreshold = \"50kB\"\nfloor = 0.2\n\
          memory = { flow-by = \"host-pair\", records = 4096, idle = \"30s\", pair-rule = \"off\" }",
@@ -77,6 +77,7 @@ fn impossible_parameters_are_refused_with_their_place() {
         ("kind = \"codel\"\ntarget = \"200ms\"", 3, "`target` must be below the interval"),
         ("kind = \"fq-codel\"\nqueues = 0", 3, "`queues` must be 1 to 1048576"),
         ("kind = \"sfq\"\nperturb = \"0s\"", 3, "`perturb` must be above 0"),
+        ("kind = \"cake\"\nmtu = \"70kB\"", 3, "`mtu` must be 64B to 65549B"),
         ("kind = \"drr\"\nquantum = \"1B\"", 3, "`quantum` must be 64B to 1MiB"),
         ("kind = \"drr\"\nl4s-step = \"0s\"", 3, "`l4s-step` must be above 0"),
         ("kind = \"cake\"\nl4s-step = \"0s\"", 3, "`l4s-step` must be above 0"),

@@ -147,6 +147,15 @@ pub fn the_preset_is_a_file() -> Ended {
     ));
     running.says("has ended; nothing is left behind");
     assert!(running.end().0.success());
+    // With the MTU of the interface, where it is above that of Ethernet.
+    let preset = || succeeds(&pair, &["check", "--up", "20mbit", "--interface", DEVICE]);
+    assert!(!preset().contains("mtu"), "{}", preset());
+    let large = |rtnl: &mut Rtnl| {
+        let index = rtnl.index(DEVICE)?;
+        rtnl.set_mtu(index, 9_000)
+    };
+    pair.left.run(|| large(&mut Rtnl::open().unwrap())).unwrap().unwrap();
+    assert!(["mtu = \"9000B\"", "mtu = \"9014B\""].iter().all(|line| preset().contains(line)), "{}", preset());
     // Without an interface the message has the command to copy.
     let (code, said) = output(&pair, &["run", "--up", "20mbit", "--down", "100mbit"]);
     let copy = format!("tidegate run --up 20mbit --down 100mbit --interface {DEVICE}");

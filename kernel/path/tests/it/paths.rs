@@ -208,7 +208,7 @@ fn presets() -> Vec<(String, String)> {
         ("--down 200mbit --in-kernel", None, rate("200mbit")),
     ];
     all.map(|(options, up, down)| {
-        let line = Line { up, down, wire: LINKS[0].2, interfaces: vec!["eth0".into()], l4s: L4s::Off };
+        let line = Line { up, down, wire: LINKS[0].2, interfaces: vec!["eth0".into()], mtu: None, l4s: L4s::Off };
         (format!("`tidegate run {options}`"), line.text().expect("a rate"))
     })
     .into()

@@ -21,6 +21,7 @@ fn preset() -> String {
         down: Some(preset::LineRate::Constant(Rate::from_mbit(20))),
         wire: preset::wire_of("unknown").expect("a kind of line"),
         interfaces: Vec::new(),
+        mtu: None,
         l4s: preset::L4s::Off,
     };
     line.text().expect("two rates")

@@ -145,7 +145,14 @@ fn open(name: &str) -> std::io::Result<Source> {
     };
     let rate = |its| (way == its).then(|| preset::LineRate::Constant(Rate::from_mbit(20)));
     let wire = preset::wire_of(link).expect("a kind of line");
-    let line = preset::Line { up: rate("up"), down: rate("down"), wire, interfaces: Vec::new(), l4s: preset::L4s::Off };
+    let line = preset::Line {
+        up: rate("up"),
+        down: rate("down"),
+        wire,
+        interfaces: Vec::new(),
+        mtu: None,
+        l4s: preset::L4s::Off,
+    };
     Ok(Source::new(name, line.text().expect("a rate")))
 }
 
