@@ -103,6 +103,8 @@ fn main() {
         links::a_gateway_is_shaped_where_it_forwards,
         moves::a_move_between_data_paths_loses_and_reorders_nothing,
         moves::a_data_path_that_is_ready_takes_nothing_before_the_move,
+        moves::a_start_that_awaits_the_kernel_shapes_in_user_space_and_moves,
+        moves::a_kernel_that_is_not_to_be_had_or_not_wanted_is_awaited_no_longer,
         moves::a_move_into_the_kernel_leaves_no_reservation_behind,
         hold::an_exchanged_root_loses_nothing_that_is_held,
         places::an_uplink_with_a_delegated_prefix_is_shaped,

@@ -10,7 +10,7 @@ use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::netns::Namespace;
 use tidegate_live::nfqueue::{Outcome, QueueSettings, QueueSocket};
 use tidegate_live::nft;
-use tidegate_live::privileges::{Calls, Capabilities, Privileges, Restriction, SHAPER, needed, restrict};
+use tidegate_live::privileges::{Calls, Capabilities, Privileges, Restriction, SHAPER, Scope, needed, restrict};
 use tidegate_live::rtnl::Rtnl;
 use tidegate_live::rules::{Rules, Spec};
 use tidegate_live::timing::Priority;
@@ -25,7 +25,7 @@ fn restricted(pair: &Pair, calls: Calls<'_>, work: impl FnOnce()) {
     let (mut ended, mut tell) = UnixStream::pair().unwrap();
     let child = Child::fork(|| {
         pair.left.enter_thread().unwrap();
-        let result = restrict(&Restriction { keep: SHAPER, calls });
+        let result = restrict(&Restriction { keep: SHAPER, calls, scope: Scope::Process });
         assert_eq!((&result.capabilities, &result.no_new_privs), (&Outcome::InForce, &Outcome::InForce));
         assert_eq!(result.calls, Outcome::InForce);
         work();
