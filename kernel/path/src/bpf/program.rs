@@ -27,7 +27,7 @@ const KERNEL_FUNCTION: u8 = 2;
 /// The section with the programs at tc.
 const FILTERS_SECTION: &str = "tc";
 /// The section with the operations.
-const OPERATIONS_SECTION: &str = ".struct_ops.link";
+pub(super) const OPERATIONS_SECTION: &str = ".struct_ops.link";
 /// How often a program is given to the kernel whose verification a signal ends: one that stops the process, or its suspension.
 const ATTEMPTS: u32 = 5;
 /// The bytes for the verifier's log, of which the last lines are kept.
