@@ -61,6 +61,7 @@ fn main() {
         crash::the_lock_lasts_as_long_as_a_process_has_its_socket,
         restricted::a_restricted_process_shapes_and_does_nothing_else,
         restricted::only_the_calls_that_were_named_are_left,
+        restricted::a_thread_restricts_itself_apart_from_the_others,
         restricted::files_of_others_need_a_capability,
         guardian::a_stopped_shaper_loses_nothing_and_shapes_again_when_it_continues,
         guardian::a_killed_shaper_loses_nothing_and_its_rules_go,
