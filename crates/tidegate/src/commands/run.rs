@@ -338,18 +338,26 @@ fn load_for_kernel(args: &Args, configs: &[Config]) -> Result<(KernelPrograms, S
     let records = args.kept.records();
     #[cfg(not(feature = "lab"))]
     let records = false;
+    let wanted_by = |config: &Config| if args.in_kernel { DataPath::Kernel } else { config.interface.data_path };
+    // Otherwise a data path that may be in the kernel could take the program of one that must.
+    let all_first = configs.iter().any(|config| wanted_by(config) == DataPath::Kernel);
     for config in configs {
-        let wanted = if args.in_kernel { DataPath::Kernel } else { config.interface.data_path };
+        let wanted = wanted_by(config);
         if wanted == DataPath::UserSpace || wanted == DataPath::Auto && (args.hand_over || records) {
             continue;
         }
         let mut config = config.clone();
         config.interface.data_path = wanted;
         let checked = tidegate_kernel::check(&config);
-        if wanted == DataPath::Kernel {
+        if all_first {
             let loaded = checked
                 .and_then(|()| programs.load(&config).map_err(|error| StartError::NoKernelProgram(error.to_string())));
-            loaded.map_err(|error| explain(error.into()))?;
+            // With `auto` the data path reports it.
+            if let Err(error) = loaded
+                && wanted == DataPath::Kernel
+            {
+                return Err(explain(error.into()));
+            }
         } else if checked.is_ok() && programs.check(&config).is_ok() {
             // Otherwise the data path reports why not.
             later.push(config);
