@@ -680,16 +680,38 @@ int BPF_PROG(twin_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk
 	return NET_XMIT_SUCCESS;
 }
 
+/* Takes a packet that leaves out of its slot, and counts it. Not a part of twin_dequeue, for the stack. */
+static __noinline struct sk_buff *send(struct Qdisc *sch, struct twin_link *link, u32 number)
+{
+	struct twin_packet *packet = twin_packet_of(&state.held, number);
+	struct twin_counters *counters = counters_of(packet->class);
+	struct sk_buff *skb = take_out(sch, number);
+	u64 overhead = 0;
+
+	RECORD(call.result = packet->number + 1; call.drops += is_fbq(&in_force) && fbq.stepped != 0;)
+	if (!skb)
+		return NULL;
+	if (link->hands_over)
+		hand_over(skb, packet);
+	if (!counters)
+		return skb;
+	count_sent(counters, packet->size, saturating_sub_u64(state.held.latest, packet->came));
+	if (link->from_network)
+		overhead = segments_of(skb) * min_u64(link->overhead, U32_MAX);
+	counters->overhead_bytes += overhead;
+	if (link->lines[0])
+		twin_count_line(skb->skb_iif, saturating_sub_u64(packet->size, overhead), true);
+	return skb;
+}
+
 SEC("struct_ops/twin_dequeue")
 struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 {
 	struct twin_options *options = &in_force;
-	struct twin_counters *counters;
 	struct twin_link *link;
 	struct sk_buff *skb = NULL;
-	struct twin_packet *packet;
 	u32 number;
-	u64 now, overhead = 0;
+	u64 now;
 	bool over;
 
 	/* Every second call finds nothing. The clock does not run back, so that the time need not be kept. */
@@ -712,22 +734,8 @@ struct sk_buff *BPF_PROG(twin_dequeue, struct Qdisc *sch)
 		twin_now(&state.held, now);
 		number = HAS_TREE ? release_from_tree(sch, over) : release(sch, 0, over, false);
 	}
-	if (number != TWIN_NONE) {
-		packet = twin_packet_of(&state.held, number);
-		counters = counters_of(packet->class);
-		RECORD(call.result = packet->number + 1; call.drops += is_fbq(options) && fbq.stepped != 0;)
-		skb = take_out(sch, number);
-		if (skb && link->hands_over)
-			hand_over(skb, packet);
-		if (counters && skb) {
-			count_sent(counters, packet->size, saturating_sub_u64(state.held.latest, packet->came));
-			if (link->from_network)
-				overhead = segments_of(skb) * min_u64(link->overhead, U32_MAX);
-			counters->overhead_bytes += overhead;
-			if (link->lines[0])
-				twin_count_line(skb->skb_iif, saturating_sub_u64(packet->size, overhead), true);
-		}
-	}
+	if (number != TWIN_NONE)
+		skb = send(sch, link, number);
 	if (!HAS_TREE && fbq.crossed != 0)
 		twin_tell();
 	if (!HAS_TREE && fbq.departed != 0)

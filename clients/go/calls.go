@@ -641,6 +641,9 @@ type DirectionStatus struct {
 	// The discipline in the kernel that queues packets; absent where they are queued in user space.
 	InKernel string `json:"in_kernel,omitempty"`
 
+	// Whether the kernel path is being loaded, to which the traffic moves then.
+	AwaitsKernel bool `json:"awaits_kernel,omitempty"`
+
 	// Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
 	// removed. They count as sent as well.
 	KernelDroppedPackets uint64 `json:"kernel_dropped_packets,omitempty"`

@@ -467,6 +467,8 @@ export interface DirectionStatus {
   names?: NameStatus[];
   /** The discipline in the kernel that queues packets; absent where they are queued in user space. */
   in_kernel?: string;
+  /** Whether the kernel path is being loaded, to which the traffic moves then. */
+  awaits_kernel?: boolean;
   /**
    * Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
    * removed. They count as sent as well.

@@ -28,7 +28,7 @@ use crate::supervisor::Supervisor;
 use crate::telemetry::Telemetry;
 
 use edited::{CHANGED, edited, edited_in_both};
-use exchange::{change, change_all};
+use exchange::{change, change_all, move_to_loaded};
 use undo::Earlier;
 
 /// The interval between attempts to take back a change that could not be taken back.
@@ -79,8 +79,8 @@ impl Followers<'_> {
         if let Err(error) = self.notifier.attach(at, direction) {
             self.notifier.log(&format!("{}: its events are not reported: {error}", direction.name));
         }
-        let place = if shaping.in_kernel().is_some() { "in the kernel" } else { "in user space" };
-        self.notifier.log(&format!("{}: packets are queued {place} from now on", direction.name));
+        let place = if shaping.in_kernel().is_some() { "the kernel path" } else { "user space" };
+        self.notifier.log(&format!("{}: traffic moved to {place}", direction.name));
         self.warn(direction);
     }
 
@@ -245,8 +245,10 @@ impl ConfigStore {
         Ok(Confirmed { direction })
     }
 
-    /// Takes back a change that was not confirmed in time, and reads the file again where that is requested.
-    pub fn tick(&mut self, directions: &mut [ShapedDirection], followers: Followers<'_>) {
+    /// Takes back a change that was not confirmed in time, and reads the file again where that is requested. Moves traffic to the kernel
+    /// path once that is loaded.
+    pub fn tick(&mut self, directions: &mut [ShapedDirection], mut followers: Followers<'_>) {
+        move_to_loaded(directions, &mut followers);
         if self.reload.swap(false, Ordering::Relaxed) {
             self.read_again(directions, followers);
             return;

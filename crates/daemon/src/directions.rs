@@ -77,6 +77,13 @@ impl ShapedDirection {
         self.generation += 1;
         self.shaping.as_mut()
     }
+    /// Whether the kernel path that the data path awaits is there now; see [`Shaping::awaited`].
+    pub(crate) fn awaited(&mut self) -> Option<Result<(), StartError>> {
+        let shaping = self.shaping.as_mut().filter(|shaping| shaping.awaits_kernel())?;
+        let outcome = shaping.awaited();
+        self.generation += u64::from(!shaping.awaits_kernel());
+        outcome
+    }
     /// Sets the total rate of a line that varies; `None` while there is no data path. No class comes or goes.
     pub(crate) fn set_line_rate(&mut self, rate: Rate) -> Option<Result<bool, StartError>> {
         self.shaping.as_mut().map(|shaping| shaping.set_line_rate(rate))

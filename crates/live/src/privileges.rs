@@ -2,7 +2,8 @@
 //!
 //! [`restrict`] is called once, by the first thread before there are others, and cannot be undone. Afterwards the process
 //! and the programs that it runs have the capabilities that were kept and no others, gain none by running a program
-//! (`no_new_privs`), turn no memory into code, and get `EPERM` from system calls outside of [`Calls`].
+//! (`no_new_privs`), turn no memory into code, and get `EPERM` from system calls outside of [`Calls`]. A thread that exists
+//! already, because it needs other privileges for a while, restricts itself ([`Scope::Thread`]).
 //!
 //! The capability of [`SHAPER`] is for rules, queues and links of the network namespace (`CAP_NET_ADMIN`). Real-time scheduling and locked memory need limits of resources: [`raise_limits`] sets
 //! them before the capability to do so is given up. Where it may not, the capabilities for these two are needed instead.
@@ -26,6 +27,7 @@ mod limits;
 
 pub use filter::Calls;
 pub use limits::raise_limits;
+pub use tidegate_sys::process::Scope;
 
 /// A set of capabilities.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -50,6 +52,10 @@ impl Capabilities {
     pub const SYS_NICE: Self = Self(1 << 23);
     /// Looking into other processes.
     pub const SYS_PTRACE: Self = Self(1 << 19);
+    /// Programs in BPF that read what they are given by the kernel.
+    pub const PERFMON: Self = Self(1 << 38);
+    /// Programs in BPF.
+    pub const BPF: Self = Self(1 << 39);
 
     /// Whether all of `other` are in this set.
     pub fn contains(self, other: Self) -> bool {
@@ -80,6 +86,10 @@ impl fmt::Display for Capabilities {
 
 /// The capabilities of a process that shapes.
 pub const SHAPER: Capabilities = Capabilities::NET_ADMIN;
+
+/// The capabilities of a thread that loads queueing disciplines in BPF.
+pub const LOADER: Capabilities =
+    Capabilities(Capabilities::NET_ADMIN.0 | Capabilities::PERFMON.0 | Capabilities::BPF.0);
 
 /// Names by number; a later kernel may have more.
 const NAMES: [&str; 41] = [
@@ -133,13 +143,15 @@ fn name(bit: u32) -> String {
     }
 }
 
-/// The privileges that a process keeps.
+/// The privileges that a process keeps, or a thread of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Restriction<'a> {
     /// The capabilities that it keeps of those that it has.
     pub keep: Capabilities,
     /// The system calls that it keeps.
     pub calls: Calls<'a>,
+    /// The process, whose only thread calls; or the calling thread and those that it starts, while others restrict themselves.
+    pub scope: Scope,
 }
 
 /// The result of each part of a restriction.
@@ -157,13 +169,14 @@ pub struct Restricted {
     pub calls: Outcome,
 }
 
-/// Restricts the process for good. Parts that the kernel refuses are reported; the others are in force.
+/// Restricts the process or thread for good. Parts that the kernel refuses are reported; the others are in force.
 ///
-/// Capabilities are those of a thread: it must be the only one, or each restricts itself. The programs that it runs inherit everything but the
+/// Capabilities are those of a thread: it must be the only one, or each restricts itself. That no memory becomes code is in force for
+/// the whole process in either case. The programs that it runs inherit everything but the
 /// refusal of new code.
 pub fn restrict(restriction: &Restriction<'_>) -> Restricted {
     let bounding_set = drop_bounding_set(restriction.keep);
-    let capabilities = granted(keep_only(restriction.keep));
+    let capabilities = granted(keep_only(restriction.keep, restriction.scope));
     // A kernel that refuses it has none, since none is inheritable.
     let _ = rustix::thread::clear_ambient_capability_set();
     Restricted {
@@ -171,7 +184,7 @@ pub fn restrict(restriction: &Restriction<'_>) -> Restricted {
         bounding_set,
         no_new_privs: granted(rustix::thread::set_no_new_privs(true)),
         no_new_code: granted(tidegate_sys::process::refuse_new_code()),
-        calls: granted(filter::install(&restriction.calls)),
+        calls: granted(filter::install(&restriction.calls, restriction.scope)),
     }
 }
 
@@ -267,13 +280,15 @@ impl Privileges {
 }
 
 /// Drops every other capability of the calling thread.
-fn keep_only(keep: Capabilities) -> io::Result<()> {
+fn keep_only(keep: Capabilities, scope: Scope) -> io::Result<()> {
     let [_, permitted] = capabilities_of_thread()?;
     let kept = Capabilities(permitted.0 & keep.0);
     set_capabilities(kept, kept)?;
-    match fs::read_dir("/proc/self/task")?.count() {
-        1 => Ok(()),
-        threads => Err(io::Error::other(format!("{} threads that exist already keep theirs", threads - 1))),
+    match (scope, fs::read_dir("/proc/self/task")?.count()) {
+        (Scope::Thread, _) | (Scope::Process, 1) => Ok(()),
+        (Scope::Process, threads) => {
+            Err(io::Error::other(format!("{} threads that exist already keep theirs", threads - 1)))
+        }
     }
 }
 

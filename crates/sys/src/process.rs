@@ -149,6 +149,17 @@ pub fn ignore_signals(signals: &[i32]) {
     signals.iter().for_each(|signal| handle(*signal, libc::SIG_IGN));
 }
 
+/// Leaves the signals that the process gets to its other threads: none interrupts a call of this thread, but those that end or stop the
+/// process.
+pub fn block_signals() {
+    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the first call initializes the set, which the second one reads.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), std::ptr::null_mut());
+    }
+}
+
 /// Sets the default or no reaction to a signal.
 fn handle(signal: i32, reaction: libc::sighandler_t) {
     assert!([libc::SIG_DFL, libc::SIG_IGN].contains(&reaction), "no function");
@@ -216,12 +227,21 @@ pub fn refuse_new_code() -> io::Result<()> {
     checked(unsafe { libc::prctl(65, 0b11, 0, 0, 0) }).map(drop)
 }
 
-/// Filters the system calls of every thread of the process, which needs `no_new_privs` or `CAP_SYS_ADMIN`. The program must
-/// let a call pass or make it fail.
+/// The threads that give up privileges.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scope {
+    /// Every thread of the process.
+    Process,
+    /// The calling thread, and those that it starts.
+    Thread,
+}
+
+/// Filters the system calls of the threads in `scope`, which takes `no_new_privs` or `CAP_SYS_ADMIN`. The program must let a call pass
+/// or make it fail.
 ///
 /// # Errors
 /// [`io::ErrorKind::InvalidInput`] when it can do something else to a call, and those of seccomp(2).
-pub fn filter_calls(program: &[libc::sock_filter]) -> io::Result<()> {
+pub fn filter_calls(program: &[libc::sock_filter], scope: Scope) -> io::Result<()> {
     const RETURN: u32 = libc::BPF_RET;
     const CLASS: u32 = 7;
     const ERRORS: std::ops::RangeInclusive<u32> = libc::SECCOMP_RET_ERRNO | 1..=libc::SECCOMP_RET_ERRNO | 4_095;
@@ -239,7 +259,11 @@ pub fn filter_calls(program: &[libc::sock_filter]) -> io::Result<()> {
     };
     // Without the last flag kernels before 5.16 make every call of a filtered process slower, against a leak from one
     // part of a process to another part; here all parts trust each other.
-    let flags = libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW
+        | match scope {
+            Scope::Process => libc::SECCOMP_FILTER_FLAG_TSYNC,
+            Scope::Thread => 0,
+        };
     // SAFETY: `whole` and the program it points to are live for the call, which copies them. A filtered call passes or
     // fails, which every caller of it expects.
     let result = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const whole) };
@@ -393,7 +417,7 @@ mod tests {
         let returns = |k| libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k };
         let of_a = libc::sock_filter { code: (libc::BPF_RET | libc::BPF_A) as u16, jt: 0, jf: 0, k: 0 };
         for step in [returns(libc::SECCOMP_RET_ERRNO), returns(libc::SECCOMP_RET_TRACE), of_a] {
-            let refused = filter_calls(&[step, returns(libc::SECCOMP_RET_ALLOW)]).unwrap_err();
+            let refused = filter_calls(&[step, returns(libc::SECCOMP_RET_ALLOW)], Scope::Process).unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{:#x}", step.k);
         }
     }

@@ -18,6 +18,8 @@ mod memory;
 mod object;
 mod place;
 mod program;
+#[cfg(test)]
+mod stack;
 
 pub use error::LoadError;
 pub use memory::Mapped;

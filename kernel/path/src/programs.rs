@@ -1,5 +1,9 @@
-//! [`KernelPrograms`]: the programs in BPF of this process, loaded before it gives up the privilege to load any.
+//! [`KernelPrograms`]: the programs in BPF of this process, loaded before it gives up the privilege to load any, or by a thread that
+//! keeps it until they are loaded.
 
+mod later;
+
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
@@ -7,12 +11,15 @@ use std::sync::{Arc, Mutex};
 use tidegate_config::shaper::Config;
 use tidegate_engine::guard::lock;
 use tidegate_engine::quota::Key;
+use tidegate_live::privileges::{Calls, LOADER, Restriction, Scope, restrict};
 use tidegate_live::rtnl::OnLink;
 use tidegate_live::shaping::StartError;
 use tidegate_live::shaping::backend::{DISCIPLINE, OffloadBackend, OffloadProvider};
 use tidegate_live::timing;
+use tidegate_sys::process::block_signals;
 use tidegate_units::Span;
 
+use self::later::Loaded;
 use super::flows::Flows;
 use super::matched::{Count, Matched};
 use super::options::counters::WORDS as COUNTERS;
@@ -110,17 +117,33 @@ pub(crate) struct Discipline {
     program: Program,
 }
 
-impl Discipline {
-    /// The program that `config` alone needs, or the one for its flows, or for fewer where there is no memory for so many.
-    fn load(config: &Config) -> Result<Self, LoadError> {
-        let (alone, has_records, flows) = (needed(config), plan::measures(config), plan::flows(config));
-        let without: &[&str] = if has_records { &[] } else { &[RECORDS] };
-        let is_many = flows > QUEUES && bpf::check_memory(OF_MANY, without).is_ok();
-        let (object, queues) = match alone {
+/// What is loaded for a configuration.
+struct Choice {
+    object: &'static [u8],
+    /// The flows that it tells apart.
+    queues: u64,
+    /// The maps that it does not need.
+    without: &'static [&'static str],
+}
+
+impl Choice {
+    /// The object that `config` alone needs, or the one for its flows, or for fewer where there is no memory for so many.
+    fn new(config: &Config) -> Self {
+        let without: &[&str] = if plan::measures(config) { &[] } else { &[RECORDS] };
+        let is_many = plan::flows(config) > QUEUES && bpf::check_memory(OF_MANY, without).is_ok();
+        let (object, queues) = match needed(config) {
             Some(object) => (object, QUEUES),
             None if is_many => (OF_MANY, MANY_QUEUES),
             None => (OBJECT, QUEUES),
         };
+        Self { object, queues, without }
+    }
+}
+
+impl Discipline {
+    fn load(config: &Config) -> Result<Self, LoadError> {
+        let Choice { object, queues, without } = Choice::new(config);
+        let has_records = !without.contains(&RECORDS);
         let program = load(object, without)?;
         let maps = program.filters();
         let (options, link) = (maps.map("twin_options")?, maps.map("twin_link")?);
@@ -279,14 +302,7 @@ impl Discipline {
 /// Programs for data paths in the kernel: one for each data path, which uses it again when it is started again. Clones share the
 /// programs.
 #[derive(Clone, Debug, Default)]
-pub struct KernelPrograms(Arc<Mutex<Loaded>>);
-
-#[derive(Debug, Default)]
-struct Loaded {
-    programs: Vec<Arc<Discipline>>,
-    /// Why the last one could not be loaded.
-    missing: Option<String>,
-}
+pub struct KernelPrograms(Arc<Mutex<Loaded<Discipline>>>);
 
 impl KernelPrograms {
     /// Loads a program that can have `config`.
@@ -299,17 +315,46 @@ impl KernelPrograms {
         all.programs.push(Arc::new(loaded));
         Ok(())
     }
+
+    /// Checks what can be known of a program that can have `config` before the kernel has verified it, which takes the kernel seconds.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn check(&self, config: &Config) -> Result<(), LoadError> {
+        let Choice { object, without, .. } = Choice::new(config);
+        let checked = bpf::check_memory(object, without)
+            .and_then(|()| bpf::check_kernel(&NEEDS))
+            .and_then(|()| Program::check_types(object));
+        checked.inspect_err(|error| lock(&self.0).missing = Some(error.to_string()))
+    }
+
+    /// Loads a program for each of `configs`, one after the other, in a thread of its own, which keeps the privileges for that and no
+    /// others. [`take`](OffloadProvider::take) says so until they are loaded. Programs that are loaded when nobody has a clone of this any
+    /// more are closed.
+    ///
+    /// The thread must be started before the process is restricted, and each restricts itself ([`Scope::Thread`]).
+    ///
+    /// # Errors
+    /// When there is no such thread.
+    pub fn load_later(&self, configs: Vec<Config>) -> io::Result<()> {
+        let begin = || {
+            block_signals();
+            // Where the kernel refuses that, the process is told of it as well, and goes on.
+            restrict(&Restriction { keep: LOADER, calls: Calls::Loader, scope: Scope::Thread });
+        };
+        later::load(&self.0, configs, begin, |config| Discipline::load(config).map_err(|error| error.to_string()))
+    }
 }
 
 impl OffloadProvider for KernelPrograms {
     fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError> {
         check(config)?;
-        let all = lock(&self.0);
-        let fits = |program: &&Arc<Discipline>| program.can_have(config);
-        let free = all.programs.iter().filter(fits).find(|program| Arc::strong_count(program) == 1);
-        let why = || all.missing.clone().unwrap_or_else(|| "no program was loaded for it at the start".into());
-        let free = free.cloned().ok_or_else(|| StartError::NoKernelProgram(why()))?;
+        let free = lock(&self.0).free(|program| program.can_have(config))?;
         Ok(Box::new(KernelPath::new(free)))
+    }
+
+    fn loading(&self) -> usize {
+        lock(&self.0).loading
     }
 }
 

@@ -170,6 +170,9 @@ pub struct DirectionStatus {
     /// The discipline in the kernel that queues packets; absent where they are queued in user space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_kernel: Option<String>,
+    /// Whether the kernel path is being loaded, to which the traffic moves then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaits_kernel: bool,
     /// Packets that the kernel dropped while they waited, because a chain of the packet filter, the interface or their route was
     /// removed. They count as sent as well.
     #[serde(default)]

@@ -65,6 +65,22 @@ pub(super) fn change(
     })
 }
 
+/// Moves the traffic of directions to the kernel path that has been loaded meanwhile.
+pub(super) fn move_to_loaded(directions: &mut [ShapedDirection], followers: &mut Followers<'_>) {
+    for at in 0..directions.len() {
+        let Some(ready) = directions[at].awaited() else { continue };
+        let config = directions[at].config.clone();
+        let stays = match ready {
+            Ok(()) => change(directions, followers, at, config).err().map(|refusal| refusal.to_string()),
+            Err(error) => Some(error.reason()),
+        };
+        if let Some(why) = stays {
+            let name = &directions[at].name;
+            followers.notifier.log(&format!("{name}: {why}"));
+        }
+    }
+}
+
 /// Has another data path take the place of the one of a direction. It is given what flows have been promised before it takes packets.
 fn move_to(
     directions: &mut [ShapedDirection],

@@ -98,8 +98,8 @@ impl ConfigStore {
         let (before, swapped) = change_all(directions, followers, changes)?;
         let places = earlier.into_iter().zip(in_kernel(directions)).zip(&*directions);
         for ((_, place), direction) in places.filter(|((before, after), _)| before.is_some() && before != after) {
-            let place = if place == Some(true) { "the kernel" } else { "user space" };
-            applied.warnings += &format!("note: {}: packets are queued in {place} from now on\n", direction.name);
+            let place = if place == Some(true) { "the kernel path" } else { "user space" };
+            applied.warnings += &format!("note: {}: traffic moved to {place}\n", direction.name);
         }
         applied.applied = true;
         applied.in_place = swapped.iter().all(|swapped| swapped.how == SwapKind::InPlace);

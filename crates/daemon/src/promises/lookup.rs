@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use tidegate_live::nfqueue::Outcome;
-use tidegate_live::privileges::{Calls, Capabilities, Restriction, restrict};
+use tidegate_live::privileges::{Calls, Capabilities, Restriction, Scope, restrict};
 
 use super::owners::Inodes;
 
@@ -118,7 +118,8 @@ pub fn serve() -> io::Result<()> {
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"tidegate-lookup");
     let inodes = Inodes::new()?;
-    let restricted = restrict(&Restriction { keep: Capabilities::SYS_PTRACE, calls: Calls::ReadFiles });
+    let restricted =
+        restrict(&Restriction { keep: Capabilities::SYS_PTRACE, calls: Calls::ReadFiles, scope: Scope::Process });
     for outcome in [&restricted.capabilities, &restricted.no_new_privs, &restricted.calls] {
         if let Outcome::Refused(why) = outcome {
             return Err(io::Error::other(why.clone()));

@@ -114,6 +114,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         quotas: direction.quotas(),
         names: direction.named(),
         in_kernel,
+        awaits_kernel: direction.shaping().is_some_and(Shaping::awaits_kernel),
         kernel_dropped_packets: direction.counts().map_or(0, |counts| counts.kernel_dropped()),
         classes,
         shared_classes,

@@ -5,7 +5,7 @@ use rustix::process::{Resource, Rlimit};
 use tidegate_sys::process::{ignore_signals, set_real_time};
 
 use super::Granted;
-use crate::privileges::{self, Calls, Capabilities, Restriction};
+use crate::privileges::{self, Calls, Capabilities, Restriction, Scope};
 use crate::timing;
 
 /// Leaves the shaper's terminal, process group and signals.
@@ -45,7 +45,7 @@ pub(super) fn prepare(queue: u16) -> Granted {
 
 /// Gives up every privilege of this thread but `keep`; returns whether that is in force.
 pub(super) fn restrict(keep: Capabilities) -> bool {
-    let restricted = privileges::restrict(&Restriction { keep, calls: Calls::Only(CALLS) });
+    let restricted = privileges::restrict(&Restriction { keep, calls: Calls::Only(CALLS), scope: Scope::Process });
     restricted.capabilities.in_force() && restricted.calls.in_force()
 }
 

@@ -10,6 +10,7 @@
 use std::io;
 
 use libc::{c_long, sock_filter};
+use tidegate_sys::process::Scope;
 
 /// The system calls that a process keeps.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +18,8 @@ pub enum Calls<'a> {
     /// Those of a program of the user space, and of the programs that it runs: no mounts, namespaces, modules, tracing of
     /// other processes, BPF, clocks, keys or ports; sockets of the local, netlink and IP families only.
     Program,
+    /// As [`Program`](Self::Program), and `bpf`.
+    Loader,
     /// Those that read files and directories, and use streams that are open already; no file is opened for writing.
     ReadFiles,
     /// Only these.
@@ -222,8 +225,9 @@ fn program(calls: &Calls<'_>, architecture: u32) -> Vec<sock_filter> {
             allowed.iter().for_each(|call| program.end_if(EQUAL, *call as u32, ALLOW));
             program.end(DENY);
         }
-        Calls::Program => {
-            for call in DENIED.iter().chain(DENIED_HERE) {
+        Calls::Program | Calls::Loader => {
+            let may_load = matches!(calls, Calls::Loader);
+            for call in DENIED.iter().chain(DENIED_HERE).filter(|call| !may_load || **call != libc::SYS_bpf) {
                 program.end_if(EQUAL, *call as u32, DENY);
             }
             program.end_if(EQUAL, libc::SYS_clone3 as u32, MISSING);
@@ -245,12 +249,12 @@ fn program(calls: &Calls<'_>, architecture: u32) -> Vec<sock_filter> {
     program.0
 }
 
-/// Filters the calls of every thread of the process, which needs `no_new_privs` or `CAP_SYS_ADMIN`.
-pub(super) fn install(calls: &Calls<'_>) -> io::Result<()> {
+/// Filters the calls of the threads in `scope`, which takes `no_new_privs` or `CAP_SYS_ADMIN`.
+pub(super) fn install(calls: &Calls<'_>, scope: Scope) -> io::Result<()> {
     let Some(architecture) = ARCHITECTURE.filter(|_| cfg!(target_endian = "little")) else {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "there is no filter for this architecture"));
     };
-    tidegate_sys::process::filter_calls(&program(calls, architecture))
+    tidegate_sys::process::filter_calls(&program(calls, architecture), scope)
 }
 
 #[cfg(test)]
@@ -304,6 +308,15 @@ mod tests {
         assert_eq!(on(libc::SYS_ioctl, [0, libc::TIOCGWINSZ]), ALLOW);
         // The upper half of a request is ignored by the kernel, too.
         assert_eq!(on(libc::SYS_ioctl, [0, libc::TIOCSTI | 1 << 32]), DENY);
+    }
+
+    #[test]
+    fn a_loader_keeps_bpf_and_is_a_program_otherwise() {
+        let [loader, other] = [Calls::Loader, Calls::Program].map(|calls| program(&calls, HERE));
+        assert_eq!(run(&loader, HERE, libc::SYS_bpf, [0; 2]), ALLOW);
+        for call in (0..500).filter(|call| *call != libc::SYS_bpf) {
+            assert_eq!(run(&loader, HERE, call, [0; 2]), run(&other, HERE, call, [0; 2]), "{call}");
+        }
     }
 
     #[test]

@@ -269,11 +269,16 @@ pub trait OffloadCounters: Offload + Send {
     fn has_sent(&self, version: Version) -> bool;
 }
 
-/// Schedulers that were made ready while the process had the privileges for it.
+/// Schedulers that were made ready while the process had the privileges for it, or are being made ready by a thread that has them.
 pub trait OffloadProvider: Debug + Send + Sync {
     /// One for `config` that is not in use.
     ///
     /// # Errors
-    /// [`StartError::NotInKernel`] with what of `config` it cannot do, or [`StartError::NoKernelProgram`].
+    /// [`StartError::NotInKernel`] with what of `config` it cannot do, [`StartError::KernelLoading`] or [`StartError::NoKernelProgram`].
     fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError>;
+
+    /// The number of schedulers that are being made ready. [`take`](Self::take) may have another answer when it has changed.
+    fn loading(&self) -> usize {
+        0
+    }
 }

@@ -219,22 +219,62 @@ impl Shaping {
     pub fn moves(&self, config: &Config) -> Result<bool, StartError> {
         let wanted = self.options.data_path.unwrap_or(config.interface.data_path);
         let taken = || offload::take(config, &self.options, wanted).map(drop);
-        let has_reservations = || self.with(|engine, _| engine.leases().next().is_some());
         match (wanted, self.in_kernel()) {
             (DataPath::UserSpace, here) => Ok(here.is_some()),
             (DataPath::Kernel, Some(_)) => Ok(false),
             (DataPath::Kernel, None) => {
                 taken()?;
-                if has_reservations()? {
-                    let text = "there are reservations, which the kernel path does not have: end them, or leave the traffic in user space";
-                    return Err(StartError::Change(text.into()));
-                }
-                Ok(true)
+                self.without_reservations().map(|()| true)
             }
             // Its own program is in use, so that only a file is a reason to leave it.
             (DataPath::Auto, Some(_)) => Ok(matches!(taken(), Err(StartError::NotInKernel { .. }))),
-            (DataPath::Auto, None) => Ok(taken().is_ok() && !has_reservations()?),
+            (DataPath::Auto, None) if taken().is_err() => Ok(false),
+            (DataPath::Auto, None) => match self.without_reservations() {
+                Err(StartError::Change(_)) => Ok(false),
+                outcome => outcome.map(|()| true),
+            },
         }
+    }
+
+    /// Whether a scheduler in the kernel is being made ready for this data path, which queues packets here until then.
+    pub fn awaits_kernel(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// Whether the scheduler in the kernel that is awaited is there now, so that the configuration in force is to be put in force by
+    /// [`begin_move`](Self::begin_move); an error says why it is awaited no longer. `None` while there is nothing new.
+    pub fn awaited(&mut self) -> Option<Result<(), StartError>> {
+        let before = self.awaited?;
+        let now = self.options.offload.as_ref().map_or(0, |provider| provider.loading());
+        let is_missing = self.running.interfaces.iter().any(|interface| interface.index().is_none());
+        // There is no place for it while an interface is missing.
+        if now == before || is_missing {
+            return None;
+        }
+        let config = &self.running.config;
+        let wanted = self.options.data_path.unwrap_or(config.interface.data_path);
+        if wanted != DataPath::Auto {
+            self.awaited = None;
+            return None;
+        }
+        let taken = match offload::take(config, &self.options, wanted) {
+            Err(StartError::KernelLoading) => {
+                self.awaited = Some(now);
+                return None;
+            }
+            taken => taken.and_then(|_| self.without_reservations()),
+        };
+        self.awaited = None;
+        Some(taken)
+    }
+
+    /// Refuses the kernel while there are reservations.
+    fn without_reservations(&self) -> Result<(), StartError> {
+        if self.with(|engine, _| engine.leases().next().is_some())? {
+            let text = "there are reservations, which the kernel path does not have: end them, or leave the traffic in user space";
+            return Err(StartError::Change(text.into()));
+        }
+        Ok(())
     }
 
     /// Makes another data path by `config` ready, which takes the place of this one in `self`. Until

@@ -68,6 +68,9 @@ pub enum StartError {
     /// The kernel does not take the program, or the process may not load it.
     #[error("no data path in the kernel: {0}; leave out --in-kernel and `data-path`, or see `tidegate doctor`")]
     NoKernelProgram(String),
+    /// The program is being loaded by another thread.
+    #[error("the kernel path is being loaded, which takes some seconds; try again then")]
+    KernelLoading,
     /// Somebody has configured a discipline that the data path in the kernel would replace.
     #[error(
         "the root of {interface} is {kind}, which somebody has configured; remove it: tc qdisc del dev {interface} root"
@@ -190,6 +193,9 @@ impl StartError {
     /// The note that packets are queued in user space, because of this error.
     pub fn reason(&self) -> String {
         let why = match self {
+            Self::KernelLoading => {
+                return "the kernel path is being loaded; packets are queued in user space until then".into();
+            }
             Self::NotInKernel { what } => format!("the data path in the kernel cannot do this yet: {what}"),
             Self::NoKernelProgram(why) => why.clone(),
             error => error.to_string(),

@@ -103,6 +103,8 @@ pub struct Shaping {
     options: Options,
     /// Whether its rules copy answers of the Domain Name System.
     copies: named::Copies,
+    /// The number of schedulers in the kernel that were being made ready when it was last looked at, while one of them is awaited.
+    awaited: Option<usize>,
 }
 
 impl Shaping {
@@ -145,7 +147,11 @@ impl Shaping {
         left: Option<Inherited>,
         beside: Beside,
     ) -> Result<Self, StartError> {
-        let (offload, mut why_not) = offload::choose(config, options)?;
+        // Read first: one that is ready a moment later has changed it.
+        let loading = options.offload.as_ref().map_or(0, |provider| provider.loading());
+        let (offload, why_not) = offload::choose(config, options)?;
+        let awaited = matches!(why_not, Some(StartError::KernelLoading)).then_some(loading);
+        let mut why_not = why_not.map(|error| error.reason());
         let beginning = Beginning::new(config, options)?;
         let in_kernel = offload.map(|backend| offload::start(beginning, config, options, backend, beside));
         let mut shaping = match in_kernel {
@@ -158,6 +164,7 @@ impl Shaping {
             }
         };
         shaping.warnings.splice(0..0, why_not);
+        shaping.awaited = awaited;
         Ok(shaping)
     }
 

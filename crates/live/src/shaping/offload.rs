@@ -32,7 +32,7 @@ const LOOK: Span = Span::from_millis(10);
 const EVENTS: Span = Span::from_millis(2);
 
 /// A backend, or why there is none although one would be preferred.
-type Choice = (Option<Box<dyn OffloadBackend>>, Option<String>);
+type Choice = (Option<Box<dyn OffloadBackend>>, Option<StartError>);
 
 /// The backend of a data path that is to be in the kernel; without one, why packets are queued here although the kernel would
 /// be preferred.
@@ -47,7 +47,7 @@ pub(super) fn choose(config: &Config, options: &Options) -> Result<Choice, Start
     }
     match (take(config, options, wanted), wanted) {
         (Ok(backend), _) => Ok((Some(backend), None)),
-        (Err(error), DataPath::Auto) => Ok((None, Some(error.reason()))),
+        (Err(error), DataPath::Auto) => Ok((None, Some(error))),
         (Err(error), _) => Err(error),
     }
 }
@@ -131,6 +131,7 @@ pub(super) fn start(
         named,
         options,
         copies: Default::default(),
+        awaited: None,
     })
 }
 

@@ -1,6 +1,7 @@
 //! Moves between data paths under traffic, where the one in the kernel is the kernel's own token bucket: any kernel has that.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidegate_config::shaper::{Config, DataPath, Match, Root};
@@ -40,6 +41,26 @@ fn rate(config: &Config) -> Result<Rate, StartError> {
 impl OffloadProvider for Buckets {
     fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError> {
         rate(config).map(|_| Box::new(Bucket::default()) as Box<dyn OffloadBackend>)
+    }
+}
+
+/// As [`Buckets`], once so many have been loaded, unless the kernel refuses them.
+#[derive(Debug, Default)]
+struct Later {
+    loading: AtomicUsize,
+    is_refused: AtomicBool,
+}
+
+impl OffloadProvider for Later {
+    fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError> {
+        match (self.loading(), self.is_refused.load(Ordering::Relaxed)) {
+            (1.., _) => Err(StartError::KernelLoading),
+            (0, true) => Err(StartError::NoKernelProgram("the verifier refuses it".into())),
+            (0, false) => Buckets.take(config),
+        }
+    }
+    fn loading(&self) -> usize {
+        self.loading.load(Ordering::Relaxed)
     }
 }
 
@@ -169,6 +190,73 @@ pub fn a_move_between_data_paths_loses_and_reorders_nothing() -> Ended {
     });
     assert!(sent > 100, "{sent}");
     all_in_order(sent, &arrived);
+    Ended::Passed
+}
+
+/// While the scheduler in the kernel is being made ready, packets are queued in user space, changes included; then they move there.
+pub fn a_start_that_awaits_the_kernel_shapes_in_user_space_and_moves() -> Ended {
+    let (kernel, other) = (config("limit = \"1MB\"\n"), config("limit = \"2MB\"\n"));
+    let mut must = kernel.clone();
+    must.interface.data_path = DataPath::Kernel;
+    let pair = Pair::new();
+    let later = Arc::new(Later { loading: AtomicUsize::new(2), ..Later::default() });
+    let options = Options { offload: Some(Arc::clone(&later) as Arc<dyn OffloadProvider>), ..Options::default() };
+    let (sent, arrived) = while_sending(&pair, || {
+        let moves = || {
+            let refused = Shaping::start(&must, &options).expect_err("it must be in the kernel");
+            assert!(matches!(refused, StartError::KernelLoading), "{refused}");
+            let mut shaping = Shaping::start(&kernel, &options).unwrap();
+            assert!(shaping.in_kernel().is_none() && shaping.awaits_kernel());
+            assert!(shaping.warnings()[0].contains("is being loaded"), "{:?}", shaping.warnings());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(taken(&shaping) > 0, "it shapes already");
+            assert!(shaping.awaited().is_none(), "nothing is new");
+            later.loading.store(1, Ordering::Relaxed);
+            assert!(shaping.awaited().is_none() && shaping.awaits_kernel(), "another one was made ready");
+            assert!(!shaping.moves(&other).unwrap());
+            shaping.reconfigure(&other, None).unwrap();
+            assert!(matches!(shaping.moves(&must), Err(StartError::KernelLoading)));
+            later.loading.store(0, Ordering::Relaxed);
+            assert!(matches!(shaping.awaited(), Some(Ok(()))));
+            assert!(shaping.awaited().is_none() && !shaping.awaits_kernel(), "once");
+            let config = shaping.config().clone();
+            assert!(shaping.moves(&config).unwrap());
+            move_to(&mut shaping, &config);
+            assert_eq!(shaping.in_kernel(), Some("tbf"));
+            assert!(!shaping.awaits_kernel() && shaping.warnings().is_empty(), "{:?}", shaping.warnings());
+            shaping.stop().unwrap();
+        };
+        pair.left.run(moves).unwrap();
+    });
+    assert!(sent > 20, "{sent}");
+    all_in_order(sent, &arrived);
+    Ended::Passed
+}
+
+/// What was awaited is no more when it is refused, or when the file is for user space by then.
+pub fn a_kernel_that_is_not_to_be_had_or_not_wanted_is_awaited_no_longer() -> Ended {
+    let kernel = config("limit = \"1MB\"\n");
+    let mut user = kernel.clone();
+    user.interface.data_path = DataPath::UserSpace;
+    let ends = || {
+        for (is_refused, next) in [(true, &kernel), (false, &user)] {
+            let later = Arc::new(Later { loading: AtomicUsize::new(1), is_refused: AtomicBool::new(is_refused) });
+            let options =
+                Options { offload: Some(Arc::clone(&later) as Arc<dyn OffloadProvider>), ..Options::default() };
+            let mut shaping = Shaping::start(&kernel, &options).unwrap();
+            shaping.reconfigure(next, None).unwrap();
+            assert!(shaping.awaits_kernel());
+            later.loading.store(0, Ordering::Relaxed);
+            match (is_refused, shaping.awaited()) {
+                (true, Some(Err(error))) => assert!(error.reason().contains("the verifier refuses it"), "{error}"),
+                (false, None) => {}
+                (_, other) => panic!("{is_refused}: {other:?}"),
+            }
+            assert!(!shaping.awaits_kernel() && shaping.in_kernel().is_none());
+            shaping.stop().unwrap();
+        }
+    };
+    Pair::new().left.run(ends).unwrap();
     Ended::Passed
 }
 

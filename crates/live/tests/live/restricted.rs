@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::sync::mpsc::channel;
 
 use rustix::mount::MountFlags;
 use rustix::net::{AddressFamily, SocketType};
@@ -10,7 +11,9 @@ use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::netns::Namespace;
 use tidegate_live::nfqueue::{Outcome, QueueSettings, QueueSocket};
 use tidegate_live::nft;
-use tidegate_live::privileges::{Calls, Capabilities, Privileges, Restriction, SHAPER, needed, restrict};
+use tidegate_live::privileges::{
+    Calls, Capabilities, LOADER, Privileges, Restriction, SHAPER, Scope, needed, restrict,
+};
 use tidegate_live::rtnl::Rtnl;
 use tidegate_live::rules::{Rules, Spec};
 use tidegate_live::timing::Priority;
@@ -25,7 +28,7 @@ fn restricted(pair: &Pair, calls: Calls<'_>, work: impl FnOnce()) {
     let (mut ended, mut tell) = UnixStream::pair().unwrap();
     let child = Child::fork(|| {
         pair.left.enter_thread().unwrap();
-        let result = restrict(&Restriction { keep: SHAPER, calls });
+        let result = restrict(&Restriction { keep: SHAPER, calls, scope: Scope::Process });
         assert_eq!((&result.capabilities, &result.no_new_privs), (&Outcome::InForce, &Outcome::InForce));
         assert_eq!(result.calls, Outcome::InForce);
         work();
@@ -93,6 +96,40 @@ pub fn only_the_calls_that_were_named_are_left() -> Ended {
     Ended::Passed
 }
 
+/// The thread that loads programs keeps what that takes, while the rest of the process has given it up.
+pub fn a_thread_restricts_itself_apart_from_the_others() -> Ended {
+    let pair = Pair::new();
+    let child = Child::fork(|| {
+        pair.left.enter_thread().unwrap();
+        let loaded = || tidegate_sys::bpf::Types::load(&[]).expect_err("no types").raw_os_error();
+        let mounted = || rustix::mount::mount("none", "/nosuch", "tmpfs", MountFlags::empty(), None);
+        let before = loaded();
+        let (restricted, is_restricted) = channel();
+        let (go_on, goes_on) = channel::<()>();
+        let loader = std::thread::spawn(move || {
+            let result = restrict(&Restriction { keep: LOADER, calls: Calls::Loader, scope: Scope::Thread });
+            assert_eq!((&result.capabilities, &result.calls), (&Outcome::InForce, &Outcome::InForce));
+            restricted.send(()).unwrap();
+            goes_on.recv().unwrap();
+            assert_eq!(loaded(), before, "it may do as it might");
+            assert_eq!(mounted(), Err(rustix::io::Errno::PERM));
+        });
+        is_restricted.recv().unwrap();
+        let result = restrict(&Restriction { keep: SHAPER, calls: Calls::Program, scope: Scope::Thread });
+        assert_eq!((&result.capabilities, &result.calls), (&Outcome::InForce, &Outcome::InForce));
+        assert_eq!(loaded(), Some(libc::EPERM), "the rest of the process may not");
+        let found = Privileges::in_force().unwrap();
+        assert!(found.capabilities.contains(Capabilities::BPF) && found.filtered, "{found:?}");
+        go_on.send(()).unwrap();
+        loader.join().unwrap();
+        let found = Privileges::in_force().unwrap();
+        assert!(SHAPER.contains(found.capabilities) && SHAPER.contains(found.bounding_set), "{found:?}");
+        0
+    });
+    assert_eq!(ended(&child), Ok(0));
+    Ended::Passed
+}
+
 pub fn files_of_others_need_a_capability() -> Ended {
     let pair = Pair::new();
     let directory = std::env::temp_dir().join(format!("tidegate-restricted-{}", std::process::id()));
@@ -110,17 +147,22 @@ pub fn files_of_others_need_a_capability() -> Ended {
         assert!(needed(&[], &[&new], Priority::Normal).unwrap().contains(Capabilities::DAC_OVERRIDE));
         0
     });
-    let began = std::time::Instant::now();
-    let ended = loop {
-        match child.try_wait() {
-            Some(ended) => break ended,
-            None => assert!(began.elapsed() < PATIENCE),
-        }
-    };
+    let ended = ended(&child);
     std::fs::set_permissions(&directory, mode(0o755)).unwrap();
     std::fs::remove_dir_all(&directory).unwrap();
     assert_eq!(ended, Ok(0));
     Ended::Passed
+}
+
+/// How a process ends.
+fn ended(child: &Child) -> Result<i32, i32> {
+    let began = std::time::Instant::now();
+    loop {
+        match child.try_wait() {
+            Some(ended) => return ended,
+            None => assert!(began.elapsed() < PATIENCE),
+        }
+    }
 }
 
 fn socket(family: i32) -> std::io::Result<()> {

@@ -26,7 +26,7 @@ use tidegate_engine::ClassStatus;
 use tidegate_kernel::KernelPrograms;
 use tidegate_live::guardian;
 use tidegate_live::nfqueue::Outcome;
-use tidegate_live::privileges::{self, Calls, Capabilities, Restriction, SHAPER};
+use tidegate_live::privileges::{self, Calls, Capabilities, Restriction, SHAPER, Scope};
 use tidegate_live::rules::Direction;
 use tidegate_live::shaping::{Options, StartError};
 use tidegate_live::timing::Priority;
@@ -151,9 +151,10 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     #[cfg(feature = "lab")]
     args.kept.try_them(&args.file)?;
     let signals = Signals::catch(args)?;
-    let options = options(args, &configs)?;
+    let (programs, scope) = load_for_kernel(args, &configs)?;
+    let options = options(args, &configs, programs);
     let sockets = look_up_sockets(args);
-    restrict(args, &configs, options.priority)?;
+    restrict(args, &configs, options.priority, scope)?;
     #[cfg(feature = "lab")]
     let (kept, options) = args.kept.start(&args.file, options)?;
     if args.wait {
@@ -212,10 +213,10 @@ impl Signals {
     }
 }
 
-/// The options of the data paths. Loads what those in the kernel need.
-fn options(args: &Args, configs: &[Config]) -> Result<Options, Failure> {
+/// The options of the data paths.
+fn options(args: &Args, configs: &[Config], programs: KernelPrograms) -> Options {
     let defaults = Options::default();
-    Ok(Options {
+    Options {
         interfaces: args.interface.clone(),
         quantum: args.quantum.unwrap_or(defaults.quantum),
         rest: args.quantum.unwrap_or(defaults.rest),
@@ -223,11 +224,11 @@ fn options(args: &Args, configs: &[Config]) -> Result<Options, Failure> {
         priority: if args.normal_priority { Priority::Normal } else { Priority::RealTime },
         guardian: Some(guardian(args, configs)),
         data_path: args.in_kernel.then_some(DataPath::Kernel),
-        offload: Some(Arc::new(load_for_kernel(args, configs)?)),
+        offload: Some(Arc::new(programs)),
         #[cfg(debug_assertions)]
         inject: args.inject,
         ..defaults
-    })
+    }
 }
 
 fn settings(
@@ -329,26 +330,41 @@ fn check_interfaces(args: &Args, files: &[ShaperFile]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Loads what data paths in the kernel need: afterwards the process has no privilege to do so.
-fn load_for_kernel(args: &Args, configs: &[Config]) -> Result<KernelPrograms, Failure> {
-    let programs = KernelPrograms::default();
+/// Loads what data paths in the kernel need: afterwards the process has no privilege to do so. With `auto` a thread loads it, which
+/// keeps the privilege until then, while packets are queued in user space already. Returns which threads are left to be restricted.
+fn load_for_kernel(args: &Args, configs: &[Config]) -> Result<(KernelPrograms, Scope), Failure> {
+    let (programs, mut later) = (KernelPrograms::default(), Vec::new());
+    #[cfg(feature = "lab")]
+    let records = args.kept.records();
+    #[cfg(not(feature = "lab"))]
+    let records = false;
+    let wanted_by = |config: &Config| if args.in_kernel { DataPath::Kernel } else { config.interface.data_path };
+    // Otherwise a data path that may be in the kernel could take the program of one that must.
+    let all_first = configs.iter().any(|config| wanted_by(config) == DataPath::Kernel);
     for config in configs {
-        let wanted = if args.in_kernel { DataPath::Kernel } else { config.interface.data_path };
-        if wanted == DataPath::UserSpace || wanted == DataPath::Auto && args.hand_over {
+        let wanted = wanted_by(config);
+        if wanted == DataPath::UserSpace || wanted == DataPath::Auto && (args.hand_over || records) {
             continue;
         }
         let mut config = config.clone();
         config.interface.data_path = wanted;
-        let loaded = tidegate_kernel::check(&config)
-            .and_then(|()| programs.load(&config).map_err(|error| StartError::NoKernelProgram(error.to_string())));
-        // With `auto` the data path reports it.
-        if let Err(error) = loaded
-            && wanted == DataPath::Kernel
-        {
-            return Err(explain(error.into()));
+        let checked = tidegate_kernel::check(&config);
+        if all_first {
+            let loaded = checked
+                .and_then(|()| programs.load(&config).map_err(|error| StartError::NoKernelProgram(error.to_string())));
+            // With `auto` the data path reports it.
+            if let Err(error) = loaded
+                && wanted == DataPath::Kernel
+            {
+                return Err(explain(error.into()));
+            }
+        } else if checked.is_ok() && programs.check(&config).is_ok() {
+            // Otherwise the data path reports why not.
+            later.push(config);
         }
     }
-    Ok(programs)
+    let has_loader = !later.is_empty() && programs.load_later(later).is_ok();
+    Ok((programs, if has_loader { Scope::Thread } else { Scope::Process }))
 }
 
 /// Starts the process that reads the sockets of other users' processes, for promises to these. It keeps `CAP_SYS_PTRACE`, which this
@@ -368,9 +384,9 @@ fn look_up_sockets(args: &Args) -> Option<Lookup> {
     }
 }
 
-/// Gives up the privileges that this run does not need. Called before there is a second thread: capabilities are those
-/// of a thread.
-fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), Failure> {
+/// Gives up the privileges that this run does not need. Called before there is a second thread, but for the one that loads programs and
+/// restricts itself: capabilities are those of a thread.
+fn restrict(args: &Args, configs: &[Config], priority: Priority, scope: Scope) -> Result<(), Failure> {
     for message in privileges::raise_limits(priority) {
         message!("  {message}");
     }
@@ -387,7 +403,7 @@ fn restrict(args: &Args, configs: &[Config], priority: Priority) -> Result<(), F
     if args.metrics.into_iter().chain(listens).any(|address| address.port() < 1_024) {
         keep = keep | Capabilities::NET_BIND_SERVICE;
     }
-    let restricted = privileges::restrict(&Restriction { keep, calls: Calls::Program });
+    let restricted = privileges::restrict(&Restriction { keep, calls: Calls::Program, scope });
     for (what, outcome, effect) in [
         ("giving up capabilities", &restricted.capabilities, "it keeps what it was started with"),
         ("no_new_privs", &restricted.no_new_privs, "a program that it runs may gain privileges"),

@@ -296,6 +296,13 @@ fn print_direction(
         };
         writeln!(out, "{}: in the kernel, {discipline} at the root of {place}", direction.name)?;
     }
+    if direction.awaits_kernel {
+        writeln!(
+            out,
+            "{}: the kernel path is being loaded; packets are queued in user space until then",
+            direction.name
+        )?;
+    }
     if let Some((text, _)) = direction.guardian.as_ref().and_then(guardian_text) {
         writeln!(out, "{}: {text}", direction.name)?;
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use tidegate_sys::bpf::{
@@ -26,7 +27,9 @@ const KERNEL_FUNCTION: u8 = 2;
 /// The section with the programs at tc.
 const FILTERS_SECTION: &str = "tc";
 /// The section with the operations.
-const OPERATIONS_SECTION: &str = ".struct_ops.link";
+pub(super) const OPERATIONS_SECTION: &str = ".struct_ops.link";
+/// How often a program is given to the kernel whose verification a signal ends: one that stops the process, or its suspension.
+const ATTEMPTS: u32 = 5;
 /// The bytes for the verifier's log, of which the last lines are kept.
 const LOG: usize = 1 << 20;
 const LOG_LINES: usize = 12;
@@ -121,6 +124,15 @@ impl Program {
             object.link(function).map_err(LoadError::Object)?;
         }
         Ok(())
+    }
+
+    /// Checks that the kernel takes the types of an object, which it refuses where it would refuse the programs for want of a privilege.
+    ///
+    /// # Errors
+    /// See [`LoadError`].
+    pub fn check_types(object: &[u8]) -> Result<(), LoadError> {
+        let object = Object::parse(object).map_err(|error| LoadError::Object(error.into()))?;
+        load_types(&object, true).map(drop)
     }
 
     /// The programs at tc, and the maps of all.
@@ -328,7 +340,16 @@ fn load_one(
         operation: of.unwrap_or_default(),
     };
     let operation = format!("load {function}, the program in BPF");
-    load_program(&source, None).map_err(|error| {
+    let is_interrupted =
+        |loaded: &io::Result<OwnedFd>| loaded.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+    let mut loaded = load_program(&source, None);
+    for _ in 1..ATTEMPTS {
+        if !is_interrupted(&loaded) {
+            break;
+        }
+        loaded = load_program(&source, None);
+    }
+    loaded.map_err(|error| {
         if error.raw_os_error() == Some(libc::ENOMEM) {
             return refused(operation)(error);
         }

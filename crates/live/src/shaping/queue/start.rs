@@ -100,7 +100,7 @@ pub(in crate::shaping) fn start(
     queue.left = left;
     let (named, options, warnings) = (!options.interfaces.is_empty(), options.clone(), Vec::new());
     let (backend, copies) = (Box::new(queue), Default::default());
-    Ok(Shaping { running, backend, readiness, warnings, bypasses, named, options, copies })
+    Ok(Shaping { running, backend, readiness, warnings, bypasses, named, options, copies, awaited: None })
 }
 
 /// Looks for what would carry packets past the rules of these interfaces; see [`check_bypass`].

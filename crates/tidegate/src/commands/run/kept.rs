@@ -31,6 +31,11 @@ impl Args {
         self.files.paths().map(Path::to_owned).chain(self.record.paths()).collect()
     }
 
+    /// Whether the calls of the engines are recorded.
+    pub fn records(&self) -> bool {
+        self.record.is_wanted()
+    }
+
     /// Checks that the reports can be written and overwrite none of the files that are `read`.
     ///
     /// # Errors

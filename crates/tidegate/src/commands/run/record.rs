@@ -42,6 +42,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// Whether there is to be a recording.
+    pub fn is_wanted(&self) -> bool {
+        self.record.is_some()
+    }
+
     /// The files that may be written: of one direction, of the other, and the one that follows when it is full.
     pub fn paths(&self) -> Vec<PathBuf> {
         let with = |end: &str| {
