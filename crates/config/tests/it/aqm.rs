@@ -1,7 +1,7 @@
 //! Every discipline of active queue management from a file: built and run with the least and the most that can be
 //! reported, and refused with the place and the remedy.
 
-use tidegate_core::{Accounted, Bytes, FlowKey, Instant, Packet, Qdisc};
+use tidegate_core::{Accounted, Bytes, ClassId, FlowKey, Instant, Packet, Qdisc};
 
 use crate::discipline_file;
 
@@ -107,4 +107,30 @@ fn impossible_parameters_are_refused_with_their_place() {
         assert!(error.contains(message), "{section}\n{error}");
         assert!(error.contains(&format!("test.toml:{line}:")), "{section}\n{error}");
     }
+}
+
+/// The state of DualPI2 is found in the class that has it, whichever discipline has the classes.
+#[test]
+fn the_coupled_queues_of_a_class_are_found() {
+    let queue = "queue = { kind = \"dualpi2\" }";
+    let two = |key: &str, rates: &str| {
+        format!(
+            "[[discipline.{key}]]\nname = \"plain\"\n{rates}\n[[discipline.{key}]]\nname = \"l4s\"\n{rates}\n{queue}\n"
+        )
+    };
+    let rate = "rate = \"5mbit\"";
+    let disciplines = [
+        format!("kind = \"fbq\"\n{}", two("class", rate)),
+        format!("kind = \"htb\"\n{}", two("class", rate)),
+        format!("kind = \"hfsc\"\nlink = \"10mbit\"\n{}", two("class", "guarantee = { rate = \"4mbit\" }")),
+    ];
+    for section in disciplines {
+        let discipline = load(&section).unwrap_or_else(|error| panic!("{section}\n{error}"));
+        let found = [0, 1, 2].map(|class| discipline.coupled(ClassId(class), Instant::ZERO).is_some());
+        assert_eq!(found, [false, true, false], "{section}");
+    }
+    // The tree of CBQ has the link as its first class.
+    let cbq = load(&format!("kind = \"cbq\"\nlink = \"10mbit\"\n{}", two("class", rate))).unwrap();
+    assert_eq!((0..4).filter(|class| cbq.coupled(ClassId(*class), Instant::ZERO).is_some()).count(), 1);
+    assert!(load("kind = \"dualpi2\"").unwrap().coupled(ClassId(7), Instant::ZERO).is_some());
 }
