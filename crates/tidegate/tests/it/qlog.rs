@@ -293,7 +293,7 @@ fn acknowledgements_of_tcp_count_marks() {
     let arrived =
         |ecn: &str| named(&server, "transport:packet_received").filter(|data| data["ecn"] == ecn).count() as u64;
     let frames = |data: &Value| data["frames"].as_array().cloned().unwrap_or_default();
-    let acks = named(&server, "transport:packet_sent").flat_map(|data| frames(data));
+    let acks = named(&server, "transport:packet_sent").flat_map(frames);
     let last = acks.filter(|frame| frame["ce"].is_u64()).last().expect("an acknowledgement with counters");
     let counted = ["ce", "ect1"].map(|key| last[key].as_u64().unwrap());
     let found = ["CE", "ECT(1)"].map(arrived);
