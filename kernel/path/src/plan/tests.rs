@@ -364,7 +364,7 @@ fn what_the_program_does_not_do_is_named() {
                 .replace("parent = \"agency\", ", ""),
             "`reservations` of cbq",
         ),
-        (TREE.replace("100mbit", "50mbit").replace("20mbit", "10mbit"), "of which one takes more than 10ms at 50mbit"),
+        (TREE.replace("100mbit", "50mbit").replace("20mbit", "10mbit"), "as one takes more than 10ms at 50mbit"),
         (
             format!(
                 "[discipline]\nkind = \"cbq\"\nlink = \"100mbit\"\nclass = [{}]\n",
