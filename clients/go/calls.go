@@ -418,6 +418,9 @@ type ClassObservation struct {
 	// The distribution of all waits since the start.
 	Waits Waits `json:"waits"`
 
+	// The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel.
+	Coupled *CoupledQueues `json:"coupled,omitempty"`
+
 	// Seconds in which the class offered its promised rate or more, and was served it.
 	PromiseKeptSeconds uint64 `json:"promise_kept_seconds"`
 
@@ -484,6 +487,9 @@ type ClassStatus struct {
 
 	// The 99th percentile of the waits.
 	WaitP99 time.Duration `json:"wait_p99_ns"`
+
+	// The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel.
+	Coupled *CoupledQueues `json:"coupled,omitempty"`
 }
 
 // The reply to `confirm` and `rollback`.
@@ -514,6 +520,55 @@ type ControlStatus struct {
 
 	// Notifications lost because clients did not read in time.
 	Lost uint64 `json:"lost"`
+}
+
+// One of the queues of DualPI2.
+type CoupledQueue struct {
+	QueuePackets uint64 `json:"queue_packets"`
+
+	QueueBytes uint64 `json:"queue_bytes"`
+
+	// The wait of the oldest of them.
+	Delay time.Duration `json:"delay_ns"`
+
+	// The mean wait of the packets that were sent: in an observation of the last second, otherwise since the start.
+	WaitMean time.Duration `json:"wait_mean_ns"`
+
+	// The sum of the waits of all packets that were sent.
+	WaitSum time.Duration `json:"wait_sum_ns"`
+
+	// Packets that were put into it.
+	EnqueuedPackets uint64 `json:"enqueued_packets"`
+
+	// Packets sent.
+	SentPackets uint64 `json:"sent_packets"`
+
+	// Packets of these that were marked congestion experienced.
+	MarkedPackets uint64 `json:"marked_packets"`
+
+	// Packets dropped by a probability.
+	DroppedPackets uint64 `json:"dropped_packets"`
+}
+
+// The queues of DualPI2 (RFC 9332), with their counts since the start.
+type CoupledQueues struct {
+	// L: packets of ECT(1), CE and NQB.
+	LowLatency CoupledQueue `json:"low_latency"`
+
+	// C: all others.
+	Classic CoupledQueue `json:"classic"`
+
+	// Packets of L that queue protection (RFC 9957) lets wait with those of C.
+	Sanctioned CoupledQueue `json:"sanctioned"`
+
+	// The coupled probability with which L marks at least, in millionths.
+	CoupledPpm uint64 `json:"coupled_ppm"`
+
+	// The probability with which C marks or drops, in millionths.
+	ClassicPpm uint64 `json:"classic_ppm"`
+
+	// The flows under sanction now.
+	Flows []Flow `json:"flows,omitempty"`
 }
 
 // Counters of a data path, since the start.
@@ -823,6 +878,12 @@ const (
 	// Packets of a flow were marked congestion experienced; reported at most every 100 ms for a flow that is not watched.
 	EventKindMarked EventKind = "marked"
 
+	// Queue protection of DualPI2 put a flow of the low-latency queue under sanction; its packets wait with those of the other queue.
+	EventKindSanctioned EventKind = "sanctioned"
+
+	// The last packet of a flow that was under sanction has left; the next may wait in the low-latency queue.
+	EventKindReleased EventKind = "released"
+
 	// A watched flow is granted another rate.
 	EventKindRate EventKind = "rate"
 
@@ -951,6 +1012,9 @@ type Explained struct {
 	// The queue of its class, where that is known.
 	ClassQueue *Queued `json:"class_queue,omitempty"`
 
+	// The coupled queues of DualPI2 in its class; absent where its discipline is another, or queues packets in the kernel.
+	Coupled *CoupledQueues `json:"coupled,omitempty"`
+
 	// The rate of its class.
 	ClassRateBps uint64 `json:"class_rate_bps,omitempty"`
 
@@ -959,6 +1023,10 @@ type Explained struct {
 
 	// The ceiling that the next packet of its flow waits for.
 	HeldBy HeldBy `json:"held_by,omitempty"`
+
+	// Whether all flows of its class wait in a discipline of the class, so that `outlook_bps` and `at_most_bps` are of all
+	// together.
+	SharesQueue bool `json:"shares_queue,omitempty"`
 
 	// The rate at which its flow sends, or would, while others continue; none where the discipline has no shares.
 	OutlookBps uint64 `json:"outlook_bps,omitempty"`

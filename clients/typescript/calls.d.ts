@@ -296,6 +296,8 @@ export interface ClassObservation {
   jitter_ns: number;
   /** The distribution of all waits since the start. */
   waits: Waits;
+  /** The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel. */
+  coupled?: CoupledQueues;
   /** Seconds in which the class offered its promised rate or more, and was served it. */
   promise_kept_seconds: number;
   /** Seconds in which it offered it and was not served it. */
@@ -344,6 +346,8 @@ export interface ClassStatus {
   wait_p50_ns: number;
   /** The 99th percentile of the waits. */
   wait_p99_ns: number;
+  /** The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel. */
+  coupled?: CoupledQueues;
 }
 
 /** The reply to `confirm` and `rollback`. */
@@ -368,6 +372,44 @@ export interface ControlStatus {
   pushes: number;
   /** Notifications lost because clients did not read in time. */
   lost: number;
+}
+
+/** One of the queues of DualPI2. */
+export interface CoupledQueue {
+  /**  */
+  queue_packets: number;
+  /**  */
+  queue_bytes: number;
+  /** The wait of the oldest of them. */
+  delay_ns: number;
+  /** The mean wait of the packets that were sent: in an observation of the last second, otherwise since the start. */
+  wait_mean_ns: number;
+  /** The sum of the waits of all packets that were sent. */
+  wait_sum_ns: number;
+  /** Packets that were put into it. */
+  enqueued_packets: number;
+  /** Packets sent. */
+  sent_packets: number;
+  /** Packets of these that were marked congestion experienced. */
+  marked_packets: number;
+  /** Packets dropped by a probability. */
+  dropped_packets: number;
+}
+
+/** The queues of DualPI2 (RFC 9332), with their counts since the start. */
+export interface CoupledQueues {
+  /** L: packets of ECT(1), CE and NQB. */
+  low_latency: CoupledQueue;
+  /** C: all others. */
+  classic: CoupledQueue;
+  /** Packets of L that queue protection (RFC 9957) lets wait with those of C. */
+  sanctioned: CoupledQueue;
+  /** The coupled probability with which L marks at least, in millionths. */
+  coupled_ppm: number;
+  /** The probability with which C marks or drops, in millionths. */
+  classic_ppm: number;
+  /** The flows under sanction now. */
+  flows?: Flow[];
 }
 
 /** Counters of a data path, since the start. */
@@ -578,6 +620,8 @@ export type EventKind =
   | "queue-below"
   | "moved"
   | "marked"
+  | "sanctioned"
+  | "released"
   | "rate"
   | "dropped"
   | "delay-above"
@@ -664,12 +708,19 @@ export interface Explained {
   queue_bytes: number;
   /** The queue of its class, where that is known. */
   class_queue?: Queued;
+  /** The coupled queues of DualPI2 in its class; absent where its discipline is another, or queues packets in the kernel. */
+  coupled?: CoupledQueues;
   /** The rate of its class. */
   class_rate_bps?: number;
   /** The levels of the token buckets that it must pass, where there are some. */
   buckets?: Buckets;
   /** The ceiling that the next packet of its flow waits for. */
   held_by?: HeldBy;
+  /**
+   * Whether all flows of its class wait in a discipline of the class, so that `outlook_bps` and `at_most_bps` are of all
+   * together.
+   */
+  shares_queue?: boolean;
   /** The rate at which its flow sends, or would, while others continue; none where the discipline has no shares. */
   outlook_bps?: number;
   /** The most that its flow may send while others leave theirs, with what it borrows; none where the discipline has no shares. */

@@ -73,6 +73,10 @@ export const Kind: {
   readonly MOVED: "moved";
   /** Packets of a flow were marked congestion experienced; reported at most every 100 ms for a flow that is not watched. */
   readonly MARKED: "marked";
+  /** Queue protection of DualPI2 put a flow of the low-latency queue under sanction; its packets wait with those of the other queue. */
+  readonly SANCTIONED: "sanctioned";
+  /** The last packet of a flow that was under sanction has left; the next may wait in the low-latency queue. */
+  readonly RELEASED: "released";
   /** A watched flow is granted another rate. */
   readonly RATE: "rate";
   /** Packets of a watched flow were dropped. */

@@ -56,6 +56,8 @@ export const Kind = Object.freeze({
   QUEUE_BELOW: "queue-below",
   MOVED: "moved",
   MARKED: "marked",
+  SANCTIONED: "sanctioned",
+  RELEASED: "released",
   RATE: "rate",
   DROPPED: "dropped",
   DELAY_ABOVE: "delay-above",

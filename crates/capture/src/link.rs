@@ -19,6 +19,10 @@ pub enum LinkType {
     Ethernet,
     /// IPv4 or IPv6 without a link header.
     Raw,
+    /// IPv4 without a link header.
+    Ipv4,
+    /// IPv6 without a link header.
+    Ipv6,
     /// OpenBSD loopback: the address family in network byte order.
     Loop,
     /// Linux "cooked", version 1.
@@ -29,17 +33,26 @@ pub enum LinkType {
 
 impl LinkType {
     /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Null, Self::Ethernet, Self::Raw, Self::Loop, Self::LinuxCooked, Self::LinuxCooked2];
+    pub const ALL: [Self; 8] = [
+        Self::Null,
+        Self::Ethernet,
+        Self::Raw,
+        Self::Ipv4,
+        Self::Ipv6,
+        Self::Loop,
+        Self::LinuxCooked,
+        Self::LinuxCooked2,
+    ];
 
     /// The kind for a number in a capture file, if supported.
     pub const fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::Null),
             1 => Some(Self::Ethernet),
-            // 101 is the number for files; 12 and 14 are used by some systems for the same; 228 and 229 are for one
-            // version only.
-            12 | 14 | 101 | 228 | 229 => Some(Self::Raw),
+            // 101 is the number for files; 12 and 14 are used by some systems for the same.
+            12 | 14 | 101 => Some(Self::Raw),
+            228 => Some(Self::Ipv4),
+            229 => Some(Self::Ipv6),
             108 => Some(Self::Loop),
             113 => Some(Self::LinuxCooked),
             276 => Some(Self::LinuxCooked2),
@@ -52,6 +65,8 @@ impl LinkType {
             Self::Null => 0,
             Self::Ethernet => 1,
             Self::Raw => 101,
+            Self::Ipv4 => 228,
+            Self::Ipv6 => 229,
             Self::Loop => 108,
             Self::LinuxCooked => 113,
             Self::LinuxCooked2 => 276,
@@ -61,7 +76,7 @@ impl LinkType {
     /// The offset of the IP header in `bytes`; `None` if it is not IP.
     pub fn network_offset(self, bytes: &[u8]) -> Option<usize> {
         match self {
-            Self::Raw => Some(0),
+            Self::Raw | Self::Ipv4 | Self::Ipv6 => Some(0),
             // The numbers of the families depend on the system; the IP version has the same information.
             Self::Null | Self::Loop => (bytes.len() > 4).then_some(4),
             Self::Ethernet => tagged(bytes, 12),

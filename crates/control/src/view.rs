@@ -9,8 +9,8 @@ use tidegate_units::{Bytes, Rate, Span};
 
 use crate::answer::{Grade, TrafficAnswer};
 use crate::calls::{
-    ClassObservation, ClassStatus, DirectionObservation, DropCount, FlowObservation, FlowSort, FollowStatus, HeldBy,
-    HostDirection, HostObservation, Observation, Status, arrives,
+    ClassObservation, ClassStatus, CoupledQueue, CoupledQueues, DirectionObservation, DropCount, FlowObservation,
+    FlowSort, FollowStatus, HeldBy, HostDirection, HostObservation, Observation, Status, arrives,
 };
 
 /// A quantity with its unit. Counts grow for as long as the daemon runs; all others can fall.
@@ -170,6 +170,72 @@ impl Shown<ClassQuantity> for ClassStatus {
             Q::Remarked => Value::Packets(self.remarked_packets),
             Q::Advised => Value::Packets(self.advised_packets),
             Q::Rate | Q::Borrowed | Q::WaitP90 | Q::Jitter | Q::BorrowedBytes | Q::Promise => Value::Number(None),
+        }
+    }
+}
+
+/// The quantities of one of the coupled queues of DualPI2.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CoupledQuantity {
+    /// The name of its class.
+    Class,
+    /// Its own name.
+    Queue,
+    /// Packets queued.
+    QueuePackets,
+    /// Bytes queued.
+    QueueBytes,
+    /// The wait of the oldest packet.
+    Delay,
+    /// The mean wait.
+    Wait,
+    /// Packets that were put into it.
+    EnqueuedPackets,
+    /// Packets sent.
+    SentPackets,
+    /// Packets marked congestion experienced.
+    Marked,
+    /// Packets dropped by a probability.
+    Dropped,
+    /// The probability of its control law.
+    Probability,
+}
+
+/// One of the coupled queues of a class.
+#[derive(Clone, Copy, Debug)]
+pub struct CoupledRow<'a> {
+    /// The name of the class.
+    pub class: &'a str,
+    /// The name of the queue.
+    pub name: &'static str,
+    /// The queue.
+    pub queue: CoupledQueue,
+    /// The probability of its control law, in millionths; none for packets under sanction, which have that of their own kind.
+    pub ppm: Option<u64>,
+}
+
+impl<'a> CoupledRow<'a> {
+    /// Returns a row for each queue of `class`.
+    pub fn of(class: &'a str, queues: &CoupledQueues) -> [Self; 3] {
+        queues.each().map(|(name, queue, ppm)| Self { class, name, queue, ppm })
+    }
+}
+
+impl Shown<CoupledQuantity> for CoupledRow<'_> {
+    fn value(&self, quantity: CoupledQuantity) -> Value<'_> {
+        use CoupledQuantity as Q;
+        match quantity {
+            Q::Class => Value::Text(self.class.into()),
+            Q::Queue => Value::Text(self.name.into()),
+            Q::QueuePackets => Value::Number(Some(self.queue.queue.packets)),
+            Q::QueueBytes => Value::Backlog(self.queue.queue.bytes),
+            Q::Delay => Value::Wait(self.queue.delay),
+            Q::Wait => Value::Wait(self.queue.wait),
+            Q::EnqueuedPackets => Value::Packets(self.queue.enqueued_packets),
+            Q::SentPackets => Value::Packets(self.queue.sent_packets),
+            Q::Marked => Value::Packets(self.queue.marked_packets),
+            Q::Dropped => Value::Packets(self.queue.dropped_packets),
+            Q::Probability => Value::Part(self.ppm.map(|ppm| ppm as f64 / 1e6)),
         }
     }
 }

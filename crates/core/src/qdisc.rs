@@ -22,6 +22,7 @@ pub mod wfq;
 
 use alloc::vec::Vec;
 
+use crate::dualpi2::Coupled;
 use crate::packet::{ClassId, NO_SLOT, Packet};
 use crate::probability::Probability;
 use tidegate_units::{Bytes, Instant};
@@ -65,6 +66,12 @@ pub trait Qdisc<P: Packet>: Send {
     /// The probability with which its active queue management drops or marks the next arrival, where one probability
     /// holds for the whole queue: for statistics. Default none.
     fn probability(&self) -> Option<Probability> {
+        None
+    }
+
+    /// The coupled queues in which packets of `class` wait, if they do: for statistics. A discipline without classes has the same for
+    /// each. Default none.
+    fn coupled(&self, _class: ClassId, _now: Instant) -> Option<Coupled> {
         None
     }
 }
@@ -252,6 +259,20 @@ pub enum Event {
         /// The key of the flow.
         flow: u64,
     },
+    /// Queue protection put a flow of the low-latency queue under sanction.
+    Sanctioned {
+        /// The key of the flow.
+        flow: u64,
+        /// The class of the packet.
+        class: ClassId,
+    },
+    /// The last packet of a flow that was under sanction has left, and the next may wait in the low-latency queue.
+    Released {
+        /// The key of the flow.
+        flow: u64,
+        /// The class of the packet.
+        class: ClassId,
+    },
 }
 
 impl Event {
@@ -263,6 +284,8 @@ impl Event {
             | Self::QueueAbove { flow, .. }
             | Self::QueueBelow { flow, .. }
             | Self::Moved { flow, .. }
+            | Self::Sanctioned { flow, .. }
+            | Self::Released { flow, .. }
             | Self::Marked { flow } => flow,
         }
     }
@@ -311,5 +334,8 @@ impl<P: Packet, Q: Qdisc<P> + ?Sized> Qdisc<P> for alloc::boxed::Box<Q> {
     }
     fn probability(&self) -> Option<Probability> {
         (**self).probability()
+    }
+    fn coupled(&self, class: ClassId, now: Instant) -> Option<Coupled> {
+        (**self).coupled(class, now)
     }
 }

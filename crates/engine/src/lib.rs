@@ -60,7 +60,7 @@ pub use stats::{ClassCounts, ClassStatus};
 pub use swap::{PreparedConfig, Retired, SwapError, SwapKind, SwapReport};
 pub use target::{NoTarget, Target};
 pub use tree::{LONGEST_WHOLE, Tree};
-pub use view::{ClassRow, SharedClass};
+pub use view::{ClassRow, CoupledClass, SharedClass};
 
 /// The example of the README, compiled and run as a test.
 #[cfg(doctest)]

@@ -292,7 +292,7 @@ impl FlowRegistry {
         out(&Notification {
             kind: NotificationKind::Event(event),
             flow,
-            fields: known.map(|known| &known.fields),
+            fields: known.map(|known| &known.fields).or(fields),
             promise: known.and_then(|known| known.promise),
             state: None,
         });

@@ -4,6 +4,7 @@ use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::shaper::{Config, Root};
 use tidegate_core::accounts::Account;
 use tidegate_core::cbq::Cbq;
+use tidegate_core::dualpi2::Coupled;
 use tidegate_core::fbq::{ClassView, Fbc, FlowView};
 use tidegate_core::nested::{Nested, Staged};
 use tidegate_core::{Backlog, ClassId, Credit, Deadline, Instant, Outlet, Qdisc, Queued, Rate, Span};
@@ -91,6 +92,13 @@ impl Tree {
             Self::Shaper(_) | Self::Any { .. } => None,
         }
     }
+    /// The flow that the shaper takes packets of `flow` in `class` for: all of a class with a discipline of its own are one.
+    pub fn scheduled_as(&self, flow: u64, class: ClassId) -> u64 {
+        match self {
+            Self::Shaper(nested) => nested.scheduled_as(flow, class),
+            Self::Cbq(_) | Self::Any { .. } => flow,
+        }
+    }
     /// The allocated rate of a class; `None` if the discipline does not report it.
     pub fn class_rate(&self, class: ClassId) -> Option<Rate> {
         match self {
@@ -157,7 +165,7 @@ impl Tree {
     /// another discipline the rate of its line. `None` if no rate is known.
     pub fn rate_of(&self, flow: u64, class: ClassId) -> Option<Rate> {
         match self {
-            Self::Shaper(nested) => nested.fbc().outlook(flow, class),
+            Self::Shaper(nested) => nested.fbc().outlook(nested.scheduled_as(flow, class), class),
             Self::Cbq(cbq) => cbq.class(class).map(|class| class.rate),
             Self::Any { line, .. } => *line,
         }
@@ -204,6 +212,13 @@ impl Qdisc<QueuedPacket> for Tree {
             Self::Shaper(shaper) => shaper.backlog(),
             Self::Cbq(cbq) => cbq.backlog(),
             Self::Any { discipline, .. } => discipline.backlog(),
+        }
+    }
+    fn coupled(&self, class: ClassId, now: Instant) -> Option<Coupled> {
+        match self {
+            Self::Shaper(shaper) => shaper.coupled(class, now),
+            Self::Cbq(cbq) => cbq.coupled(class, now),
+            Self::Any { discipline, .. } => discipline.coupled(class, now),
         }
     }
 }

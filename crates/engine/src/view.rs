@@ -6,7 +6,9 @@ use tidegate_config::shaper::{Config, Detail};
 use tidegate_core::accounts::Account;
 use tidegate_core::cbq::ClassState;
 use tidegate_core::classify::Fields;
+use tidegate_core::dualpi2::{Coupled, QueueState};
 use tidegate_core::fbq::ClassView;
+use tidegate_core::qdisc::Qdisc as _;
 use tidegate_core::{Backlog, ClassId, Instant, fragments};
 
 use crate::account::LineUse;
@@ -26,8 +28,38 @@ pub struct ClassRow {
     pub view: Option<ClassView>,
     /// Packets and bytes that it has sent with borrowed rate, if the discipline counts them.
     pub borrowed: Option<Account>,
+    /// The coupled queues in which its packets wait, if they do.
+    pub coupled: Option<CoupledClass>,
     /// Its counts since the start.
     pub counts: ClassCounts,
+}
+
+/// The coupled queues of a class.
+#[derive(Clone, Debug)]
+pub struct CoupledClass {
+    /// Their state.
+    pub state: Coupled,
+    /// The flows under sanction, by key, with the fields of one of their packets where flows are counted.
+    pub flows: Vec<(u64, FlowIdentity)>,
+}
+
+impl CoupledClass {
+    /// Adds the queues of another shard: delays and probabilities are the larger ones.
+    pub fn add(&mut self, other: &Self) {
+        let sum = self;
+        let add = |sum: &mut QueueState, one: &QueueState| {
+            sum.backlog.packets += one.backlog.packets;
+            sum.backlog.bytes += one.backlog.bytes;
+            sum.delay = sum.delay.max(one.delay);
+            sum.stats.add(&one.stats);
+        };
+        add(&mut sum.state.low, &other.state.low);
+        add(&mut sum.state.classic, &other.state.classic);
+        add(&mut sum.state.sanctioned, &other.state.sanctioned);
+        sum.state.coupled = sum.state.coupled.max(other.state.coupled);
+        sum.state.squared = sum.state.squared.max(other.state.squared);
+        sum.flows.extend_from_slice(&other.flows);
+    }
 }
 
 impl ClassRow {
@@ -43,6 +75,9 @@ impl ClassRow {
             sum.held_by = sum.held_by.or(one.held_by);
         }
         if let (Some(sum), Some(one)) = (&mut self.borrowed, other.borrowed) {
+            sum.add(one);
+        }
+        if let (Some(sum), Some(one)) = (&mut self.coupled, &other.coupled) {
             sum.add(one);
         }
         self.counts.add(&other.counts, now);
@@ -125,6 +160,16 @@ impl<H: Copy + Send + 'static> Engine<H> {
         });
         own.chain(reserved).collect()
     }
+    /// The coupled queues in which packets of `class` wait. None where they wait in others, or in those of an offload.
+    pub fn coupled(&self, class: ClassId, now: Instant) -> Option<CoupledClass> {
+        if self.admit.registry.offloaded().is_some() {
+            return None;
+        }
+        let state = self.tree.coupled(class, now)?;
+        let identity = |key: u64| self.account.flows.as_ref()?.find(key).map(|record| record.who);
+        let flows = state.flows.iter().map(|key| (*key, identity(*key).unwrap_or_default())).collect();
+        Some(CoupledClass { state, flows })
+    }
     /// The classes of CBQ in the sharing of the link: the root first, each class before its children. Empty for another
     /// discipline, and where an offload has the tree. Cost: linear.
     pub fn shared_classes(&self, now: Instant) -> Vec<SharedClass> {
@@ -165,7 +210,9 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 counts.check(now, rate, view.is_some_and(|view| view.held_by.is_some()));
             }
             let borrowed = self.tree.borrowed(ClassId(class));
-            rows.push(ClassRow { class: ClassId(class), view, borrowed, counts: counts.clone() });
+            let counts = counts.clone();
+            let coupled = self.coupled(ClassId(class), now);
+            rows.push(ClassRow { class: ClassId(class), view, borrowed, coupled, counts });
         }
         (end < all).then_some(end)
     }

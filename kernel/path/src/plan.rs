@@ -168,7 +168,7 @@ pub(super) fn examine_choice(config: &Config) -> Result<(), StartError> {
         // The kernel does not segment them.
         if time.is_none_or(|time| time > longest) {
             lacks.push(format!(
-                "to segment superpackets, of which one takes more than {longest} at {rate} (data-path = \"kernel\" has them pass \
+                "segmentation of superpackets, as one takes more than {longest} at {rate} (with data-path = \"kernel\" they pass \
                  whole)"
             ));
         }

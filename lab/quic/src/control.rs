@@ -91,6 +91,9 @@ impl Own {
     pub fn pacing(&self) -> Option<Rate> {
         self.control.pacing()
     }
+    pub fn min_rtt(&self) -> Option<Span> {
+        (self.min_rtt != Span::MAX).then_some(self.min_rtt)
+    }
     pub fn ssthresh(&self) -> u64 {
         self.control.ssthresh()
     }

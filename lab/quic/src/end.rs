@@ -149,6 +149,8 @@ pub(crate) struct QuicEnd {
     failed: bool,
     /// The packets that were declared lost by the last packet or timer.
     lost: Vec<Lost>,
+    /// Marked packets that acknowledgements have reported.
+    marks_reported: u64,
 }
 
 impl QuicEnd {
@@ -181,6 +183,7 @@ impl QuicEnd {
                 peer_closed: false,
                 failed: false,
                 lost: Vec::new(),
+                marks_reported: 0,
             }
         })
     }
@@ -328,6 +331,9 @@ impl QuicEnd {
             let Some((_, space)) = packet.kind.space() else { continue };
             for frame in &packet.frames {
                 let Frame::Ack { ranges, ecn, .. } = frame else { continue };
+                if let (PacketType::OneRtt, Some(counts)) = (packet.kind, ecn) {
+                    self.marks_reported = self.marks_reported.max(counts.ce);
+                }
                 ranges.iter().for_each(|(low, high)| sender.packets.on_acked(space, *low, *high));
                 let (Inner::Own(own), PacketType::OneRtt, Some(counts)) = (&mut sender.inner, packet.kind, ecn) else {
                     continue;
@@ -467,19 +473,23 @@ impl End for QuicEnd {
     fn lost(&self) -> &[Lost] {
         &self.lost
     }
+    fn marks_reported(&self) -> u64 {
+        self.marks_reported
+    }
     fn sender(&self) -> Option<SenderState> {
         let (_, connection) = self.connection.as_ref().filter(|_| self.sent > 0)?;
         let sender = self.sender.lock();
         let metrics = match &sender.inner {
-            Inner::Quinn(control) => (control.window(), control.metrics().ssthresh, None),
-            Inner::Own(own) => (own.cwnd(), Some(own.ssthresh()), own.pacing()),
+            Inner::Quinn(control) => (control.window(), control.metrics().ssthresh, None, None),
+            Inner::Own(own) => (own.cwnd(), Some(own.ssthresh()), own.pacing(), own.min_rtt()),
         };
-        let (cwnd, ssthresh, pacing): (u64, Option<u64>, Option<Rate>) = metrics;
+        let (cwnd, ssthresh, pacing, min_rtt): (u64, Option<u64>, Option<Rate>, Option<Span>) = metrics;
         let srtt: Span = span(connection.rtt());
         Some(SenderState {
             cwnd,
             ssthresh: ssthresh.unwrap_or(u64::MAX),
             srtt: Some(srtt),
+            min_rtt,
             rto: None,
             pipe: sender.in_flight,
             pacing,

@@ -64,6 +64,8 @@ pub struct Chart {
     pub beside: Vec<(String, f64, f64)>,
     /// The titles of the axes; empty for the names of the columns.
     pub labels: [String; 2],
+    /// Texts of columns, and what the figure writes in their place.
+    pub names: Vec<(String, String)>,
 }
 
 /// The kind of a chart.
@@ -491,6 +493,11 @@ impl Chart {
         Ok(rows.iter().filter_map(cell))
     }
 
+    /// What the figure writes for a text of a column.
+    fn named<'a>(&'a self, text: &'a str) -> &'a str {
+        self.names.iter().find(|(of, _)| of == text).map_or(text, |(_, name)| name)
+    }
+
     fn heat(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
         look.refuse_range("choose the cells of a heat map with --only")?;
         let rows = self.chosen(table, &self.value)?;
@@ -517,7 +524,7 @@ impl Chart {
             note = format!("{note} n.r.: not reached in at least one of the values.").trim_start().to_owned();
         }
         let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
-        let heat = Heat { xs, ys, means, halves, unit, log, note };
+        let heat = Heat { xs, ys, means, halves, unit, log, ratio: !self.over.is_empty(), note };
         Ok(heat.drawing(self, look))
     }
 }

@@ -439,15 +439,42 @@ impl Group<'_> {
             let (least, most) = values().fold((f64::MAX, 0.0_f64), |(least, most), x| (least.min(x), most.max(x)));
             if most < least * 10.0 {
                 plot.x.scale = Scale::Linear;
+            } else if most > 10.0 * INSTANT {
+                // A packet that found the line free by a nanosecond would otherwise give the axis decades of nothing.
+                plot.curves
+                    .iter_mut()
+                    .flat_map(|curve| &mut curve.points)
+                    .for_each(|point| point.0 = point.0.max(INSTANT));
+                plot.curves
+                    .iter_mut()
+                    .flat_map(|curve| &mut curve.band)
+                    .for_each(|point| point.0 = point.0.max(INSTANT));
             }
         }
         plot
     }
 }
 
+/// The least time in seconds that a logarithmic axis shows: what is shorter is drawn as this.
+const INSTANT: f64 = 1e-6;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A wait of a nanosecond does not stretch the axis by four decades; one of microseconds among such has its place.
+    #[test]
+    fn a_logarithmic_axis_of_times_begins_at_a_microsecond() {
+        let plot_of = |points: &[(f64, f64)]| {
+            let curves = [Measured { subject: "link a->b".into(), ..measured("", "queueing", "value_ns", points) }];
+            sections("", "", &curves, Fold::Open).iter().flat_map(Section::plots).next().expect("a plot").clone()
+        };
+        let xs = |points: &[(f64, f64)]| -> Vec<f64> {
+            plot_of(points).curves[0].points.iter().map(|point| point.0).collect()
+        };
+        assert_eq!(xs(&[(1.0, 0.1), (40_000.0, 0.5), (5e6, 1.0)]), [1e-6, 4e-5, 5e-3]);
+        assert_eq!(xs(&[(100.0, 0.5), (9_000.0, 1.0)]), [100.0 * 1e-9, 9_000.0 * 1e-9]);
+    }
 
     fn measured(variant: &str, measure: &'static str, x: &'static str, points: &[(f64, f64)]) -> Measured {
         Measured {

@@ -84,6 +84,8 @@ pub(crate) enum Ink {
     Bar(usize),
     /// A shade between the ground, 0, and a dark blue, 255, for the cells of a heat map.
     Shade(u8),
+    /// A shade of a ratio: between a dark orange, -127, the ground at 0, and a dark blue, 127.
+    Diverging(i8),
 }
 
 /// The greys of the curves of a figure, of which the first five are far apart. All have a contrast of at least 3:1 against white. A
@@ -94,6 +96,8 @@ pub(crate) const GREYS: [u8; 8] = [0x00, 0x94, 0x49, 0x6d, 0x26, 0x80, 0x5a, 0x3
 pub(crate) const BAR_GREYS: [u8; 8] = [0x00, 0x7c, 0x3e, 0xc1, 0x22, 0x9e, 0x5c, 0xe5];
 /// The ends of the shades of a heat map; their lightness decreases evenly, so that it can be printed in grey.
 const SHADES: [[f64; 3]; 2] = [[247.0, 251.0, 255.0], [8.0, 48.0, 107.0]];
+/// The dark end of the shades of ratios below 1. Those who do not tell red from green tell orange from blue.
+const BELOW: [f64; 3] = [127.0, 59.0, 8.0];
 
 impl Ink {
     /// Red, green and blue, from 0 to 255.
@@ -112,6 +116,15 @@ impl Ink {
                     return [(255.0 - 215.0 * part).round() as u8; 3];
                 }
                 return [0, 1, 2].map(|n| (SHADES[0][n] + (SHADES[1][n] - SHADES[0][n]) * part).round() as u8);
+            }
+            Self::Diverging(depth) => {
+                let part = f64::from(depth) / 127.0;
+                if grey {
+                    // Two dark ends would be alike: in grey the least is light.
+                    return [(147.5 - 107.5 * part).round() as u8; 3];
+                }
+                let (end, part) = if part < 0.0 { (BELOW, -part) } else { (SHADES[1], part) };
+                return [0, 1, 2].map(|n| (SHADES[0][n] + (end[n] - SHADES[0][n]) * part).round() as u8);
             }
         };
         let rgb = [1, 3, 5].map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap_or(0));
@@ -139,7 +152,7 @@ impl Ink {
             Self::Grid => "var(--tg-grid)".into(),
             Self::Ground => "var(--tg-surface)".into(),
             Self::Curve(index) | Self::Bar(index) => format!("var(--tg-c{})", index % palette::LIGHT.len() + 1),
-            Self::Shade(_) => self.hex(false),
+            Self::Shade(_) | Self::Diverging(_) => self.hex(false),
         }
     }
 }

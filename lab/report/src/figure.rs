@@ -10,7 +10,7 @@ use crate::palette::{Pen, Pens};
 use crate::plotting::stacked;
 
 impl Section {
-    fn plots(&self) -> impl Iterator<Item = &Plot> {
+    pub(crate) fn plots(&self) -> impl Iterator<Item = &Plot> {
         self.parts.iter().flat_map(|part| match part {
             Part::Plot(plot) => vec![&**plot],
             Part::Panels(panels) => panels.plots().collect(),

@@ -15,8 +15,10 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Rate, Span};
 
 use crate::distribution::{Distribution, standard_normal};
+use crate::impairment::Impairment;
 use crate::link::NEVER;
 use crate::loss::Loss;
+use crate::packet::SimPacket;
 use rates::RateState;
 pub use rates::{Cellular, MarkovState, RateProcess};
 pub(crate) use rates::{seconds, timed_lines};
@@ -68,6 +70,8 @@ pub struct Conditions {
     pub lost: Arc<[u64]>,
     /// The probability that a packet arrives twice.
     pub duplication: f64,
+    /// What the line does to the ECN field and to TCP's feedback.
+    pub impairment: Impairment,
     /// Intervals in which the line fails, rising and without overlap. Packets on the line are lost, and queued packets
     /// wait.
     pub outages: Arc<[(Instant, Instant)]>,
@@ -214,6 +218,12 @@ impl LineState {
     /// Adds a change, which must not be earlier than the last transmission.
     pub fn change(&mut self, change: LineChange) {
         self.conditions.add_change(change);
+    }
+
+    /// Changes a packet that was transmitted.
+    #[inline]
+    pub fn impair(&self, packet: &mut SimPacket) {
+        self.conditions.impairment.apply(packet);
     }
 
     /// Draws whether the next packet is duplicated.

@@ -114,8 +114,9 @@ struct Connection {
     opened: u64,
     connected: bool,
     completed: bool,
-    /// Timeouts of each end that have been counted.
+    /// Timeouts of each end that have been counted, and marks that have been reported to it.
     timeouts: [u64; 2],
+    marks_reported: [u64; 2],
 }
 
 struct Source {
@@ -434,7 +435,7 @@ impl Simulation {
         let l = &mut self.links[link as usize];
         let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
         let departure = l.dequeue(now, &mut counters);
-        let departure = departure.and_then(|packet| Some((l.transmit(now, &packet, &mut counters)?, packet)));
+        let departure = departure.and_then(|mut packet| Some((l.transmit(now, &mut packet, &mut counters)?, packet)));
         l.fruitless = if l.free_at > now || l.fruitless.0 != now { (now, 0) } else { (now, l.fruitless.1 + 1) };
         let fruitless = l.fruitless.1;
         let shaped = l.queue.shaper().is_some();

@@ -17,6 +17,7 @@ mod engine;
 mod event;
 mod follow;
 mod ids;
+mod impairment;
 mod link;
 mod loss;
 pub mod metrics;

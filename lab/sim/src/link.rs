@@ -276,6 +276,11 @@ impl Outlet<SimPacket> for DropCounter<'_, '_> {
                 series.marked.add(Instant::from_nanos(self.now), 1);
             }
         }
+        if let Event::Sanctioned { .. } = event
+            && self.counters.measuring
+        {
+            self.metrics.sanctions += 1;
+        }
     }
 }
 
@@ -408,9 +413,9 @@ impl Link {
         self.transmit(start, packet, counters)
     }
 
-    /// Transmits `packet` at `start` and returns its arrival time; `None` if the line loses it.
+    /// Transmits `packet` at `start`, as the line changes it, and returns its arrival time; `None` if the line loses it.
     #[inline]
-    pub fn transmit(&mut self, start: u64, packet: &SimPacket, counters: &mut FlowCounters<'_>) -> Option<u64> {
+    pub fn transmit(&mut self, start: u64, packet: &mut SimPacket, counters: &mut FlowCounters<'_>) -> Option<u64> {
         let carried = self.conditions.as_mut().map(|conditions| conditions.carry(start, packet.size));
         match &carried {
             None => self.free_at = start + self.transmission(packet.size),
@@ -421,6 +426,7 @@ impl Link {
                 }
             }
         }
+        packet.waited += start - packet.queued;
         if self.watched {
             let at = Instant::from_nanos(start);
             note_part(&mut self.metrics, packet, |part| part.gone.add(at, packet.size.into()));
@@ -447,6 +453,9 @@ impl Link {
                 counters.flows[packet.group as usize].drop_one(packet);
             }
             return None;
+        }
+        if let Some(conditions) = &self.conditions {
+            conditions.impair(packet);
         }
         arrival
     }

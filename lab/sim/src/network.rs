@@ -194,6 +194,7 @@ pub struct Network {
     warm_up: Span,
     bin: Span,
     transfers: bool,
+    queueing: bool,
     shared_lines: u32,
     followers: Vec<Follower>,
     starts: WallStart,
@@ -213,6 +214,7 @@ impl Network {
             warm_up: Span::ZERO,
             bin: Span::from_millis(10),
             transfers: false,
+            queueing: false,
             shared_lines: 0,
             followers: Vec::new(),
             starts: WallStart::default(),
@@ -370,6 +372,10 @@ impl Network {
     pub fn keep_transfers(&mut self) {
         self.transfers = true;
     }
+    /// Records how long the packets of each flow wait in queues.
+    pub fn record_queueing(&mut self) {
+        self.queueing = true;
+    }
     /// Sets the initial width of the bins of time series. Default 10 ms; they widen as time passes.
     pub fn bin(&mut self, width: Span) {
         self.bin = width;
@@ -443,6 +449,7 @@ impl Network {
             .map(|flow| FlowMetrics {
                 series: flow.watch.then(|| Box::new(Series::new(bin))),
                 transfers: Transfers { wanted: self.transfers, ..Transfers::default() },
+                queueing_ns: self.queueing.then(Box::default),
                 ..FlowMetrics::default()
             })
             .collect();

@@ -23,6 +23,8 @@ pub struct SimPacket {
     pub sent: u64,
     /// When it arrived at the queue it is in, in nanoseconds.
     pub queued: u64,
+    /// How long it has waited in the queues behind it, in nanoseconds.
+    pub waited: u64,
     /// The TCP segment. In a datagram only `len` and `ecn` are meaningful, in a packet of QUIC `seq`, too, which counts packets.
     pub segment: Segment,
     /// Bytes that its transfer has still to send after this packet; `u32::MAX` if unknown.
@@ -99,6 +101,7 @@ impl SimPacket {
             flow,
             sent: 0,
             queued: 0,
+            waited: 0,
             segment: Segment { len: size.saturating_sub(UDP_HEADER), ..Segment::default() },
             remaining: u32::MAX,
             slot: 0,

@@ -58,6 +58,10 @@ pub trait End {
     fn contents(&self) -> Vec<Contents> {
         Vec::new()
     }
+    /// Marked packets that acknowledgements have reported, where the feedback counts them.
+    fn marks_reported(&self) -> u64 {
+        0
+    }
     /// The packets that the last call of [`End::on_packet`] or [`End::on_timer`] declared lost, for traces.
     fn lost(&self) -> &[Lost] {
         &[]
@@ -154,6 +158,8 @@ pub struct SenderState {
     pub ssthresh: u64,
     /// The smoothed round-trip time.
     pub srtt: Option<Span>,
+    /// The least round-trip time, where the transport tells it.
+    pub min_rtt: Option<Span>,
     /// The retransmission timeout, where the transport tells it.
     pub rto: Option<Span>,
     /// Estimated bytes in the network: pipe of RFC 6675, section 4.
@@ -267,12 +273,20 @@ impl AnyEnd {
             Self::Other(_) => 0,
         }
     }
+    /// Marked packets that acknowledgements have reported to this end, where the feedback counts them.
+    pub fn marks_reported(&self) -> u64 {
+        match self {
+            Self::Tcp(end) => end.counters().marks_reported,
+            Self::Other(end) => end.marks_reported(),
+        }
+    }
     pub fn sender(&self) -> Option<SenderState> {
         match self {
             Self::Tcp(end) => Some(SenderState {
                 cwnd: end.cwnd(),
                 ssthresh: end.ssthresh(),
                 srtt: end.rtt().srtt(),
+                min_rtt: end.rtt().min_rtt(),
                 rto: Some(end.rto()),
                 pipe: end.pipe(),
                 pacing: end.pacing(),

@@ -266,7 +266,7 @@ fn every_link_type_leads_to_the_same_packet() {
         let expected = network(&ip, ip.len()).unwrap();
         for link in LinkType::ALL {
             let mut bytes = match link {
-                LinkType::Raw => vec![],
+                LinkType::Raw | LinkType::Ipv4 | LinkType::Ipv6 => vec![],
                 LinkType::Null => vec![if ip[0] >> 4 == 4 { 2 } else { 30 }, 0, 0, 0],
                 LinkType::Loop => vec![0, 0, 0, if ip[0] >> 4 == 4 { 2 } else { 24 }],
                 LinkType::Ethernet => [draw.noise(12), ether_type.to_vec()].concat(),

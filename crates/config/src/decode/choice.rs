@@ -106,7 +106,7 @@ pub fn word<T: Copy>(
     if found.is_none() {
         diagnostics
             .error(node.place, format!("unknown {title} `{text}`"))
-            .label(format!("not a {title}"))
+            .label(format!("not {}", suggest::with_article(title)))
             .help(suggest::help(text, &names));
     }
     found
@@ -236,7 +236,7 @@ pub fn kind(
     let Value::Table(entries) = &node.value else {
         mismatch(
             node,
-            &format!("the table of a {title}"),
+            &format!("the table of {}", suggest::with_article(title)),
             &format!("write {{ {tag} = \"{}\" }}", kinds[0]),
             diagnostics,
         );

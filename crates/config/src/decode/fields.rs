@@ -83,7 +83,7 @@ impl<'a> Fields<'a> {
             _ => {
                 mismatch(
                     node,
-                    &format!("the table of a {title}"),
+                    &format!("the table of {}", suggest::with_article(title)),
                     "write { key = value, ... } or a [section]",
                     diagnostics,
                 );

@@ -56,7 +56,7 @@ fn keys(out: &mut String, object: &Value, indent: usize, queue: &mut VecDeque<St
         };
         let _ = writeln!(out, "\n{:indent$}  {key}  ({}{default})", "", kind(schema, queue));
         paragraph(out, schema["description"].as_str().unwrap_or_default(), indent + 6);
-        for word in schema["oneOf"].as_array().into_iter().flatten().filter(|word| word["const"].is_string()) {
+        for word in words(schema) {
             paragraph(
                 out,
                 &format!("{}: {}", word["const"], word["description"].as_str().unwrap_or_default()),
@@ -66,6 +66,14 @@ fn keys(out: &mut String, object: &Value, indent: usize, queue: &mut VecDeque<St
     }
 }
 
+/// The words that a value can be, or one of its alternatives or of the elements of a list.
+fn words(schema: &Value) -> Vec<&Value> {
+    let own = schema["oneOf"].as_array().into_iter().flatten().filter(|word| word["const"].is_string());
+    let alternatives = schema["anyOf"].as_array().into_iter().flatten().filter(|one| one["type"] != "array");
+    let inside = alternatives.chain(schema.get("items"));
+    own.chain(inside.flat_map(words)).collect()
+}
+
 /// Describes the type of a value in a few words. Sections that it refers to are appended to the queue.
 fn kind(schema: &Value, queue: &mut VecDeque<String>) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next()) {
@@ -73,12 +81,20 @@ fn kind(schema: &Value, queue: &mut VecDeque<String>) -> String {
         return format!("table: {}", name.replace('-', " ").to_uppercase());
     }
     if let Some(alternatives) = schema["anyOf"].as_array() {
-        return format!("{}, or a list", kind(&alternatives[0], queue));
+        let is_list = alternatives.iter().skip(1).all(|other| other["type"] == "array");
+        if is_list && !words(schema).is_empty() {
+            return "a word, or a list of them".into();
+        }
+        let all: Vec<String> = alternatives.iter().map(|one| kind(one, queue)).collect();
+        return if is_list { format!("{}, or a list", all[0]) } else { all.join(", or ") };
     }
     if schema["oneOf"].is_array() {
         return "a word".into();
     }
     if schema["type"] == "array" {
+        if !words(&schema["items"]).is_empty() {
+            return "list of words".into();
+        }
         return format!("list of {}", kind(&schema["items"], queue));
     }
     let example = schema["examples"][0].as_str().map(|example| format!(" like \"{example}\"")).unwrap_or_default();
@@ -111,5 +127,30 @@ fn paragraph(out: &mut String, text: &str, indent: usize) {
     }
     if column > 0 {
         out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of a value that may also be `true`, and of the elements of a list.
+    #[test]
+    fn words_are_listed_wherever_they_are() {
+        let word = |word: &str| serde_json::json!({ "const": word, "description": format!("It is {word}.") });
+        let words = serde_json::json!({ "oneOf": [word("classic"), word("l4s")] });
+        let document = serde_json::json!({
+            "title": "flow",
+            "properties": {
+                "ecn": { "anyOf": [{ "type": "boolean" }, words] },
+                "faults": { "type": "array", "items": words },
+                "names": { "anyOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" } }] },
+            },
+        });
+        let text = reference(&document);
+        assert!(text.contains("ecn  (true or false, or a word)\n"), "{text}");
+        assert!(text.contains("faults  (list of words)\n"), "{text}");
+        assert!(text.contains("names  (text, or a list)\n"), "{text}");
+        assert_eq!(text.matches("\"l4s\": It is l4s.").count(), 2, "{text}");
     }
 }

@@ -114,13 +114,15 @@ pub struct Bounds {
 }
 
 /// The kinds of events on which a program may be run; the control protocol describes them.
-pub const EVENTS: [&str; 15] = [
+pub const EVENTS: [&str; 17] = [
     "flow-started",
     "flow-ended",
     "queue-above",
     "queue-below",
     "moved",
     "marked",
+    "sanctioned",
+    "released",
     "rate",
     "dropped",
     "delay-above",

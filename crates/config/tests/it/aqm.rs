@@ -1,7 +1,8 @@
 //! Every discipline of active queue management from a file: built and run with the least and the most that can be
 //! reported, and refused with the place and the remedy.
 
-use tidegate_core::{Accounted, Bytes, FlowKey, Instant, Packet, Qdisc};
+use tidegate_config::{Diagnostics, Source, shaper};
+use tidegate_core::{Accounted, Bytes, ClassId, FlowKey, Instant, Packet, Qdisc};
 
 use crate::discipline_file;
 
@@ -108,4 +109,49 @@ fn impossible_parameters_are_refused_with_their_place() {
         assert!(error.contains(message), "{section}\n{error}");
         assert!(error.contains(&format!("test.toml:{line}:")), "{section}\n{error}");
     }
+}
+
+/// The state of DualPI2 is found in the class that has it, whichever discipline has the classes.
+#[test]
+fn the_coupled_queues_of_a_class_are_found() {
+    let queue = "queue = { kind = \"dualpi2\" }";
+    let two = |key: &str, rates: &str| {
+        format!(
+            "[[discipline.{key}]]\nname = \"plain\"\n{rates}\n[[discipline.{key}]]\nname = \"l4s\"\n{rates}\n{queue}\n"
+        )
+    };
+    let rate = "rate = \"5mbit\"";
+    let disciplines = [
+        format!("kind = \"fbq\"\n{}", two("class", rate)),
+        format!("kind = \"htb\"\n{}", two("class", rate)),
+        format!("kind = \"hfsc\"\nlink = \"10mbit\"\n{}", two("class", "guarantee = { rate = \"4mbit\" }")),
+    ];
+    for section in disciplines {
+        let discipline = load(&section).unwrap_or_else(|error| panic!("{section}\n{error}"));
+        let found = [0, 1, 2].map(|class| discipline.coupled(ClassId(class), Instant::ZERO).is_some());
+        assert_eq!(found, [false, true, false], "{section}");
+    }
+    // The tree of CBQ has the link as its first class.
+    let cbq = load(&format!("kind = \"cbq\"\nlink = \"10mbit\"\n{}", two("class", rate))).unwrap();
+    assert_eq!((0..4).filter(|class| cbq.coupled(ClassId(*class), Instant::ZERO).is_some()).count(), 1);
+    assert!(load("kind = \"dualpi2\"").unwrap().coupled(ClassId(7), Instant::ZERO).is_some());
+}
+
+/// As the discipline of an interface DualPI2 has no rate, and queues only what the interface does not take at once.
+#[test]
+fn dualpi2_without_a_rate_is_warned_of() {
+    let told = |text: &str| {
+        let (source, mut diagnostics) =
+            (Source::new("dualpi2.toml", format!("version = 1\n{text}")), Diagnostics::new());
+        let valid = shaper::load(&source, &mut diagnostics).is_some();
+        (valid, diagnostics.warnings(), diagnostics.render(&source))
+    };
+    let queue = "kind = \"dualpi2\"";
+    let (valid, warnings, text) = told(&format!("[discipline]\n{queue}\n"));
+    assert!(valid && warnings == 1 && text.contains("a little less than the rate of the line"), "{text}");
+    let class = format!("[[class]]\nname = \"all\"\nrate = \"19mbit\"\ndefault = true\nqueue = {{ {queue} }}\n");
+    assert_eq!((told(&class).0, told(&class).1), (true, 0));
+    // A table that is none has the article of its name.
+    let (valid, _, text) = told(&format!("interface = 5\n{class}"));
+    assert!(!valid && text.contains("the table of an interface"), "{text}");
 }

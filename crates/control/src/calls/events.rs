@@ -65,6 +65,10 @@ pub enum EventKind {
     Moved,
     /// Packets of a flow were marked congestion experienced; reported at most every 100 ms for a flow that is not watched.
     Marked,
+    /// Queue protection of DualPI2 put a flow of the low-latency queue under sanction; its packets wait with those of the other queue.
+    Sanctioned,
+    /// The last packet of a flow that was under sanction has left; the next may wait in the low-latency queue.
+    Released,
     /// A watched flow is granted another rate.
     Rate,
     /// Packets of a watched flow were dropped.
@@ -90,13 +94,15 @@ pub enum EventKind {
 
 impl EventKind {
     /// Every kind except [`Other`](Self::Other).
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::FlowStarted,
         Self::FlowEnded,
         Self::QueueAbove,
         Self::QueueBelow,
         Self::Moved,
         Self::Marked,
+        Self::Sanctioned,
+        Self::Released,
         Self::Rate,
         Self::Dropped,
         Self::DelayAbove,
@@ -116,6 +122,8 @@ impl EventKind {
             Self::QueueBelow => "queue-below",
             Self::Moved => "moved",
             Self::Marked => "marked",
+            Self::Sanctioned => "sanctioned",
+            Self::Released => "released",
             Self::Rate => "rate",
             Self::Dropped => "dropped",
             Self::DelayAbove => "delay-above",
@@ -140,6 +148,8 @@ impl EventKind {
             Self::QueueBelow => "the queue of a flow falls to its lower threshold",
             Self::Moved => "a flow is moved to another class, with its queue",
             Self::Marked => "packets of a flow are marked congestion experienced",
+            Self::Sanctioned => "queue protection of DualPI2 puts a flow under sanction",
+            Self::Released => "the last packet of a flow under sanction has left",
             Self::Rate => "a watched flow is granted another rate",
             Self::Dropped => "packets of a watched flow are dropped",
             Self::DelayAbove => "a watched flow waits longer than the requested limit",

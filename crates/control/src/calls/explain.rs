@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Rate, Span};
 
+use super::coupled::CoupledQueues;
 use super::observation::{HeldBy, QueueFields, Queued};
 use super::{Flow, FlowObservation, Protocol};
 use crate::quantities::{bps, ns};
@@ -91,6 +92,9 @@ pub struct Explained {
     /// The queue of its class, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_queue: Option<Queued>,
+    /// The coupled queues of DualPI2 in its class; absent where its discipline is another, or queues packets in the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coupled: Option<CoupledQueues>,
     /// The rate of its class.
     #[serde(rename = "class_rate_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub class_rate: Option<Rate>,
@@ -100,6 +104,10 @@ pub struct Explained {
     /// The ceiling that the next packet of its flow waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<HeldBy>,
+    /// Whether all flows of its class wait in a discipline of the class, so that `outlook_bps` and `at_most_bps` are of all
+    /// together.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shares_queue: bool,
     /// The rate at which its flow sends, or would, while others continue; none where the discipline has no shares.
     #[serde(rename = "outlook_bps", with = "bps::option", default, skip_serializing_if = "Option::is_none")]
     pub outlook: Option<Rate>,

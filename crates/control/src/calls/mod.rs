@@ -1,6 +1,7 @@
 //! The calls: one module for each group of them has the requests and replies, [`CALLS`] declares each call once.
 
 mod change;
+mod coupled;
 mod declaration;
 mod events;
 mod explain;
@@ -13,6 +14,7 @@ mod rival;
 mod status;
 
 pub use change::{Applied, Apply, Change, Confirm, Confirmed, Difference, Edit, InForce, Rollback, Text, Undo};
+pub use coupled::{CoupledQueue, CoupledQueues};
 pub use declaration::{Authority, CALLS, Declaration, Permission, Service, answer, capitals};
 pub use events::{Event, EventKind, Events, Flow, Protocol, Subscribed, Unsubscribe, Unsubscribed};
 pub use explain::{Buckets, Choice, Explain, Explained};

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
+use super::coupled::CoupledQueues;
 use super::events::Flow;
 use super::hosts::HostObservation;
 use super::status::{Ceilings, DropCount, FollowStatus, GuardianStatus, InterfaceStatus, QuotaStatus, TimedRuleStatus};
@@ -328,6 +329,9 @@ pub struct ClassObservation {
     pub wait: WaitTimes,
     /// The distribution of all waits since the start.
     pub waits: Waits,
+    /// The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coupled: Option<CoupledQueues>,
     /// Seconds in which the class offered its promised rate or more, and was served it.
     pub promise_kept_seconds: u64,
     /// Seconds in which it offered it and was not served it.

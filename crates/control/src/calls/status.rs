@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 use tidegate_units::{Bytes, Rate, Span};
 
+use super::coupled::CoupledQueues;
 use super::observation::{HeldBy, QueueFields, Queued};
 use crate::quantities::{bps, bytes, is_zero, ns};
 
@@ -347,6 +348,9 @@ pub struct ClassStatus {
     /// The 99th percentile of the waits.
     #[serde(rename = "wait_p99_ns", with = "ns")]
     pub wait_p99: Span,
+    /// The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub coupled: Option<CoupledQueues>,
 }
 
 /// A class of CBQ in the sharing of the link, with its counts since its tree was built.

@@ -35,8 +35,9 @@
 //! ```
 
 use crate::accounts::Account;
+use crate::dualpi2::Coupled;
 use crate::meter::Meter;
-use crate::packet::{Colour, Dscp, Packet};
+use crate::packet::{ClassId, Colour, Dscp, Packet};
 use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
 use tidegate_units::Instant;
@@ -220,5 +221,9 @@ impl<P: Packet, Q: Qdisc<P>, M: Meter<P>> Qdisc<P> for Marker<Q, M> {
 
     fn probability(&self) -> Option<Probability> {
         self.inner.probability()
+    }
+
+    fn coupled(&self, class: ClassId, now: Instant) -> Option<Coupled> {
+        self.inner.coupled(class, now)
     }
 }

@@ -1,6 +1,7 @@
 //! [`Accounted`]: a wrapper that counts what a discipline enqueues, dequeues and drops.
 
-use crate::packet::Packet;
+use crate::dualpi2::Coupled;
+use crate::packet::{ClassId, Packet};
 use crate::probability::Probability;
 use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 use tidegate_units::{Bytes, Instant};
@@ -131,5 +132,9 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Accounted<Q> {
 
     fn probability(&self) -> Option<Probability> {
         self.inner.probability()
+    }
+
+    fn coupled(&self, class: ClassId, now: Instant) -> Option<Coupled> {
+        self.inner.coupled(class, now)
     }
 }

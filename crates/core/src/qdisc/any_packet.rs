@@ -12,6 +12,7 @@
 
 use alloc::boxed::Box;
 
+use crate::dualpi2::Coupled;
 use crate::packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
 use crate::packet_fields;
 use crate::probability::Probability;
@@ -150,5 +151,8 @@ impl<P: Packet> Qdisc<P> for AnyQdisc<P> {
     }
     fn probability(&self) -> Option<Probability> {
         self.inner.probability()
+    }
+    fn coupled(&self, class: ClassId, now: Instant) -> Option<Coupled> {
+        self.inner.coupled(class, now)
     }
 }

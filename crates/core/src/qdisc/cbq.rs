@@ -71,10 +71,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::dualpi2::Coupled;
 use crate::heap::Heap;
 use crate::packet::{ClassId, Packet};
 use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
-use crate::slab::Slab;
+use crate::slab::{Slab, Slot as _};
 use tidegate_units::Instant;
 
 pub mod estimator;
@@ -242,5 +243,10 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Cbq<P, Q> {
 
     fn backlog(&self) -> Backlog {
         self.backlog
+    }
+
+    fn coupled(&self, class: ClassId, now: Instant) -> Option<Coupled> {
+        let leaf = self.nodes[self.node_of(class).ok()?].leaf;
+        if leaf == LeafId::NONE { None } else { self.leaves[leaf].queue.coupled(class, now) }
     }
 }

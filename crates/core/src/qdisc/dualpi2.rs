@@ -47,13 +47,14 @@ pub mod protection;
 mod tests;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use crate::codel::{Action, MOST_DROPS_A_CALL, mark};
 use crate::fifo::Limit;
-use crate::packet::{Dscp, Ecn, Packet};
+use crate::packet::{ClassId, Dscp, Ecn, Packet};
 use crate::params::ParamError;
 use crate::probability::Probability;
-use crate::qdisc::{Backlog, Deadline, DropReason, Outlet, Qdisc, Queued};
+use crate::qdisc::{Backlog, Deadline, DropReason, Event, Outlet, Qdisc, Queued};
 use crate::queues::{Queue, Store};
 use crate::red::Signal;
 use crate::step::{ONE, Step};
@@ -180,22 +181,79 @@ enum Place {
     Returning,
 }
 
+impl Place {
+    /// The queue, of L, C and S.
+    fn queue(self) -> usize {
+        match self {
+            Self::Low => 0,
+            Self::Classic => 1,
+            Self::Sanctioned | Self::Returning => 2,
+        }
+    }
+}
+
 /// Whether the sender of a packet with this field is taken for scalable (RFC 9331, section 5.1).
 fn is_scalable(ecn: Ecn) -> bool {
     matches!(ecn, Ecn::Ect1 | Ecn::Ce)
 }
 
-/// Counts since the start.
+/// Counts of one of the queues since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Packets marked that were in L or under sanction.
-    pub marked_low: u64,
-    /// Packets marked that were in C.
-    pub marked_classic: u64,
-    /// Packets dropped by a probability.
+    /// Packets that were put into it.
+    pub enqueued: u64,
+    /// Packets that left it and were sent.
+    pub sent: u64,
+    /// The sum of their waits.
+    pub waited: Span,
+    /// Packets of these that were marked.
+    pub marked: u64,
+    /// Packets that left it and were dropped by a probability.
     pub dropped: u64,
-    /// Packets that queue protection put under sanction.
-    pub sanctioned: u64,
+}
+
+impl Stats {
+    /// Adds the counts of another queue.
+    pub fn add(&mut self, other: &Self) {
+        self.enqueued += other.enqueued;
+        self.sent += other.sent;
+        self.waited = Span::from_nanos(self.waited.as_nanos().saturating_add(other.waited.as_nanos()));
+        self.marked += other.marked;
+        self.dropped += other.dropped;
+    }
+    /// Counts a packet that leaves.
+    fn left(&mut self, waited: Span) {
+        self.sent += 1;
+        self.waited = Span::from_nanos(self.waited.as_nanos().saturating_add(waited.as_nanos()));
+    }
+}
+
+/// One of the queues at some time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QueueState {
+    /// The packets that wait.
+    pub backlog: Backlog,
+    /// The wait of the oldest of them.
+    pub delay: Span,
+    /// The counts.
+    pub stats: Stats,
+}
+
+/// The queues and the controller at some time.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Coupled {
+    /// L.
+    pub low: QueueState,
+    /// C.
+    pub classic: QueueState,
+    /// S, the packets under sanction.
+    pub sanctioned: QueueState,
+    /// The coupled probability k p', by which L marks at least.
+    pub coupled: Probability,
+    /// The probability of C, the square of p'.
+    pub squared: Probability,
+    /// The keys of flows under sanction: of those that own a bucket, at most 33.
+    pub flows: Vec<u64>,
 }
 
 /// DualPI2. See the [module](self).
@@ -203,7 +261,8 @@ pub struct Stats {
 pub struct DualPi2<P> {
     params: Params,
     state: State,
-    stats: Stats,
+    /// Of L, C and S.
+    stats: [Stats; 3],
     store: Store<P>,
     low: Queue,
     classic: Queue,
@@ -223,7 +282,7 @@ impl<P: Packet> DualPi2<P> {
         Ok(Self {
             params,
             state: State::new(&params),
-            stats: Stats::default(),
+            stats: [Stats::default(); 3],
             store: Store::default(),
             low: Queue::default(),
             classic: Queue::default(),
@@ -232,8 +291,8 @@ impl<P: Packet> DualPi2<P> {
             latest: Instant::ZERO,
         })
     }
-    /// Counts since the start.
-    pub fn stats(&self) -> &Stats {
+    /// Counts since the start, of L, C and S.
+    pub fn stats(&self) -> &[Stats; 3] {
         &self.stats
     }
     /// The controller.
@@ -252,12 +311,16 @@ impl<P: Packet> DualPi2<P> {
     }
 
     /// Whether queue protection puts `packet` under sanction, which would be in L.
-    fn sanctions(&mut self, packet: &P) -> bool {
+    fn sanctions(&mut self, packet: &P, out: &mut dyn Outlet<P>) -> bool {
         let (Some(protection), Some(params)) = (&mut self.protection, &self.params.protection) else { return false };
         let delay = self.store.arrival(&self.low).map_or(Span::ZERO, |arrived| self.latest.since(arrived));
         let native = self.params.step.likelihood(delay, self.low.backlog().packets);
-        let moved = protection.sanctions(params, self.latest, packet.flow().flow, packet.size(), delay, native);
-        self.stats.sanctioned += u64::from(moved);
+        let flow = packet.flow().flow;
+        let was_free = !protection.is_sanctioned(flow);
+        let moved = protection.sanctions(params, self.latest, flow, packet.size(), delay, native);
+        if moved && was_free {
+            out.event(Event::Sanctioned { flow, class: packet.class() });
+        }
         moved
     }
 
@@ -284,8 +347,8 @@ impl<P: Packet> DualPi2<P> {
         [low, if is_first { sanctioned } else { classic }]
     }
 
-    /// Takes the packet whose turn it is, with the place where it was and the decision on it.
-    fn take(&mut self) -> Option<(P, Place, Action)> {
+    /// Takes the packet whose turn it is, with its wait, the place where it was and the decision on it.
+    fn take(&mut self, out: &mut dyn Outlet<P>) -> Option<(P, Span, Place, Action)> {
         let [low, classic] = self.sides();
         let from_low = self.state.chooses_low(&self.params, low.1, classic.1);
         let place = if from_low { low.0 } else { classic.0 };
@@ -300,16 +363,21 @@ impl<P: Packet> DualPi2<P> {
         self.state.took(&self.params, from_low, packet.size(), other_waits);
         let scalable = is_scalable(packet.ecn());
         if let (Place::Sanctioned | Place::Returning, Some(protection)) = (place, &mut self.protection) {
-            protection.released(packet.flow().flow);
+            let flow = packet.flow().flow;
+            protection.released(flow);
+            if !protection.is_sanctioned(flow) {
+                out.event(Event::Released { flow, class: packet.class() });
+            }
         }
-        let native = || self.params.step.likelihood(self.latest.since(arrived), behind);
+        let waited = self.latest.since(arrived);
+        let native = || self.params.step.likelihood(waited, behind);
         let action = match place {
             Place::Low => self.state.low_latency(&self.params, native(), scalable),
             Place::Classic => self.state.classic(&self.params),
             Place::Sanctioned => self.state.sanctioned(&self.params, scalable),
             Place::Returning => self.state.returning(&self.params, native(), scalable),
         };
-        Some((packet, place, action))
+        Some((packet, waited, place, action))
     }
 }
 
@@ -319,13 +387,14 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
         if !self.params.limit.admits(self.backlog(), packet.size()) {
             return out.refused(packet, DropReason::QueueLimit);
         }
-        let queue = if !self.params.is_low_latency(&packet) {
-            &mut self.classic
-        } else if self.sanctions(&packet) {
-            &mut self.sanctioned
+        let (queue, place) = if !self.params.is_low_latency(&packet) {
+            (&mut self.classic, Place::Classic)
+        } else if self.sanctions(&packet, out) {
+            (&mut self.sanctioned, Place::Sanctioned)
         } else {
-            &mut self.low
+            (&mut self.low, Place::Low)
         };
+        self.stats[place.queue()].enqueued += 1;
         self.store.push(queue, packet, self.latest);
         Queued::default()
     }
@@ -334,18 +403,16 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
         self.catch_up(now);
         let mut drops = 0;
         loop {
-            let (mut packet, place, action) = self.take()?;
-            if action == Action::Signal && mark(Signal::Mark, &mut packet, out) {
-                let is_classic = place == Place::Classic;
-                let marked = if is_classic { &mut self.stats.marked_classic } else { &mut self.stats.marked_low };
-                *marked += 1;
-                return Some(packet);
-            }
-            if action == Action::Send || drops == MOST_DROPS_A_CALL {
+            let (mut packet, waited, place, action) = self.take(out)?;
+            let stats = &mut self.stats[place.queue()];
+            let is_marked = action == Action::Signal && mark(Signal::Mark, &mut packet, out);
+            if is_marked || action == Action::Send || drops == MOST_DROPS_A_CALL {
+                stats.marked += u64::from(is_marked);
+                stats.left(waited);
                 return Some(packet);
             }
             drops += 1;
-            self.stats.dropped += 1;
+            stats.dropped += 1;
             out.dropped(packet, DropReason::Early);
         }
     }
@@ -365,5 +432,24 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
     /// The base probability p', of which that of each queue follows.
     fn probability(&self) -> Option<Probability> {
         Probability::from_ratio(self.state.base(), ONE)
+    }
+
+    fn coupled(&self, _class: ClassId, now: Instant) -> Option<Coupled> {
+        let now = self.latest.max(now);
+        let queues = [(&self.low, self.stats[0]), (&self.classic, self.stats[1]), (&self.sanctioned, self.stats[2])];
+        let [low, classic, sanctioned] = queues.map(|(queue, stats)| QueueState {
+            backlog: queue.backlog(),
+            delay: self.store.arrival(queue).map_or(Span::ZERO, |arrived| now.since(arrived)),
+            stats,
+        });
+        let part = |likelihood| Probability::from_ratio(likelihood, ONE).unwrap_or(Probability::ONE);
+        Some(Coupled {
+            low,
+            classic,
+            sanctioned,
+            coupled: part(self.state.coupled(&self.params)),
+            squared: part(self.state.squared()),
+            flows: self.protection.as_ref().map_or_else(Vec::new, |protection| protection.flows().collect()),
+        })
     }
 }

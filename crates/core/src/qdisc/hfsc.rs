@@ -48,6 +48,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::bucket::TokenBucket;
+use crate::dualpi2::Coupled;
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Packet};
 use crate::params::ParamError;
@@ -445,5 +446,10 @@ impl<P: Packet, Q: Qdisc<P>> Qdisc<P> for Hfsc<P, Q> {
 
     fn backlog(&self) -> Backlog {
         self.backlog
+    }
+
+    fn coupled(&self, class: ClassId, now: Instant) -> Option<Coupled> {
+        let leaf = self.leaves.get(class.0 as usize).copied()?;
+        self.nodes[leaf].queue.as_ref()?.coupled(class, now)
     }
 }

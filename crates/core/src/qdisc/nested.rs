@@ -16,6 +16,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::dualpi2::Coupled;
 use crate::fbq::Fbc;
 use crate::heap::{Heap, NOWHERE};
 use crate::packet::{ClassId, Colour, Dscp, Ecn, FlowKey, Packet};
@@ -30,12 +31,17 @@ pub struct Staged<P> {
     nested: bool,
 }
 
+/// The single flow of a class with a discipline, to the shaper.
+fn flow_of(class: ClassId) -> u64 {
+    u64::MAX - u64::from(class.0)
+}
+
 impl<P: Packet> Packet for Staged<P> {
     fn size(&self) -> Bytes {
         self.packet.size()
     }
     fn flow(&self) -> FlowKey {
-        if self.nested { FlowKey::numbered(u64::MAX - u64::from(self.class().0)) } else { self.packet.flow() }
+        if self.nested { FlowKey::numbered(flow_of(self.class())) } else { self.packet.flow() }
     }
     fn flow_slot(&self) -> u32 {
         self.packet.flow_slot()
@@ -172,6 +178,11 @@ impl<P: Packet> Nested<P> {
         result
     }
 
+    /// The flow that the shaper takes packets of `flow` in `class` for: the single one of a class with a discipline of its own.
+    pub fn scheduled_as(&self, flow: u64, class: ClassId) -> u64 {
+        if self.has_own(class) { flow_of(class) } else { flow }
+    }
+
     /// Whether a class has a discipline of its own.
     pub fn has_own(&self, class: ClassId) -> bool {
         self.inner.get(class.0 as usize).is_some_and(Option::is_some)
@@ -224,5 +235,9 @@ impl<P: Packet> Qdisc<P> for Nested<P> {
     fn backlog(&self) -> Backlog {
         let fbc = self.fbc.backlog();
         Backlog { packets: fbc.packets + self.inside.packets, bytes: fbc.bytes + self.inside.bytes }
+    }
+
+    fn coupled(&self, class: ClassId, now: Instant) -> Option<Coupled> {
+        self.inner.get(class.0 as usize)?.as_ref()?.queue.coupled(class, now)
     }
 }

@@ -96,6 +96,14 @@ pub(crate) fn to_event(source: &FlowEvent, names: Option<&DirectionNames>) -> Ev
             (event.class, event.from_class) = (name(to), name(from));
             EventKind::Moved
         }
+        NotificationKind::Event(CoreEvent::Sanctioned { class, .. }) => {
+            event.class = name(class);
+            EventKind::Sanctioned
+        }
+        NotificationKind::Event(CoreEvent::Released { class, .. }) => {
+            event.class = name(class);
+            EventKind::Released
+        }
         NotificationKind::Event(CoreEvent::Marked { .. }) | NotificationKind::Marked(_) => EventKind::Marked,
         NotificationKind::Rate => EventKind::Rate,
         NotificationKind::Dropped(_) => EventKind::Dropped,

@@ -9,18 +9,17 @@ use tidegate_engine::{Classification, FlowIdentity, FlowRow, interface_number};
 use tidegate_live::shaping::LiveEngine;
 use tidegate_units::Instant;
 
-use super::reading::{flow, held_by, queued, who};
+use super::reading::{coupled, flow, held_by, queued, who};
 use crate::directions::{ShapedDirection, direction_named, not_in_force};
 
 /// Answers `explain`, with what the engine returns between two packets.
 pub(crate) fn explain(directions: &[ShapedDirection], request: &Explain) -> Result<Explained, Refusal> {
     let direction = &directions[direction_named(directions, request.direction.as_deref())?];
     let fields = fields_of(request)?;
-    let names: Vec<String> = direction.config.class_names().into_iter().map(String::from).collect();
-    let explain = |config: Config, known: Vec<String>, request: Explain| {
-        move |engine: &mut LiveEngine, now| of_engine(engine, now, &config, &known, (&request, fields))
+    let explain = |config: Config, request: Explain| {
+        move |engine: &mut LiveEngine, now| of_engine(engine, now, &config, (&request, fields))
     };
-    let all = direction.ask_each(|| explain(direction.config.clone(), names.clone(), request.clone()))?;
+    let all = direction.ask_each(|| explain(direction.config.clone(), request.clone()))?;
     let sum = |of: &dyn Fn(&Explained) -> Option<Queued>| {
         all.iter()
             .filter_map(of)
@@ -78,7 +77,6 @@ fn of_engine(
     engine: &mut LiveEngine,
     now: Instant,
     config: &Config,
-    known: &[String],
     (request, fields): (&Explain, Fields),
 ) -> Explained {
     let chosen = choose(engine, request, &fields);
@@ -87,6 +85,8 @@ fn of_engine(
     if (class.0 as usize) < engine.class_names().len() {
         engine.class_rows(now, class.0, 1, &mut rows);
     }
+    // Of the engine, which has a name for the one class of a discipline without classes.
+    let known = engine.class_names();
     let name = |class: ClassId| {
         let lease = engine.leases().find(|lease| lease.grant.id == class).map(|lease| lease.name.clone());
         lease.or_else(|| known.get(class.0 as usize).cloned()).unwrap_or_default()
@@ -94,6 +94,7 @@ fn of_engine(
     let tree = engine.tree();
     let (shaper, backlog) = (tree.shaper(), tree.backlog());
     let advice = engine.advice(&fields);
+    let (scheduled_as, coupled_class) = (tree.scheduled_as(key, class), engine.coupled(class, now));
     let bytes_of = |credit: Credit| i64::try_from(credit.as_raw() / 8_000_000_000).unwrap_or(i64::MAX);
     Explained {
         direction: String::new(),
@@ -107,6 +108,7 @@ fn of_engine(
         flow: who(key, &FlowIdentity::from(&fields)),
         queue: queued(backlog),
         class_queue: rows.first().map(|row| queued(row.counts.backlog)),
+        coupled: coupled_class.as_ref().map(coupled),
         class_rate: tree.class_rate(class),
         buckets: shaper.and_then(|shaper| shaper.levels(now, class)).map(|levels| Buckets {
             class_bytes: bytes_of(levels.class),
@@ -116,9 +118,10 @@ fn of_engine(
             ceiling_bytes: levels.ceiling.map(|(level, _)| bytes_of(level)),
             ceiling_depth_bytes: levels.ceiling.map(|(_, depth)| depth.as_u64()),
         }),
-        held_by: shaper.and_then(|shaper| shaper.flow(key)?.held_by).map(held_by),
-        outlook: shaper.and_then(|shaper| shaper.outlook(key, class)),
-        at_most: shaper.and_then(|shaper| shaper.ceiling_of(key, class)),
+        held_by: shaper.and_then(|shaper| shaper.flow(scheduled_as)?.held_by).map(held_by),
+        shares_queue: scheduled_as != key,
+        outlook: shaper.and_then(|shaper| shaper.outlook(scheduled_as, class)),
+        at_most: shaper.and_then(|shaper| shaper.ceiling_of(scheduled_as, class)),
         advice: advice.map(|(_, rate)| rate),
         advised_by: advice.map(|(policy, _)| policy.word().to_owned()),
         due: (backlog.packets > 0).then(|| tree.deadline(now).instant(now)).flatten().map(|due| due.since(now)),

@@ -19,7 +19,9 @@ use tidegate_control::calls::{
     Ceilings, ControlStatus, DirectionObservation, HeldBy, HostDirection, HostObservation, InterfaceObservation,
     Observation, Waits,
 };
-use tidegate_control::view::{ClassQuantity, FollowQuantity, Promise, Shown, TrafficQuantity, Value};
+use tidegate_control::view::{
+    ClassQuantity, CoupledQuantity, CoupledRow, FollowQuantity, Promise, Shown, TrafficQuantity, Value,
+};
 use tidegate_units::{Rate, Span};
 
 /// The content type of [`text`].
@@ -211,6 +213,22 @@ const CLASSES: [(&str, &str, ClassQuantity); 14] = [
     ("class_advised_packets", "QUIC datagrams into which a rate was written as advice", ClassQuantity::Advised),
 ];
 
+/// Each of the coupled queues of DualPI2.
+const COUPLED: [(&str, &str, CoupledQuantity); 8] = [
+    ("coupled_queue_packets", "Packets that wait", CoupledQuantity::QueuePackets),
+    ("coupled_queue_bytes", "Bytes that wait", CoupledQuantity::QueueBytes),
+    ("coupled_delay_seconds", "The wait of the oldest packet", CoupledQuantity::Delay),
+    ("coupled_enqueued_packets", "Packets that were put into the queue", CoupledQuantity::EnqueuedPackets),
+    ("coupled_sent_packets", "Packets that left", CoupledQuantity::SentPackets),
+    ("coupled_marked_packets", "Packets marked congestion experienced", CoupledQuantity::Marked),
+    ("coupled_dropped_packets", "Packets dropped by a probability", CoupledQuantity::Dropped),
+    (
+        "coupled_probability_ratio",
+        "The coupled probability of the low-latency queue, and that of the classic queue",
+        CoupledQuantity::Probability,
+    ),
+];
+
 /// A rate that follows the line.
 const FOLLOW: [(&str, &str, FollowQuantity); 6] = [
     ("follow_allowed_bytes_per_second", "The rate that follows the line", FollowQuantity::Allowed),
@@ -278,6 +296,7 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
         })
     };
     to.quantities(&CLASSES, each())?;
+    coupled(to, observation)?;
     let drops = || {
         each().flat_map(|(labels, class)| {
             class.dropped.iter().map(move |drops| (with(labels.clone(), "reason", &drops.reason), drops))
@@ -337,6 +356,33 @@ fn classes(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
                 None,
             )
         },
+    )
+}
+
+/// The coupled queues of DualPI2, and the flows under sanction.
+fn coupled(to: &mut Family<'_, '_>, observation: &Observation) -> fmt::Result {
+    let classes = || {
+        observation.directions.iter().flat_map(|direction| {
+            direction.classes.iter().filter_map(move |class| {
+                Some((with(of(observation, &direction.name), "class", &class.name), class.coupled.as_ref()?))
+            })
+        })
+    };
+    let rows: Vec<(Labels<'_>, CoupledRow<'_>)> = classes()
+        .flat_map(|(labels, queues)| {
+            CoupledRow::of("", queues).map(|row| (with(labels.clone(), "queue", row.name), row))
+        })
+        .collect();
+    to.quantities(&COUPLED, rows.iter().map(|(labels, row)| (labels.clone(), row)))?;
+    to.seconds(
+        "coupled_wait_seconds",
+        "The sum of the waits of the packets that were sent",
+        rows.iter().map(|(labels, row)| (labels.clone(), row.queue.waited)),
+    )?;
+    to.gauges(
+        "coupled_sanctioned_flows",
+        "Flows that queue protection has under sanction, of those that own a bucket",
+        classes().map(|(labels, queues)| (labels, queues.flows.len() as f64)),
     )
 }
 

@@ -422,7 +422,10 @@ impl Observer {
             Some(Past { class, .. }) => ([class.wait.p50, class.wait.p90, class.wait.p99], class.borrowed),
             None => (QUANTILES.map(|part| waited.quantile(part)), Rate::ZERO),
         };
-        let class = reading::class(name, row, now, quantiles, borrowing);
+        let mut class = reading::class(name, row, now, quantiles, borrowing);
+        if let (Some(new), Some(old)) = (&mut class.coupled, past.and_then(|past| past.class.coupled.as_ref())) {
+            *new = std::mem::take(new).since(old);
+        }
         if second {
             if let Some(past) = past {
                 let waits = encode(waited.since(&past.waits).cumulative());

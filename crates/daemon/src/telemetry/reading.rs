@@ -3,11 +3,14 @@
 
 use tidegate_config::shaper::{Borrow, Class, Config, Root, Rule};
 use tidegate_control::calls::{
-    Ceilings, ClassObservation, ClassStatus, DropCount, Flow, FlowDrops, FlowObservation, FlowTableState, HeldBy,
-    InterfaceStatus, Protocol, Queued, RuleObservation, SharedClassStatus, WaitTimes, Waits,
+    Ceilings, ClassObservation, ClassStatus, CoupledQueue, CoupledQueues, DropCount, Flow, FlowDrops, FlowObservation,
+    FlowTableState, HeldBy, InterfaceStatus, Protocol, Queued, RuleObservation, SharedClassStatus, WaitTimes, Waits,
 };
+use tidegate_core::dualpi2::QueueState;
 use tidegate_core::{Account, Backlog, ClassId, DropReason, fbq};
-use tidegate_engine::{ClassCounts, ClassRow, ClassStatus as EngineStatus, FlowIdentity, FlowRow, SharedClass};
+use tidegate_engine::{
+    ClassCounts, ClassRow, ClassStatus as EngineStatus, CoupledClass, FlowIdentity, FlowRow, SharedClass,
+};
 use tidegate_live::shaping::{LiveEngine, ShapedInterface};
 use tidegate_units::{Bytes, Instant, Rate, Span};
 
@@ -46,13 +49,13 @@ fn drops(counts: &ClassCounts) -> Vec<DropCount> {
 pub(super) fn rules(direction: &ShapedDirection, matched: &[Account]) -> Vec<RuleObservation> {
     let Some(shaping) = direction.shaping() else { return Vec::new() };
     let (config, off) = (shaping.config(), shaping.rules_off());
-    let classes = config.class_names();
+    let classes = shaping.class_names();
     let one = |(at, (rule, matched)): (u32, (&Rule, &Account))| RuleObservation {
         rule: at + 1,
         name: rule.name.clone(),
         // A rule may list thousands of addresses, and an observation goes to many readers.
         label: short(&rule.label()),
-        class: classes.get(rule.class.0 as usize).copied().unwrap_or_default().to_owned(),
+        class: classes.get(rule.class.0 as usize).cloned().unwrap_or_default(),
         in_force: !off.contains(&at),
         packets: matched.packets,
         bytes: matched.bytes,
@@ -102,6 +105,7 @@ pub(super) fn class(
             sum: counts.waited.sum(),
             up_to: counts.waited.cumulative().to_vec(),
         },
+        coupled: row.coupled.as_ref().map(coupled),
         promise_kept_seconds: counts.promise().kept().into(),
         promise_missed_seconds: counts.promise().missed().into(),
     }
@@ -232,8 +236,8 @@ pub(super) fn interfaces(direction: &ShapedDirection) -> Vec<InterfaceStatus> {
     direction.interfaces_running().iter().map(status).collect()
 }
 
-/// A class with its counts since the start, without the rate that is still unpromised and the ceiling that it waits for, which
-/// another call of the engine returns, and without its ceilings.
+/// A class with its counts since the start, without the rate that is still unpromised, the ceiling that it waits for and its
+/// coupled queues, which other calls of the engine return, and without its ceilings.
 pub fn class_status(status: &EngineStatus) -> ClassStatus {
     let counts = &status.counts;
     ClassStatus {
@@ -254,6 +258,34 @@ pub fn class_status(status: &EngineStatus) -> ClassStatus {
         advised_packets: counts.advised,
         wait_p50: counts.waited_at(0.5),
         wait_p99: counts.waited_at(0.99),
+        coupled: None,
+    }
+}
+
+/// The coupled queues of a class, with the mean waits since the start.
+pub(super) fn coupled(class: &CoupledClass) -> CoupledQueues {
+    let CoupledClass { state, flows } = class;
+    let queue = |state: &QueueState| {
+        let QueueState { backlog, delay, stats } = state;
+        let counts = CoupledQueue {
+            queue: queued(*backlog),
+            delay: *delay,
+            wait: Span::ZERO,
+            waited: stats.waited,
+            enqueued_packets: stats.enqueued,
+            sent_packets: stats.sent,
+            marked_packets: stats.marked,
+            dropped_packets: stats.dropped,
+        };
+        counts.since(&CoupledQueue::default())
+    };
+    CoupledQueues {
+        low_latency: queue(&state.low),
+        classic: queue(&state.classic),
+        sanctioned: queue(&state.sanctioned),
+        coupled_ppm: state.coupled.of(1_000_000),
+        classic_ppm: state.squared.of(1_000_000),
+        flows: flows.iter().map(|(key, identity)| who(*key, identity)).collect(),
     }
 }
 

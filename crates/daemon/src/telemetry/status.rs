@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use tidegate_control::calls::{ClassStatus, ControlStatus, DirectionStatus, PrivilegeStatus, Status};
 use tidegate_control::own_namespace;
 use tidegate_core::ClassId;
+use tidegate_engine::CoupledClass;
 use tidegate_live::bypass::Bypass;
 use tidegate_live::privileges::Privileges;
-use tidegate_live::shaping::Shaping;
+use tidegate_live::shaping::{LiveEngine, Shaping};
 use tidegate_units::Span;
 
 use super::observer::Health;
-use super::reading::{ceilings, class_status, held, held_by, interfaces, shared_class};
+use super::reading::{ceilings, class_status, coupled, held, held_by, interfaces, shared_class};
 use crate::directions::ShapedDirection;
 
 /// The age up to which a reply is reused: the data path is interrupted at most this often.
@@ -72,6 +73,25 @@ fn privileges() -> Option<PrivilegeStatus> {
     Some(PrivilegeStatus { capabilities, obtainable, no_new_privs, filtered })
 }
 
+/// The coupled queues of each class, of all shards together.
+fn coupled_queues(direction: &ShapedDirection, classes: u32) -> Vec<Option<CoupledClass>> {
+    let read = || {
+        move |engine: &mut LiveEngine, now| -> Vec<_> {
+            (0..classes).map(|class| engine.coupled(ClassId(class), now)).collect()
+        }
+    };
+    let shards = direction.ask_each(read).unwrap_or_default().into_iter();
+    let add = |mut sum: Vec<Option<CoupledClass>>, shard: Vec<Option<CoupledClass>>| {
+        for (sum, one) in sum.iter_mut().zip(&shard) {
+            if let (Some(sum), Some(one)) = (sum, one) {
+                sum.add(one);
+            }
+        }
+        sum
+    };
+    shards.reduce(add).unwrap_or_default()
+}
+
 /// Without classes while there is no data path; `trouble` has the reason.
 fn direction(direction: &ShapedDirection) -> DirectionStatus {
     let classes = direction.running().ok().and_then(|shaping| shaping.status().ok()).unwrap_or_default();
@@ -80,6 +100,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
         (engine.class_views(), shared)
     });
     let (views, shared_classes): (Vec<_>, Vec<_>) = asked.unwrap_or_default();
+    let queues = coupled_queues(direction, classes.len() as u32);
     let classes = classes.iter().enumerate().map(|(n, status)| {
         let view = views.get(n);
         let (class, known) = (ClassId(n as u32), view.and_then(|view| view.held_by).map(held_by));
@@ -87,6 +108,7 @@ fn direction(direction: &ShapedDirection) -> DirectionStatus {
             unpromised: view.map(|view| view.unpromised),
             held_by: held(&direction.config, class, known, status.counts.backlog.packets),
             ceilings: ceilings(&direction.config, class),
+            coupled: queues.get(n).and_then(Option::as_ref).map(coupled),
             ..class_status(status)
         }
     });

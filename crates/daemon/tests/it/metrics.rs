@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tidegate_control::answer::{Before, answer};
 use tidegate_control::calls::{
-    Ceilings, ClassObservation, ControlStatus, DirectionObservation, DropCount, Flow, FlowDrops, FlowObservation,
-    HeldBy, HostDirection, HostLimit, HostObservation, LineObservation, Observation, Protocol, Queued, QuotaStatus,
-    RuleObservation, TimedRuleStatus, WaitTimes, Waits,
+    Ceilings, ClassObservation, ControlStatus, CoupledQueue, CoupledQueues, DirectionObservation, DropCount, Flow,
+    FlowDrops, FlowObservation, HeldBy, HostDirection, HostLimit, HostObservation, LineObservation, Observation,
+    Protocol, Queued, QuotaStatus, RuleObservation, TimedRuleStatus, WaitTimes, Waits,
 };
 use tidegate_daemon::metrics;
 use tidegate_testbed::openmetrics::{Family, Sample, parse};
@@ -191,6 +191,35 @@ fn what_is_written_is_strictly_openmetrics() {
     assert_eq!(sum.value, 1.5);
     assert_eq!(value(of("tidegate_control_events_lost"), &[]), 2.0);
     assert!(families.contains_key("tidegate_data_path_turns"));
+}
+
+#[test]
+fn each_coupled_queue_has_a_series_of_its_own() {
+    let queue = |packets| CoupledQueue {
+        queue: Queued { packets, bytes: Bytes::new(100 * packets) },
+        waited: Span::from_millis(packets),
+        marked_packets: 10 * packets,
+        ..CoupledQueue::default()
+    };
+    let queues = CoupledQueues {
+        low_latency: queue(1),
+        classic: queue(2),
+        sanctioned: queue(3),
+        coupled_ppm: 125_000,
+        classic_ppm: 3_906,
+        flows: vec![flow(7, 1).flow],
+    };
+    let mut observed = observation();
+    observed.directions[0].classes[0].coupled = Some(queues);
+    let families = parse(&text(observed)).unwrap();
+    let of =
+        |name: &str| ["low-latency", "classic", "sanctioned"].map(|queue| value(&families[name], &[("queue", queue)]));
+    assert_eq!(of("tidegate_coupled_queue_packets"), [1.0, 2.0, 3.0]);
+    assert_eq!(of("tidegate_coupled_marked_packets"), [10.0, 20.0, 30.0]);
+    assert_eq!(of("tidegate_coupled_wait_seconds"), [0.001, 0.002, 0.003]);
+    let probability = &families["tidegate_coupled_probability_ratio"];
+    assert_eq!(["low-latency", "classic"].map(|queue| value(probability, &[("queue", queue)])), [0.125, 0.003_906]);
+    assert_eq!(value(&families["tidegate_coupled_sanctioned_flows"], &[("class", "calls")]), 1.0);
 }
 
 #[test]

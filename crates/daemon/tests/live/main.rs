@@ -48,6 +48,8 @@ fn main() {
         notifications::a_hook_is_run_with_the_facts,
         notifications::access_and_the_hook_follow_the_file_in_force,
         numbers::status_has_who_lends_and_who_borrows,
+        numbers::status_has_both_queues_of_dualpi2,
+        numbers::the_class_of_a_discipline_without_classes_has_a_name,
         #[nightly] numbers::flows_and_classes_are_seen_as_they_are,
         #[once] follow::a_rate_follows_the_line_by_passing_traffic_alone,
         #[once] web::the_page_is_read_only_and_ours_alone,

@@ -1,13 +1,17 @@
 //! The reported numbers match the traffic.
 
-use tidegate_control::ClientError;
-use tidegate_control::calls::{DirectionObservation, FlowObservation, FlowSort, Flows, Observation};
+use tidegate_control::calls::{
+    CoupledQueues, DirectionObservation, Events as EventsOf, Explain, FlowObservation, FlowSort, Flows, Observation,
+    Protocol,
+};
+use tidegate_control::{Client, ClientError, EventKind, Pushed};
 
 use crate::running::{Running, udp};
 use crate::testbed::{Testbed, until};
 use tidegate_testbed::openmetrics::{Family, parse};
 use tidegate_testbed::steady::Measurements;
-use tidegate_testbed::{Ended, Pair, Senders, Sink};
+use tidegate_testbed::{Ended, FlowSpec, Pair, Senders, Sink};
+use tidegate_units::Span;
 
 /// Headers of IPv4 and UDP.
 const HEADERS: u64 = 28;
@@ -61,6 +65,69 @@ pub fn status_has_who_lends_and_who_borrows() -> Ended {
     assert_eq!((root.lent_packets, root.lent_bytes), (rest.borrowed_packets, rest.borrowed_bytes), "{shared:?}");
     assert!(rest.overlimit_packets >= rest.borrowed_packets && rest.credit_bytes.is_some(), "{rest:?}");
     assert_eq!((other.sent_packets, other.regulated), (0, 0), "{other:?}");
+    Ended::Passed
+}
+
+/// 10 Mbit/s of NQB that does not yield, and 6 of best effort, in a class of 8: `status` and `explain` have both queues, and who is
+/// under sanction; events report it.
+pub fn status_has_both_queues_of_dualpi2() -> Ended {
+    const NQB: u8 = 45;
+    let pair = Pair::create().unwrap();
+    let text = "version = 1\n[[class]]\nname = \"all\"\nrate = \"8mbit\"\nborrow = false\ndefault = true\n\
+                queue = { kind = \"dualpi2\" }\n";
+    let running = Running::start(&pair, text);
+    let sanctions = EventsOf { kinds: vec![EventKind::Sanctioned], ..EventsOf::default() };
+    let mut listener = running.client();
+    let mut events = listener.events(&sanctions).unwrap();
+    let flows = [FlowSpec { dscp: NQB, ..udp(6_000, 10) }, udp(6_001, 6)];
+    let sink = Sink::start(&pair.receiver, &flows).unwrap();
+    let senders = Senders::start(&pair.sender, &pair.receiver, &flows).unwrap();
+    let mut client = running.client();
+    let queues = |client: &mut Client| -> CoupledQueues {
+        let status = client.status().expect("a status");
+        status.directions[0].classes[0].coupled.clone().expect("coupled queues")
+    };
+    until("a flow under sanction", || {
+        let seen = queues(&mut client);
+        // The liar alone: its code point brings it into L, whose packets are not marked without ECT(1).
+        let ports: Vec<_> = seen.flows.iter().map(|flow| flow.destination_port).collect();
+        ports == [Some(6_000)] && seen.sanctioned.queue.packets > 0 && seen.classic.sent_packets > 500
+    });
+    let seen = queues(&mut client);
+    let class = client.status().unwrap().directions[0].classes[0].clone();
+    // Each packet of the class is put into one of them; they are read later than the counts of the class.
+    let each =
+        class.coupled.as_ref().map_or(0, |now| now.each().iter().map(|(_, queue, _)| queue.enqueued_packets).sum());
+    assert!((class.enqueued_packets..class.enqueued_packets + 500).contains(&each), "{class:?}");
+    assert!(seen.classic.delay > Span::from_millis(1) && seen.classic.waited > Span::from_millis(100), "{seen:?}");
+    assert!(seen.coupled_ppm > 0 && seen.classic_ppm > 0, "{seen:?}");
+    let Some(Ok(Pushed::Event(event))) = events.next() else { panic!("no event") };
+    assert_eq!((event.kind, event.class.as_deref()), (EventKind::Sanctioned, Some("all")));
+    assert_eq!(event.flow.and_then(|flow| flow.destination_port), Some(6_000));
+    let request = Explain {
+        protocol: Some(Protocol::UDP),
+        source: Some(pair.sender.v4.into()),
+        destination: Some(pair.receiver.v4.into()),
+        destination_port: Some(6_001),
+        ..Explain::default()
+    };
+    let explained = client.explain(&request).unwrap();
+    assert!(explained.coupled.is_some_and(|queues| queues.classic.sent_packets > 500));
+    // All flows of the class together have its rate, and no flow has a share of its own.
+    assert_eq!((explained.shares_queue, explained.outlook.map(|rate| rate.as_bps())), (true, Some(8_000_000)));
+    senders.stop();
+    sink.stop();
+    Ended::Passed
+}
+
+/// A discipline without classes has one class, which has a name in every reply.
+pub fn the_class_of_a_discipline_without_classes_has_a_name() -> Ended {
+    let pair = Pair::create().unwrap();
+    let text = "version = 1\n[discipline]\nkind = \"cake\"\nrate = \"8mbit\"\n";
+    let running = Running::start(&pair, text);
+    let mut client = running.client();
+    let explained = client.explain(&Explain { protocol: Some(Protocol::UDP), ..Explain::default() }).unwrap();
+    assert_eq!((explained.class.as_str(), explained.shares_queue, explained.coupled), ("all", false, None));
     Ended::Passed
 }
 

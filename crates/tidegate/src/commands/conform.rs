@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let subject = Subject::named(&args.name, args.quic);
     let cases = chosen(&args.only)?;
     // A control that cannot be read is reported once, and before anything else.
-    matrix().scenario(&subject).map_err(|wrong| Failure::Usage(wrong.trim_end().to_owned()))?;
+    subject.check().map_err(Failure::Usage)?;
     if let Some(folder) = &args.scenarios {
         write_scenarios(folder, &cases, &subject)?;
     }
@@ -215,6 +215,7 @@ fn draw_matrix(args: &Args, folder: &Path, subject: &Subject) -> Result<(), Fail
             over: with(&[("subject", "flow cubic")]),
             log: true,
             labels: ["delay one way".to_owned(), "rate".to_owned()],
+            names: with(&[("flow new", &args.name), ("flow cubic", "CUBIC")]),
             ..Chart::default()
         };
         let drawing = chart.drawing(&table, &Look::column()).map_err(Failure::Failed)?;

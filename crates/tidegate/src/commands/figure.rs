@@ -91,6 +91,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         times: args.times,
         beside: args.beside.as_deref().map_or(Ok(Vec::new()), beside)?,
         labels: [args.x_title.clone(), args.y_title.clone()],
+        names: Vec::new(),
     };
     let look = Look::parse_all(&args.look).map_err(Failure::Usage)?;
     let drawing = chart.drawing(&table, &look).map_err(Failure::Usage)?;

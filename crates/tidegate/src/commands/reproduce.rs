@@ -64,8 +64,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = std::io::stdout();
     if args.list {
         for experiment in EXPERIMENTS {
-            let line = format!("{:10} {}", experiment.name, experiment.sentence);
-            writeln!(out, "{}", hanging(&line, width(), 11))?;
+            let line = format!("{:11} {}", experiment.name, experiment.sentence);
+            writeln!(out, "{}", hanging(&line, width(), 12))?;
         }
         return Ok(());
     }

@@ -13,7 +13,7 @@ use tidegate_units::Rate;
 
 use crate::Failure;
 use crate::commands::connect::Connect;
-use crate::commands::top::{hosts, show};
+use crate::commands::top::{coupled, hosts, show};
 use crate::output::{self, width};
 
 pub mod last_words;
@@ -175,6 +175,11 @@ fn print(
             ])
             .shorten("class", 12);
         write!(out, "{}", table.text(width))?;
+        write!(
+            out,
+            "{}",
+            coupled::text(classes.iter().map(|row| (row.class.name.as_str(), row.class.coupled.as_ref())), width)
+        )?;
         if !direction.shared_classes.is_empty() {
             writeln!(out, "{}: sharing of the link", direction.name)?;
             write!(out, "{}", sharing::table(&direction.shared_classes).text(width))?;
@@ -329,7 +334,8 @@ impl Shown<ClassQuantity> for Row {
 fn lately(class: &ClassStatus, seen: Option<&DirectionObservation>) -> Row {
     let seen = seen.and_then(|seen| seen.classes.iter().find(|seen| seen.name == class.name));
     let [wait_p50, wait_p99] = seen.map_or([class.wait_p50, class.wait_p99], |seen| [seen.wait.p50, seen.wait.p99]);
-    Row { class: ClassStatus { wait_p50, wait_p99, ..class.clone() }, rate: seen.map(|seen| seen.rate) }
+    let coupled = seen.and_then(|seen| seen.coupled.clone()).or_else(|| class.coupled.clone());
+    Row { class: ClassStatus { wait_p50, wait_p99, coupled, ..class.clone() }, rate: seen.map(|seen| seen.rate) }
 }
 
 const CLASSES: [(&str, ClassQuantity); 16] = [

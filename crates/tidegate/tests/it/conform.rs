@@ -38,6 +38,8 @@ fn a_control_is_judged_with_its_exit_code_and_a_digest() {
         let refused = tidegate(&folder, &[&["conform"], wrong].concat());
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(refused.status.code() == Some(2) && said.contains(why), "{wrong:?}: {said}");
+        // The scenario in which it is tried is no file of the user.
+        assert!(!said.contains(".toml"), "{wrong:?}: {said}");
     }
 }
 
@@ -68,6 +70,6 @@ fn the_matrix_of_coexistence_is_drawn() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     for queue in ["fifo", "codel", "fq-codel", "dualpi2"] {
         let svg = fs::read_to_string(folder.0.join(format!("m/{queue}.svg"))).expect("a figure of each queue");
-        assert!(svg.contains("120mbit"), "{queue}");
+        assert!(svg.contains("120mbit") && svg.contains("cubic / CUBIC") && !svg.contains("flow new"), "{queue}");
     }
 }

@@ -271,3 +271,39 @@ fn connections_are_written_for_viewers() {
         assert!(metrics.iter().any(|data| data["smoothed_rtt"].as_f64() > Some(20.0)));
     }
 }
+
+/// Acknowledgements of TCP count what has arrived with each ECN field, and the sender has its least round trip.
+#[test]
+fn acknowledgements_of_tcp_count_marks() {
+    let folder = Folder::new("qlog-ecn");
+    let text = "version = 1\nduration = \"5s\"\nhosts = [\"a\", \"b\"]\n\
+        link = [{ from = \"a\", to = \"b\", rate = \"10mbit\", delay = \"10ms\", queue = { kind = \"dualpi2\" } }]\n\
+        flow = [{ name = \"prague\", from = \"a\", to = \"b\", workload = { kind = \"bulk\" }, tcp = { congestion = \"prague\" } }]\n";
+    let file = folder.with("prague.toml", text);
+    let out = folder.0.join("q");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    let done = command.args(["simulate", &file, "--no-cache", "--qlog"]).arg(&out).output().expect("tidegate runs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let of = |end: &str| {
+        let files = fs::read_dir(&out).unwrap().map(|file| file.unwrap().path());
+        let path = files.into_iter().find(|path| path.to_string_lossy().contains(end)).expect("a file of each end");
+        records(&fs::read_to_string(path).unwrap()).split_off(1)
+    };
+    let server = of("server");
+    let arrived =
+        |ecn: &str| named(&server, "transport:packet_received").filter(|data| data["ecn"] == ecn).count() as u64;
+    let frames = |data: &Value| data["frames"].as_array().cloned().unwrap_or_default();
+    let acks = named(&server, "transport:packet_sent").flat_map(frames);
+    let last = acks.filter(|frame| frame["ce"].is_u64()).last().expect("an acknowledgement with counters");
+    let counted = ["ce", "ect1"].map(|key| last[key].as_u64().unwrap());
+    let found = ["CE", "ECT(1)"].map(arrived);
+    assert!(found[0] > 20 && found[1] > 1_000, "{found:?}");
+    // One or two packets may arrive after the last acknowledgement.
+    assert!(
+        counted.iter().zip(found).all(|(counted, found)| (found - 2..=found).contains(counted)),
+        "{counted:?} {found:?}"
+    );
+    let client = of("client");
+    let least = named(&client, "recovery:metrics_updated").filter_map(|data| data["min_rtt"].as_f64()).last();
+    assert!(least.is_some_and(|rtt| (20.0..25.0).contains(&rtt)), "{least:?}");
+}

@@ -99,6 +99,17 @@ fn every_curve_has_a_file_of_its_own() {
     assert!(text(&refused.stderr).contains("cannot write into"), "{}", text(&refused.stderr));
 }
 
+/// The link types of the interfaces of a pcapng file: blocks of type 1.
+fn link_types(mut bytes: &[u8]) -> Vec<u16> {
+    let mut found = Vec::new();
+    while let [a, b, c, d, e, f, g, h, low, high, ..] = *bytes {
+        let (kind, length) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h]) as usize);
+        found.extend((kind == 1).then(|| u16::from_le_bytes([low, high])));
+        bytes = bytes.get(length..).unwrap_or_default();
+    }
+    found
+}
+
 /// A trace shows the fate of each packet, or of one; impossible traces are refused.
 #[test]
 fn a_trace_is_explained() {
@@ -115,6 +126,16 @@ fn a_trace_is_explained() {
     assert!(rows.starts_with("time_s,time_ns,kind,flow,") && rows.lines().count() > 10, "{rows}");
 
     let capture = format!("{out}/trace.pcapng");
+    // One link type, whose number is the same in files and in libpcap, which otherwise refuses a second interface.
+    let bytes = std::fs::read(&capture).unwrap();
+    assert!(
+        link_types(&bytes).len() > 2 && link_types(&bytes).iter().all(|kind| *kind == 228),
+        "{:?}",
+        link_types(&bytes)
+    );
+    if let Ok(read) = Command::new("tcpdump").args(["-nr", &capture]).output() {
+        assert!(read.status.success(), "{}", text(&read.stderr));
+    }
     let explain = |args: &[&str]| tidegate(&[&["explain", &*capture], args].concat());
     let all = explain(&["--json"]);
     assert!(all.status.success(), "{}", text(&all.stderr));

@@ -320,7 +320,7 @@ fn what_is_inside_a_meter_needs_its_program() {
 fn what_the_program_does_not_do_is_named() {
     let class = "[[class]]\nname = \"all\"\nrate = \"20mbit\"\ndefault = true\n";
     for (text, named) in [
-        (class.to_owned(), "to segment superpackets, of which one takes more than 10ms at 20mbit"),
+        (class.to_owned(), "segmentation of superpackets, as one takes more than 10ms at 20mbit"),
         (
             format!("[shaper]\nrate = \"90mbit\"\nfollow = {{ from = \"60mbit\", to = \"100mbit\" }}\n{class}"),
             "round trips of what passes",
@@ -328,7 +328,7 @@ fn what_the_program_does_not_do_is_named() {
         ("[discipline]\nkind = \"wfq\"\nlink = \"20mbit\"\n".to_owned(), "kind = \"wfq\""),
         (
             "[discipline]\nkind = \"cake\"\nrate = \"500mbit\"\n".to_owned(),
-            "to segment superpackets, of which one takes more than 1ms at 500mbit",
+            "segmentation of superpackets, as one takes more than 1ms at 500mbit",
         ),
         (
             "[discipline]\nkind = \"cake\"\nrate = \"1gbit\"\nl4s-step = \"1ms\"\n".to_owned(),
@@ -364,7 +364,7 @@ fn what_the_program_does_not_do_is_named() {
                 .replace("parent = \"agency\", ", ""),
             "`reservations` of cbq",
         ),
-        (TREE.replace("100mbit", "50mbit").replace("20mbit", "10mbit"), "of which one takes more than 10ms at 50mbit"),
+        (TREE.replace("100mbit", "50mbit").replace("20mbit", "10mbit"), "as one takes more than 10ms at 50mbit"),
         (
             format!(
                 "[discipline]\nkind = \"cbq\"\nlink = \"100mbit\"\nclass = [{}]\n",

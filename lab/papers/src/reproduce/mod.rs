@@ -2,6 +2,7 @@
 
 mod autorate;
 mod cbq;
+mod coexistence;
 mod faults;
 mod fbq;
 mod figure;
@@ -153,6 +154,17 @@ pub const EXPERIMENTS: &[Experiment] = &[
         recorded_short: include_str!("../../autorate/verdicts-short.csv"),
         sentence: "A rate that follows a line of LTE, satellite or cable, beside fixed rates and an oracle",
         run: autorate::run,
+        draw: |_, _| Ok(()),
+    },
+    Experiment {
+        name: "coexistence",
+        page: include_str!("../../coexistence/README.md"),
+        on_this_machine: &[],
+        runs: 3,
+        recorded: include_str!("../../coexistence/verdicts.csv"),
+        recorded_short: include_str!("../../coexistence/verdicts-short.csv"),
+        sentence: "Prague, BBRv3 and CUBIC share one bottleneck: the simulator beside what others measured on real machines",
+        run: coexistence::run,
         draw: |_, _| Ok(()),
     },
     Experiment {

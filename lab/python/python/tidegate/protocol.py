@@ -98,6 +98,10 @@ class Kind(str, Enum):
         A flow was moved to another class, with its queue.
     ``MARKED``
         Packets of a flow were marked congestion experienced; reported at most every 100 ms for a flow that is not watched.
+    ``SANCTIONED``
+        Queue protection of DualPI2 put a flow of the low-latency queue under sanction; its packets wait with those of the other queue.
+    ``RELEASED``
+        The last packet of a flow that was under sanction has left; the next may wait in the low-latency queue.
     ``RATE``
         A watched flow is granted another rate.
     ``DROPPED``
@@ -124,6 +128,8 @@ class Kind(str, Enum):
     QUEUE_BELOW = "queue-below"
     MOVED = "moved"
     MARKED = "marked"
+    SANCTIONED = "sanctioned"
+    RELEASED = "released"
     RATE = "rate"
     DROPPED = "dropped"
     DELAY_ABOVE = "delay-above"

@@ -97,14 +97,15 @@ fn replay(file: &[u8], parts: &[Part]) -> (Session, Vec<Notice>, Vec<u8>) {
 }
 
 /// Every link type, with what it is called in the file.
-const LINKS: [(u32, usize, Option<LinkType>); 10] = [
+const LINKS: [(u32, usize, Option<LinkType>); 11] = [
     (0, 0, Some(LinkType::Null)),
     (1, 0, Some(LinkType::Ethernet)),
     (1, 1, Some(LinkType::Ethernet)),
     (1, 2, Some(LinkType::Ethernet)),
     (12, 0, Some(LinkType::Raw)),
     (101, 0, Some(LinkType::Raw)),
-    (228, 0, Some(LinkType::Raw)),
+    (228, 0, Some(LinkType::Ipv4)),
+    (229, 0, Some(LinkType::Ipv6)),
     (108, 0, Some(LinkType::Loop)),
     (113, 0, Some(LinkType::LinuxCooked)),
     (276, 0, Some(LinkType::LinuxCooked2)),

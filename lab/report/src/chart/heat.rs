@@ -18,16 +18,38 @@ pub(super) struct Heat {
     pub(super) halves: Vec<Vec<Option<f64>>>,
     pub(super) unit: String,
     pub(super) log: bool,
+    /// Whether the values are ratios, whose shades have 1 in the middle, and as far on a logarithmic scale to both sides.
+    pub(super) ratio: bool,
     pub(super) note: String,
 }
 
 impl Heat {
-    /// The position of a value between the least, 0, and the greatest, 1.
+    /// The values at the ends of the shades: the least and the greatest, of ratios one and its reciprocal.
+    fn ends(&self) -> [f64; 2] {
+        let all = || reached(&self.means);
+        if self.ratio {
+            // Zero has no logarithm; its shade is that of the end.
+            let far = all().filter(|value| *value > 0.0).map(|value| value.max(value.recip())).fold(1.0, f64::max);
+            return [far.recip(), far];
+        }
+        [all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max)]
+    }
+
+    /// The position of a value between the [ends](Self::ends), 0 and 1.
     fn part(&self, value: f64) -> f64 {
-        let scale = |value: f64| if self.log { value.max(f64::MIN_POSITIVE).log10() } else { value };
-        let all = || reached(&self.means).map(scale);
-        let (low, high) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
-        if high > low { (scale(value) - low) / (high - low) } else { 0.0 }
+        let scale = |value: f64| if self.log || self.ratio { value.max(f64::MIN_POSITIVE).log10() } else { value };
+        let [low, high] = self.ends().map(scale);
+        let middle = if self.ratio { 0.5 } else { 0.0 };
+        if high > low { ((scale(value) - low) / (high - low)).clamp(0.0, 1.0) } else { middle }
+    }
+
+    /// The shade of a position, and whether it is dark.
+    fn shade(&self, part: f64) -> (Ink, bool) {
+        if self.ratio {
+            let depth = (part * 2.0 - 1.0) * 127.0;
+            return (Ink::Diverging(depth.round() as i8), depth.abs() > 76.0);
+        }
+        (Ink::Shade((part * 255.0).round() as u8), part > 0.5)
     }
 
     pub(super) fn drawing(&self, chart: &Chart, look: &Look) -> Drawing {
@@ -36,9 +58,8 @@ impl Heat {
         let grid = Grid { xs: self.xs.clone(), ys: self.ys.clone(), note, legend: 2.2, lines: 1 };
         let cell = |x: usize, y: usize| {
             let mean = self.means[y][x]?;
-            let part = if mean.is_finite() { self.part(mean) } else { 0.0 };
-            let ground = if mean.is_finite() { Ink::Shade((part * 255.0).round() as u8) } else { Ink::Ground };
-            let ink = if part > 0.5 { Ink::Ground } else { Ink::Text };
+            let (ground, is_dark) = if mean.is_finite() { self.shade(self.part(mean)) } else { (Ink::Ground, false) };
+            let ink = if is_dark { Ink::Ground } else { Ink::Text };
             Some(Cell { ground, ink, lines: vec![values.with_interval(mean, self.halves[y][x])] })
         };
         grid.drawing(chart, look, cell, |drawing, place| self.scale(drawing, &values, place, look))
@@ -48,24 +69,31 @@ impl Heat {
     fn quantity(&self, chart: &Chart, values: &Values) -> String {
         let what = chart.measure().unwrap_or(&chart.value);
         let ours = |column: &str| chart.only.iter().find(|(name, _)| name == column).map_or("all", |(_, text)| text);
-        let ratio = |(column, text): &(String, String)| format!(", {} / {text}", ours(column));
+        let ratio =
+            |(column, text): &(String, String)| format!(", {} / {}", chart.named(ours(column)), chart.named(text));
         let ratios: String = chart.over.iter().map(ratio).collect();
         let unit = if values.unit.is_empty() { String::new() } else { format!(", {}", values.unit) };
-        format!("{what}{ratios}{unit}{}", if self.log { " (logarithmic)" } else { "" })
+        format!("{what}{ratios}{unit}{}", self.scaling())
     }
 
-    /// Draws the scale of the shades from the least to the greatest mean.
+    fn scaling(&self) -> &'static str {
+        match (self.ratio, self.log) {
+            (true, _) => " (logarithmic, 1 in the middle)",
+            (false, true) => " (logarithmic)",
+            (false, false) => "",
+        }
+    }
+
+    /// Draws the scale of the shades from one end to the other.
     fn scale(&self, drawing: &mut Drawing, values: &Values, (left, y): (f64, f64), look: &Look) {
         let (u, small) = (look.unit(), look.type_of(11.0));
-        let all = || reached(&self.means);
-        let ends = [all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max)];
-        let texts = ends.map(|value| values.text(value));
+        let texts = self.ends().map(|value| values.text(value));
         let begin = left + room(&texts[0], small) + 6.0 * u;
         let end = look.width - 12.0 * u - room(&texts[1], small);
         let steps = 24;
         let step = (end - begin).max(10.0 * u) / f64::from(steps);
         for n in 0..steps {
-            let shade = Ink::Shade((f64::from(n) * 255.0 / f64::from(steps - 1)).round() as u8);
+            let (shade, _) = self.shade(f64::from(n) / f64::from(steps - 1));
             drawing.rectangle((begin + step * f64::from(n), y), step + 0.2, small, shade);
         }
         let base = y + small * 0.85;
@@ -121,6 +149,37 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A ratio of 1 has the shade of the ground whatever the others are, and a half is as far from it as 2.
+    #[test]
+    fn ratios_have_one_in_the_middle() {
+        let heat = |ratio: bool, values: &[f64]| Heat {
+            xs: Vec::new(),
+            ys: Vec::new(),
+            means: vec![values.iter().map(|value| Some(*value)).collect()],
+            halves: Vec::new(),
+            unit: String::new(),
+            log: true,
+            ratio,
+            note: String::new(),
+        };
+        let shades = |heat: &Heat, values: &[f64]| -> Vec<(Ink, bool)> {
+            values.iter().map(|value| heat.shade(heat.part(*value))).collect()
+        };
+        let some = heat(true, &[0.5, 4.0]);
+        let [least, half, one, two, most] = [-127, -64, 0, 64, 127].map(Ink::Diverging);
+        assert_eq!(
+            shades(&some, &[0.25, 0.5, 1.0, 2.0, 4.0]),
+            [(least, true), (half, false), (one, false), (two, false), (most, true)]
+        );
+        assert_eq!(some.ends(), [0.25, 4.0]);
+        // Equal, and a flow that got nothing.
+        assert_eq!(shades(&heat(true, &[1.0, 1.0]), &[1.0]), [(one, false)]);
+        assert_eq!(shades(&heat(true, &[0.0, 2.0]), &[0.0]), [(least, true)]);
+        // What is no ratio has the least at the light end.
+        assert_eq!(shades(&heat(false, &[0.5, 4.0]), &[0.5]), [(Ink::Shade(0), false)]);
+        assert_eq!(Ink::Diverging(0).rgb(false), Ink::Shade(0).rgb(false));
+    }
 
     /// Three digits where nothing is known of the spread, two of a wide interval, no more than three of a narrow one, and of a percentile
     /// none below its bin.

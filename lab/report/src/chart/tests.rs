@@ -65,7 +65,10 @@ fn cells_are_means_or_ratios_in_the_order_of_their_numbers() {
     heat.log = true;
     let drawing = heat.drawing(&table(), &Look::column()).expect("a figure");
     let texts = self::texts(&drawing).join(" ");
-    assert!(texts.contains("Shades: value, flow b / flow a (logarithmic).") && texts.contains("2.00"), "{texts}");
+    assert!(
+        texts.contains("Shades: value, flow b / flow a (logarithmic, 1 in the middle).") && texts.contains("2.00"),
+        "{texts}"
+    );
     assert_eq!(drawing.misplaced(), Vec::<String>::new());
     assert_eq!(of_path("link.isp->gate.delay"), "delay of link isp->gate");
     assert_eq!(of_path("flow.bulk.tcp.congestion"), "tcp congestion of flow bulk");

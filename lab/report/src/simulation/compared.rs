@@ -46,6 +46,7 @@ const MEASURES: &[&[(&str, Better)]] = &[
     ],
     &[("delay down p99", Better::Less)],
     &[("fairness", Better::More)],
+    &[("share", Better::Neither)],
     &[("loss up", Better::Less), ("loss", Better::Less), ("dropped", Better::Neither)],
     &[("loss down", Better::Less)],
 ];

@@ -73,15 +73,14 @@ impl Simulation {
         if driver.sending {
             return;
         }
-        let Some(&packet) = driver.hardware.front() else { return };
+        let Some(&(mut packet)) = driver.hardware.front() else { return };
         driver.sending = true;
         let mut counters = FlowCounters { flows: &mut self.metrics, measuring };
         l.wait_for_line(now);
         let start = if l.conditions.is_some() { l.free_at.max(now) } else { now };
-        let arrival = l.transmit(start, &packet, &mut counters);
+        let arrival = l.transmit(start, &mut packet, &mut counters);
         self.events.push(l.free_at, target(EventKind::Transmit, link));
         if let Some(arrival) = arrival {
-            let mut packet = packet;
             if l.queue.shaper().is_some() {
                 packet.class = self.flows[packet.group as usize].class;
             }

@@ -33,7 +33,11 @@ impl Simulation {
         if measuring {
             if packet.has_data() {
                 let pool = self.paths[packet.group as usize].pool;
-                self.metrics[pool as usize].delay_ns[packet.direction()].record(self.now - packet.sent);
+                let metrics = &mut self.metrics[pool as usize];
+                metrics.delay_ns[packet.direction()].record(self.now - packet.sent);
+                if let Some(queueing) = &mut metrics.queueing_ns {
+                    queueing[packet.direction()].record(packet.waited);
+                }
             }
             let metrics = &mut self.metrics[packet.group as usize];
             metrics.marked += u64::from(packet.segment.ecn == Ecn::Ce);
@@ -70,6 +74,11 @@ impl Simulation {
         }
         let now = Instant::from_nanos(self.now);
         connection.ends[side].on_segment(now, &packet.segment);
+        let reported = connection.ends[side].marks_reported();
+        let fresh = reported - std::mem::replace(&mut connection.marks_reported[side], reported);
+        if measuring {
+            self.metrics[connection.group as usize].marks_reported += fresh;
+        }
         trace_losses(self.tracer.as_ref(), now, connection, side);
         self.attend(slot, side);
     }
@@ -140,6 +149,7 @@ impl Simulation {
             flow,
             sent: self.now,
             queued: self.now,
+            waited: 0,
             segment,
             remaining,
             slot,
@@ -323,9 +333,9 @@ impl Simulation {
 
 impl Connection {
     pub(super) fn new(number: u64, ends: [AnyEnd; 2], role: Role, group: u32, opened: u64) -> Self {
-        let (armed, counted, timeouts) = ([NEVER; 2], [0; 2], [0; 2]);
+        let (armed, counted, timeouts, marks_reported) = ([NEVER; 2], [0; 2], [0; 2], [0; 2]);
         let (connected, completed) = (false, false);
-        Self { number, ends, armed, counted, role, group, opened, connected, completed, timeouts }
+        Self { number, ends, armed, counted, role, group, opened, connected, completed, timeouts, marks_reported }
     }
 
     /// Lets the application at end `side` write or close, and returns the transfer that the received data completes.

@@ -160,6 +160,8 @@ pub struct FlowMetrics {
     pub dropped_empty: Tally,
     /// Packets that arrived with a congestion mark.
     pub marked: u64,
+    /// Marked packets that acknowledgements have reported to the sender, where the feedback counts them: AccECN of TCP and QUIC.
+    pub marks_reported: u64,
     /// Times a retransmission timer ran out.
     pub timeouts: u64,
     /// Connections opened. For a flow of requests this counts the requests.
@@ -175,6 +177,9 @@ pub struct FlowMetrics {
     /// One-way delay of datagrams and of segments with data in nanoseconds, from the first host of the flow to the second
     /// and back.
     pub delay_ns: [Histogram; 2],
+    /// The part of it that packets spent in queues, where it is recorded: without the times of lines, beside which a short wait is
+    /// below the width of a bin.
+    pub queueing_ns: Option<Box<[Histogram; 2]>>,
     /// From the SYN to the end of the handshake at the client, in nanoseconds.
     pub connect_ns: Histogram,
     /// From the SYN to the last byte at the receiver, in nanoseconds.
@@ -208,6 +213,7 @@ impl FlowMetrics {
             *mine += theirs;
         }
         self.marked += other.marked;
+        self.marks_reported += other.marks_reported;
         self.timeouts += other.timeouts;
         self.opened += other.opened;
         self.completed += other.completed;
@@ -216,6 +222,10 @@ impl FlowMetrics {
         self.refused += other.refused;
         for (mine, theirs) in self.delay_ns.iter_mut().zip(&other.delay_ns) {
             mine.merge(theirs);
+        }
+        if let Some(theirs) = &other.queueing_ns {
+            let mine = self.queueing_ns.get_or_insert_default();
+            mine.iter_mut().zip(&**theirs).for_each(|(mine, theirs)| mine.merge(theirs));
         }
         self.connect_ns.merge(&other.connect_ns);
         self.completion_ns.merge(&other.completion_ns);
@@ -241,7 +251,8 @@ impl FlowMetrics {
     pub(crate) fn footprint(&self) -> usize {
         let single = [&self.delay_ns[0], &self.delay_ns[1], &self.connect_ns, &self.completion_ns];
         let all = single.into_iter().chain(&self.completion_by_size_ns).chain(&self.slowdown_micro);
-        all.map(Histogram::footprint).sum::<usize>()
+        let queueing = self.queueing_ns.iter().flat_map(|both| both.iter());
+        all.chain(queueing).map(Histogram::footprint).sum::<usize>()
             + self.transfers.kept.capacity() * size_of::<Transfer>()
             + self.ordered.capacity() * size_of::<(u64, u64, SizeClass)>()
             + self.series.as_ref().map_or(0, |series| series.footprint())

@@ -22,6 +22,8 @@ pub struct LinkMetrics {
     pub duplicated: u64,
     /// Packets that the discipline marked.
     pub marked: u64,
+    /// How often queue protection of DualPI2 put a flow under sanction.
+    pub sanctions: u64,
     /// Time from the arrival at the queue to the start of transmission, in nanoseconds. Recorded on watched links only.
     pub delay_ns: Histogram,
     /// Time series, on watched links only.

@@ -18,7 +18,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 
 use serde_json::{Value as Json, json};
-use tidegate_config::{Diagnostics, Source};
+use tidegate_config::{Diagnostics, Severity, Source};
 use tidegate_core::Span;
 use tidegate_metrics::Digest;
 
@@ -59,6 +59,23 @@ impl Subject {
     /// QUIC with the control `congestion`. Whoever runs it has registered this transport.
     pub fn quic(congestion: &str) -> Self {
         Self(format!("transport = {{ kind = \"quic\", congestion = {congestion}, window = \"64MB\" }}"))
+    }
+    /// Checks that the control can be read.
+    ///
+    /// # Errors
+    /// Each error and its remedy. The scenario in which the control is tried for this is no file of the user, and no place in it is named.
+    pub fn check(&self) -> Result<(), String> {
+        let case = matrix();
+        let (source, mut diagnostics) = (Source::new(case.name, case.text(self)), Diagnostics::new());
+        if Scenario::load(&source, None, &mut diagnostics).is_some() {
+            return Ok(());
+        }
+        let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
+        let texts = errors.map(|error| match &error.help {
+            Some(help) => format!("the control cannot be used: {}\n{help}", error.message),
+            None => format!("the control cannot be used: {}", error.message),
+        });
+        Err(texts.collect::<Vec<_>>().join("\n"))
     }
     /// The control beside which others are judged.
     pub fn reference() -> Self {

@@ -4,7 +4,7 @@ use tidegate_config::Diagnostics;
 
 use super::file::Measure;
 use super::model::{FlowGroup, Scenario};
-use super::outcome::spread_names;
+use super::outcome::{ratio_to, spread_names};
 use crate::metrics::SizeClass;
 use crate::workload::Workload;
 
@@ -12,7 +12,14 @@ impl Scenario {
     /// The subjects of its results, each with the measures that it can have. A run may lack some: the completion time of transfers of
     /// which none was completed. What links count by reasons, colours and classes, of which neither more nor less is better, is left out.
     pub fn measurable(&self) -> Vec<(String, Vec<String>)> {
-        let flows = self.sections.iter().map(|section| (format!("flow {}", section.name), self.of_flows(section)));
+        let flows = self.sections.iter().enumerate().map(|(number, section)| {
+            let mut all = self.of_flows(section);
+            if self.wants(Measure::Share) {
+                all.push("share".to_owned());
+                all.extend(self.sections[number + 1..].iter().map(|other| ratio_to(&other.name)));
+            }
+            (format!("flow {}", section.name), all)
+        });
         let watched = (0..self.wires.len()).filter(|wire| self.wires[*wire].watch);
         let links = watched.map(|wire| (format!("link {}", self.wire_name(wire)), self.of_links()));
         flows.chain(links).filter(|(_, measures)| !measures.is_empty()).collect()
@@ -60,6 +67,11 @@ impl Scenario {
             &mut delays.iter().flat_map(|way| spread_names(&format!("delay{way}")).collect::<Vec<_>>()),
         );
         add(Measure::Loss, &mut words(&["sent", "dropped", "marked", "retransmitted", "timeouts"]).chain(each("loss")));
+        add(
+            Measure::Queueing,
+            &mut delays.iter().flat_map(|way| spread_names(&format!("queueing{way}")).collect::<Vec<_>>()),
+        );
+        add(Measure::Feedback, &mut words(&["marks arrived", "marks reported"]));
         if spec.transport.has_connections() {
             let classes = SizeClass::ALL.map(|class| format!(" {}", class.name()));
             let sizes = || std::iter::once(String::new()).chain(classes.clone());
@@ -77,7 +89,8 @@ impl Scenario {
         if !self.wants(Measure::Links) {
             return Vec::new();
         }
-        let counts = ["throughput", "utilisation", "dropped", "marked", "lost", "duplicated"].map(str::to_owned);
+        let counts =
+            ["throughput", "utilisation", "dropped", "marked", "lost", "duplicated", "sanctions"].map(str::to_owned);
         counts.into_iter().chain(spread_names("queueing")).collect()
     }
 }

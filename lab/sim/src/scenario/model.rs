@@ -148,6 +148,9 @@ impl Scenario {
         if self.detail == Detail::Parts {
             net.keep_transfers();
         }
+        if self.wants(Measure::Queueing) {
+            net.record_queueing();
+        }
         let nodes: Vec<_> = self
             .nodes
             .iter()

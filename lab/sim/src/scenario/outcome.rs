@@ -200,6 +200,9 @@ impl Outcome {
         for section in &scenario.sections {
             outcome.section(scenario, sim, section, (&flows[section.flows.clone()], &underway));
         }
+        if scenario.wants(Measure::Share) {
+            outcome.shares(scenario, &flows);
+        }
         // By name: the order of links in the file decides nothing that is measured.
         let mut by_name: Vec<(&str, &LinkMetrics)> = sim.links().collect();
         by_name.sort_by_key(|(name, _)| *name);
@@ -317,6 +320,14 @@ impl Outcome {
             }
             ways().for_each(|(name, way)| to.add(format!("loss{name}"), "%", share(lost[way], sent[way])));
         }
+        if let (true, Some(queueing)) = (wants(Measure::Queueing), &all.queueing_ns) {
+            let both = names.unwrap_or_default().into_iter().zip(&**queueing).filter(|(_, waits)| waits.count() > 0);
+            both.for_each(|(name, histogram)| to.spread(&format!("queueing{name}"), "ns", 1.0, histogram));
+        }
+        if wants(Measure::Feedback) {
+            to.add("marks arrived", "packets", all.marked as f64);
+            to.add("marks reported", "packets", all.marks_reported as f64);
+        }
         let mut experiences = Experiences::default();
         for number in section.flows.clone() {
             sim.experiences(FlowId(number as u32)).into_iter().for_each(|experience| experiences.add(experience));
@@ -355,6 +366,23 @@ impl Outcome {
             if let Some(series) = &flow.series {
                 let part = if flows.len() > 1 { (number + 1).to_string() } else { String::new() };
                 self.curves.push(over_time(&subject, "goodput", part, "rate_bps", series.rate_points(end)));
+            }
+        }
+    }
+
+    /// Adds the share of each section of flows in the goodput of all, and its ratio to each of those after it.
+    fn shares(&mut self, scenario: &Scenario, flows: &[&FlowMetrics]) {
+        let goodput = |section: &FlowGroup| flows[section.flows.clone()].iter().map(|flow| flow.goodput_total()).sum();
+        let goodputs: Vec<(&FlowGroup, u64)> = scenario.sections.iter().map(|one| (one, goodput(one))).collect();
+        let total: u64 = goodputs.iter().map(|(_, bytes)| bytes).sum();
+        for (number, (section, bytes)) in goodputs.iter().enumerate() {
+            let mut to = Collector { subject: format!("flow {}", section.name), values: &mut self.values };
+            if total > 0 {
+                to.add("share", "%", *bytes as f64 / total as f64 * 100.0);
+            }
+            // A flow that got nothing has no ratio.
+            for (other, of_other) in goodputs[number + 1..].iter().filter(|(_, of_other)| *of_other > 0) {
+                to.add(ratio_to(&other.name), "1", *bytes as f64 / *of_other as f64);
             }
         }
     }
@@ -419,6 +447,9 @@ impl Outcome {
                 if count > 0 {
                     to.add(measure, "packets", count as f64);
                 }
+            }
+            if link.sanctions > 0 {
+                to.add("sanctions", "1", link.sanctions as f64);
             }
             for (reason, count) in DropReason::ALL.iter().map(|reason| (reason, link.dropped_because(*reason))) {
                 if count > 0 {
@@ -515,6 +546,11 @@ impl Outcome {
             }
         }
     }
+}
+
+/// The name of the ratio of goodputs of a flow and another.
+pub(super) fn ratio_to(other: &str) -> String {
+    format!("ratio to {other}")
 }
 
 /// The endings of the names of measures of each direction if data goes `both_ways`, or was seen to. A mean over both

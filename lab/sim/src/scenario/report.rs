@@ -182,6 +182,8 @@ pub(super) fn event_kind(kind: NotificationKind) -> &'static str {
         NotificationKind::Event(Event::QueueBelow { .. }) => "queue-below",
         NotificationKind::Event(Event::Moved { .. }) => "moved",
         NotificationKind::Event(Event::Marked { .. }) | NotificationKind::Marked(_) => "marked",
+        NotificationKind::Event(Event::Sanctioned { .. }) => "sanctioned",
+        NotificationKind::Event(Event::Released { .. }) => "released",
         NotificationKind::Rate => "rate",
         NotificationKind::Dropped(_) => "dropped",
         NotificationKind::DelayAbove => "delay-above",
@@ -214,7 +216,10 @@ pub(super) fn notification(scenario: &Scenario, queue: &ShaperQueue, notificatio
     }
     if let NotificationKind::Event(happened) = notification.kind {
         match happened {
-            Event::FlowStarted { class, .. } | Event::FlowEnded { class, .. } => {
+            Event::FlowStarted { class, .. }
+            | Event::FlowEnded { class, .. }
+            | Event::Sanctioned { class, .. }
+            | Event::Released { class, .. } => {
                 put("class", name(class).into());
             }
             Event::QueueAbove { bytes, .. } | Event::QueueBelow { bytes, .. } => {

@@ -109,7 +109,7 @@ impl Scenario {
 
     /// Whether `measure` appears in the results.
     pub(super) fn wants(&self, measure: Measure) -> bool {
-        self.measures.is_empty() || self.measures.contains(&measure)
+        self.measures.contains(&measure) || self.measures.is_empty() && !measure.is_further()
     }
 }
 

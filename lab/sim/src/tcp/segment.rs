@@ -29,6 +29,10 @@ impl Flags {
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
+    /// These without the flags of `other`.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
 }
 
 impl BitOr for Flags {

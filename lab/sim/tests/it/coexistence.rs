@@ -27,14 +27,10 @@ struct Both {
 
 /// Runs a flow, or two, for `seconds`, of which the first third is not counted.
 fn run(cell: Cell, queue: &str, controls: &[&str], seconds: u64, seed: u64) -> Both {
-    run_from(cell, queue, controls, [seconds / 3, seconds], seed)
-}
-
-/// Runs a flow, or two, from 0 to the second of these times, and counts from the first on.
-fn run_from(cell: Cell, queue: &str, controls: &[&str], [warm_up, seconds]: [u64; 2], seed: u64) -> Both {
+    let warm_up = seconds / 3;
     let Cell { mbit, milliseconds } = cell;
     let mut text = format!(
-        "version = 1\nduration = \"{seconds}s\"\nwarm-up = \"{warm_up}s\"\n\
+        "version = 1\nduration = \"{seconds}s\"\nwarm-up = \"{warm_up}s\"\nmeasure = [\"goodput\", \"queueing\"]\n\
          hosts = [\"a1\", \"a2\", \"b1\", \"b2\"]\nrouters = [\"r\", \"s\"]\n\
          [[link]]\nfrom = \"a{{1..2}}\"\nto = \"r\"\nrate = \"10gbit\"\ndelay = \"0s\"\nlimit = 100000\n\
          [[link]]\nfrom = \"r\"\nto = \"s\"\nrate = \"{mbit}mbit\"\ndelay = \"{}us\"\n{queue}\n\
@@ -59,10 +55,9 @@ fn run_from(cell: Cell, queue: &str, controls: &[&str], [warm_up, seconds]: [u64
     };
     let second = if controls.len() > 1 { value("flow 2", "goodput") } else { 0.0 };
     let rates = [value("flow 1", "goodput"), second];
-    let transmission = SEGMENT * 8.0 / (mbit as f64 * 1e3);
     Both {
         rates,
-        queue_p99: value("flow 1", "delay p99") / 1e6 - milliseconds as f64 / 2.0 - transmission,
+        queue_p99: value("flow 1", "queueing p99") / 1e6,
         utilisation: (rates[0] + rates[1]) * SEGMENT / 1460.0 / (mbit as f64 * 1e6),
     }
 }
@@ -159,67 +154,4 @@ fn bbr_and_cubic_share_a_tail_drop() {
             assert!(bounds.contains(&mean) && used > 0.95, "{cell:?}, {capacities}: {mean:.2}, {used:.3}");
         }
     }
-}
-
-/// The shares that others have published of real machines.
-const PUBLISHED: &str = include_str!("published.csv");
-
-/// The rows of [`PUBLISHED`] from which ours are further away than a tenth and three standard deviations, with the reasons that
-/// `COEXISTENCE.md` gives.
-const DEVIATING: &[&str] = &[
-    "bbr,cubic,10,40,fifo,16",
-    "bbr,cubic,10,40,fifo,32",
-    "bbr,cubic,50,30,fifo,16",
-    "prague,bbr,100,10,fifo,4",
-    "prague,bbr,100,10,fifo,8",
-];
-
-/// The same networks as those of the publications: one flow of each control, queues in multiples of the path's capacity, whole runs of 60
-/// and of 240 s, tail drop by bytes, and CoDel, PIE and FQ-CoDel with a target of 5 ms and the parameters of the kernel. ECN is Prague's alone.
-#[test]
-fn shares_are_those_that_others_have_published() {
-    println!("controls        line            queue         BDP  published      ours");
-    let rows: Vec<&str> = PUBLISHED.lines().filter(|line| !line.starts_with('#')).skip(1).collect();
-    let (mut found, mut apart) = (Vec::new(), Vec::new());
-    // The short run takes three rows of the slow lines.
-    let step = if is_nightly() { 1 } else { 5 };
-    let rows = rows.iter().filter(|row| is_nightly() || row.contains(",10,40,fifo,")).step_by(step);
-    for row in rows {
-        let [first, second, mbit, rtt, kind, bdp, share, deviation, _] =
-            <[&str; 9]>::try_from(row.split(',').collect::<Vec<_>>()).expect("nine columns");
-        let number = |text: &str| text.parse::<f64>().expect("a number");
-        let cell = cell(number(mbit) as u64, number(rtt) as u64);
-        let bytes = (number(bdp) * number(mbit) * number(rtt) * 125.0) as u64;
-        // The kernel counts packets of 1514 B.
-        let packets = (bytes / 1500 + 1) * 1514;
-        let queue = match kind {
-            "fifo" => format!("limit = \"{bytes}B\""),
-            "pie" => format!("limit = \"{packets}B\", target = \"5ms\", signal = \"drop\""),
-            "codel" => format!("limit = \"{packets}B\", signal = \"drop\""),
-            "fq-codel" => format!("limit = \"{packets}B\", l4s-step = \"1ms\""),
-            "drr" => format!("limit = \"{packets}B\", l4s-step = \"5ms\""),
-            "dualpi2" => "limit = \"15MB\", target = \"5ms\", protection = false".to_owned(),
-            other => panic!("queue {other}"),
-        };
-        let queue = format!("queue = {{ kind = \"{kind}\", {queue} }}");
-        let seconds = if first == "bbr" { 240 } else { 60 };
-        let seeds = if is_nightly() { 3 } else { 2 };
-        let shares: Vec<f64> = (1..=seeds)
-            .map(|seed| run_from(cell, &queue, &[first, second], [0, seconds], seed).rates)
-            .map(|rates| rates[0] / (rates[0] + rates[1]))
-            .collect();
-        let (ours, around) = interval(&shares);
-        println!(
-            "{:<15} {:<15} {kind:<9} {bdp:>7}  {share} ± {deviation}  {ours:.3} ± {around:.3}",
-            format!("{first}, {second}"),
-            format!("{mbit} Mbit/s, {rtt} ms"),
-        );
-        found.push((ours - number(share)).abs());
-        if (ours - number(share)).abs() > (3.0 * number(deviation)).max(0.1) {
-            apart.push(format!("{first},{second},{mbit},{rtt},{kind},{bdp}"));
-        }
-    }
-    println!("mean difference {:.3} of {} rows", found.iter().sum::<f64>() / found.len() as f64, found.len());
-    let known = DEVIATING.iter().filter(|row| is_nightly() || apart.iter().any(|other| other == *row));
-    assert_eq!(apart, known.copied().collect::<Vec<_>>(), "rows that differ, and those that are named");
 }

@@ -7,8 +7,9 @@ use syn::{Attribute, Expr, ExprLit, Fields, Item, Lit, LitStr, Meta, Type};
 use tidegate_control::calls::CALLS;
 
 /// The files with the types that requests, replies and events consist of.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     include_str!("../../../src/calls/change.rs"),
+    include_str!("../../../src/calls/coupled.rs"),
     include_str!("../../../src/calls/events.rs"),
     include_str!("../../../src/calls/explain.rs"),
     include_str!("../../../src/calls/hosts.rs"),

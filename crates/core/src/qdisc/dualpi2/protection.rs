@@ -149,6 +149,18 @@ impl Protection {
         moved
     }
 
+    /// Whether packets of the flow `key` are under sanction, or of another flow that is counted at the same place.
+    pub fn is_sanctioned(&self, key: u64) -> bool {
+        self.waiting[spread(key, PLACES as u32) as usize] > 0
+    }
+
+    /// The flows under sanction that own a bucket, or were the last to use the shared one.
+    pub fn flows(&self) -> impl Iterator<Item = u64> + '_ {
+        // A bucket without an owner has the time at which all begins.
+        let owned = self.buckets.iter().filter(|bucket| bucket.expires > Instant::ZERO);
+        owned.map(|bucket| bucket.key).filter(|key| self.is_sanctioned(*key))
+    }
+
     /// Whether the score of the flow `key` has aged by `now`.
     pub fn has_aged(&self, key: u64, now: Instant) -> bool {
         let mut hash = mix(key);

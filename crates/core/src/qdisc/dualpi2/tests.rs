@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::packet::FlowKey;
-use crate::qdisc::{Discard, Event};
+use crate::qdisc::Discard;
 use alloc::vec::Vec;
 use tidegate_units::Bytes;
 
@@ -202,7 +202,7 @@ fn the_step_marks_what_waited_in_l() {
     let mut marked = |us| queue.dequeue(at(us), &mut Discard).unwrap().ecn == Ecn::Ce;
     // The last two leave fewer than two packets behind them.
     assert_eq!([999, 1_000, 1_000, 5_000, 5_000].map(&mut marked), [false, true, true, false, false]);
-    assert_eq!(queue.stats().marked_low, 2);
+    assert_eq!(queue.stats()[0].marked, 2);
 }
 
 #[test]
@@ -331,9 +331,68 @@ fn a_flow_under_sanction_moves_as_a_whole() {
             }
         }
     }
-    assert!(queue.stats().sanctioned > 10_000, "{:?}", queue.stats());
+    assert!(queue.stats()[2].enqueued > 10_000, "{:?}", queue.stats());
     // The polite flow leaves at once from the second packet on. It loses what overload takes of both queues: half of all.
     assert!(polite.len() >= 40 && polite[1..].iter().all(|delay| *delay == 0), "{polite:?}");
+}
+
+/// Collects the events of sanctions.
+#[derive(Default)]
+struct Sanctions(Vec<Event>);
+
+impl Outlet<P> for Sanctions {
+    fn dropped(&mut self, _packet: P, _reason: DropReason) {}
+    fn event(&mut self, event: Event) {
+        if !matches!(event, Event::Marked { .. }) {
+            self.0.push(event);
+        }
+    }
+}
+
+#[test]
+fn each_queue_has_its_state_and_who_is_under_sanction_is_known() {
+    let params = Params { protection: Some(protection::Params::default()), alpha: 0, beta: 0, ..Params::default() };
+    let mut queue = DualPi2::new(params).unwrap();
+    let mut out = Sanctions::default();
+    let class = ClassId(0);
+    assert_eq!(queue.coupled(class, at(0)), Some(Coupled::default()));
+    // Nine packets of the flow 7 wait for 3 ms in L, so that its next two are under sanction; one of the flow 8 waits in C.
+    for _ in 0..9 {
+        queue.enqueue(at(0), packet(7, Ecn::Ect1), &mut out);
+    }
+    queue.enqueue(at(1_000), packet(8, Ecn::NotEct), &mut out);
+    assert_eq!(out.0, []);
+    for _ in 0..2 {
+        queue.enqueue(at(3_000), packet(7, Ecn::Ect1), &mut out);
+    }
+    assert_eq!(out.0, [Event::Sanctioned { flow: 7, class }]);
+    let state = queue.coupled(class, at(4_000)).unwrap();
+    let waits = |state: QueueState| (state.backlog.packets, state.delay, state.stats.enqueued);
+    assert_eq!([state.low, state.classic, state.sanctioned].map(waits), [(9, ms(4), 9), (1, ms(3), 1), (2, ms(1), 2)]);
+    assert_eq!(state.flows, [7]);
+    while queue.dequeue(at(5_000), &mut out).is_some() {}
+    assert_eq!(out.0[1..], [Event::Released { flow: 7, class }]);
+    let state = queue.coupled(class, at(9_000)).unwrap();
+    // Of L all were marked but the last two; nobody marks the others without a probability.
+    let stats = |queue: QueueState| {
+        (queue.backlog.packets, queue.delay, queue.stats.sent, queue.stats.waited, queue.stats.marked)
+    };
+    assert_eq!(
+        [state.low, state.classic, state.sanctioned].map(stats),
+        [(0, ms(0), 9, ms(45), 7), (0, ms(0), 1, ms(4), 0), (0, ms(0), 2, ms(4), 0)]
+    );
+    assert_eq!(state.flows, []);
+}
+
+#[test]
+fn the_probabilities_of_both_queues_are_those_of_the_controller() {
+    // One update of 16 ms later than the target, from nothing: alpha (31 - 15) ms + beta 31 ms = 0.00256 + 0.0992.
+    let mut queue = DualPi2::new(Params { update: ms(31), ..Params::default() }).unwrap();
+    queue.enqueue(at(0), packet(1, Ecn::NotEct), &mut Discard);
+    queue.catch_up(at(31_000));
+    let state = queue.coupled(ClassId(0), at(31_000)).unwrap();
+    let is_about = |probability: Probability, wanted: f64| (probability.as_f64() - wanted).abs() < 1e-9;
+    assert!(is_about(state.coupled, 0.203_52) && is_about(state.squared, 0.101_76 * 0.101_76), "{state:?}");
 }
 
 #[test]
@@ -369,11 +428,11 @@ fn a_flow_comes_back_when_its_score_has_aged() {
     assert_eq!(queue.dequeue(at(4_000), &mut Discard).map(|packet| packet.flow), Some(1), "S is older than C");
     let before = queue.queues().map(|backlog| backlog.packets);
     // Its score is at most 5 s. Then S precedes C, and is marked as L would be: all packets that leave two behind them.
-    let marked = queue.stats().marked_low;
+    let marked = queue.stats()[2].marked;
     for n in 0..before[2] {
         assert_eq!(queue.dequeue(at(6_000_000 + n), &mut Discard).map(|packet| packet.flow), Some(1));
     }
-    assert_eq!(queue.stats().marked_low - marked, before[2] - 2);
+    assert_eq!(queue.stats()[2].marked - marked, before[2] - 2);
     queue.enqueue(at(6_001_000), packet(1, Ecn::Ect1), &mut Discard);
     assert_eq!(queue.queues().map(|backlog| backlog.packets > 0), [true, before[1] > 0, false]);
 }

@@ -11,7 +11,7 @@ use tidegate_replay::explain::{Belongs, End, Explanation, level_bytes};
 use tidegate_replay::meter::Departure;
 use tidegate_units::Span;
 
-use crate::commands::top::show;
+use crate::commands::top::{coupled, show};
 use crate::output;
 
 /// Prints the queues that the packet would meet. `rival` is the class that has the rate which its class waits for.
@@ -30,6 +30,10 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained, rival: Option<&Ri
     if let Some(waiting) = &explained.class_queue {
         let rate = explained.class_rate.map_or(String::new(), |rate| format!("; it has {}", show::rate(rate)));
         writeln!(out, "    in its class {} packets ({} bytes){rate}", waiting.packets, waiting.bytes.as_u64())?;
+    }
+    let width = output::width().map(|width| width.saturating_sub(4));
+    for line in coupled::text([(explained.class.as_str(), explained.coupled.as_ref())], width).lines() {
+        writeln!(out, "    {line}")?;
     }
     if let Some(rival) = rival {
         writeln!(out, "    its class waits for its share of the line: {}", rival.text())?;
@@ -51,7 +55,9 @@ pub fn print_state(out: &mut dyn Write, explained: &Explained, rival: Option<&Ri
         let more = explained.at_most.filter(|most| *most > rate);
         let more =
             more.map_or(String::new(), |most| format!(", and up to {} while others leave theirs", show::rate(most)));
-        writeln!(out, "    as things stand its class gives its flow {}{more}", show::rate(rate))?;
+        let whom =
+            if explained.shares_queue { "all of its flows together, which share its queue," } else { "its flow" };
+        writeln!(out, "    as things stand its class gives {whom} {}{more}", show::rate(rate))?;
     }
     if let (Some(rate), Some(policy)) = (explained.advice, &explained.advised_by) {
         let signal = Signal::at_most(rate);
@@ -290,5 +296,32 @@ mod tests {
         let text = told(17);
         assert!(text.contains("250 were dropped") && text.contains("congestion was marked on 17\n"), "{text}");
         assert!(!told(0).contains("marked"));
+    }
+
+    /// In a class with a queue of its own the shaper has one flow, of which a rate is not that of each flow in the queue.
+    #[test]
+    fn the_rate_of_a_class_whose_flows_share_a_queue_is_not_that_of_a_flow() {
+        let told = |shares_queue: bool| {
+            let reply = format!(
+                r#"{{"direction":"up","class":"all","flow":{{"key":"9f3c7a1e00b24d55","protocol":17}},"queue_packets":0,
+                "queue_bytes":0,"outlook_bps":19000000,"shares_queue":{shares_queue},"coupled":{{"low_latency":{{"queue_packets":7,
+                "queue_bytes":9000,"delay_ns":900000,"wait_mean_ns":1,"wait_sum_ns":1,"enqueued_packets":1,"sent_packets":1,
+                "marked_packets":1,"dropped_packets":0}},"classic":{{"queue_packets":0,"queue_bytes":0,"delay_ns":0,"wait_mean_ns":0,
+                "wait_sum_ns":0,"enqueued_packets":0,"sent_packets":0,"marked_packets":0,"dropped_packets":0}},"sanctioned":{{
+                "queue_packets":0,"queue_bytes":0,"delay_ns":0,"wait_mean_ns":0,"wait_sum_ns":0,"enqueued_packets":0,"sent_packets":0,
+                "marked_packets":0,"dropped_packets":0}},"coupled_ppm":250000,"classic_ppm":15625}}}}"#
+            );
+            let explained: Explained = serde_json::from_str(&reply).expect("a reply");
+            let mut out = Vec::new();
+            print_state(&mut out, &explained, None).expect("memory");
+            String::from_utf8(out).expect("text")
+        };
+        let shared = told(true);
+        assert!(
+            shared.contains("its class gives all of its flows together, which share its queue, 19.0 Mbit/s"),
+            "{shared}"
+        );
+        assert!(shared.contains("low-latency") && shared.contains("900 µs") && shared.contains("25 %"), "{shared}");
+        assert!(told(false).contains("its class gives its flow 19.0 Mbit/s"));
     }
 }

@@ -3,7 +3,8 @@
 //! The schema is the newest that qvis reads: version 0.3 (draft-ietf-quic-qlog-main-schema-05 and -quic-events-05), as JSON text
 //! sequences (RFC 7464), a file for each end of a connection. TCP has no schema of its own: its segments are packets of one
 //! stream and of one type, because types have numbers of their own; they are numbered as they are sent, and an acknowledgement is of
-//! those that have arrived since the one before. A packet of QUIC is
+//! those that have arrived since the one before. Its counters of ECN fields are of what has arrived, in packets as those of QUIC, and
+//! not what TCP's own feedback tells. A packet of QUIC is
 //! lost when quinn declares it lost. TCP declares nothing: its packet counts as lost when the sender sends the data again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -195,6 +196,8 @@ struct Numbered {
     /// The next number of TCP's packets in each direction, and those that arrived and were not acknowledged yet.
     next: [u64; 2],
     arrived: [Vec<u64>; 2],
+    /// How many of TCP's packets arrived with each ECN field.
+    ecn: [EcnFields; 2],
     /// The first sequence number of data in each direction.
     first: [Option<u32>; 2],
 }
@@ -214,7 +217,15 @@ impl Numbered {
     fn received(&mut self, event: &PacketEvent) -> Vec<Contents> {
         let contents = self.of.get(&event.number).cloned().unwrap_or_default();
         if event.packet.transport == Proto::Tcp {
-            self.arrived[(event.packet.flow & 1) as usize].extend(contents.iter().map(|packet| packet.number));
+            let way = (event.packet.flow & 1) as usize;
+            self.arrived[way].extend(contents.iter().map(|packet| packet.number));
+            let counts = &mut self.ecn[way];
+            match event.packet.segment.ecn {
+                Ecn::NotEct => {}
+                Ecn::Ect0 => counts.ect0 += 1,
+                Ecn::Ect1 => counts.ect1 += 1,
+                Ecn::Ce => counts.ce += 1,
+            }
         }
         contents
     }
@@ -235,7 +246,8 @@ impl Numbered {
                     _ => ranges.push((number, number)),
                 }
             }
-            frames.push(Frame::Ack { ranges, delay: None, ecn: None });
+            let ecn = Some(self.ecn[1 - way]).filter(|counts| *counts != EcnFields::default());
+            frames.push(Frame::Ack { ranges, delay: None, ecn });
         }
         let syn = segment.flags.has(Flags::SYN);
         let first = *self.first[way].get_or_insert(segment.seq.wrapping_add(u32::from(syn)));
@@ -304,6 +316,7 @@ fn metrics(state: &SenderState, before: Option<SenderState>) -> Value {
             ("congestion_window", Some(state.cwnd.into())),
             ("bytes_in_flight", Some(state.pipe.into())),
             ("ssthresh", Some(state.ssthresh).filter(|ssthresh| *ssthresh < u64::MAX).map(Value::from)),
+            ("min_rtt", state.min_rtt.map(|rtt| (rtt.as_nanos() as f64 / 1e6).into())),
             ("smoothed_rtt", state.srtt.map(|srtt| (srtt.as_nanos() as f64 / 1e6).into())),
             ("pacing_rate", state.pacing.map(|rate| rate.as_bps().into())),
         ]

@@ -84,12 +84,25 @@ fn comment(trace: &Trace, happened: &PacketEvent) -> String {
     format!("tidegate: packet {number}; {what}{place}{reason}; colour {colour}; ecn {ecn}; flow {flow}")
 }
 
-/// The events of packets, on an interface for each link and one for the hosts.
+/// The link type of a trace. libpcap reads no file with several interfaces of [`LinkType::Raw`]: it takes the second for one of
+/// another type, because it has another number for it in memory.
+fn link_type(trace: &Trace) -> LinkType {
+    let is_v6 = |happened: &PacketEvent| trace.headers(&happened.packet).first().is_some_and(|byte| byte >> 4 == 6);
+    let mut versions = trace.packets.iter().map(is_v6);
+    let first = versions.next().unwrap_or(false);
+    match (first, versions.all(|version| version == first)) {
+        (false, true) => LinkType::Ipv4,
+        (true, true) => LinkType::Ipv6,
+        (_, false) => LinkType::Raw,
+    }
+}
+
+/// The events of packets, on an interface for each link and one for the hosts; on a single one if versions of IP are mixed.
 fn capture(trace: &Trace, sink: BufWriter<File>) -> Result<(), WriteError> {
-    let mut writer = CaptureWriter::new(sink)?;
-    let hosts = writer.add_interface("hosts", LinkType::Raw)?;
-    let links = trace.links.iter().map(|link| writer.add_interface(link, LinkType::Raw));
-    let links = links.collect::<Result<Vec<_>, _>>()?;
+    let (mut writer, link_type) = (CaptureWriter::new(sink)?, link_type(trace));
+    let hosts = writer.add_interface("hosts", link_type)?;
+    let links = trace.links.iter().filter(|_| link_type != LinkType::Raw);
+    let links = links.map(|link| writer.add_interface(link, link_type)).collect::<Result<Vec<_>, _>>()?;
     for happened in &trace.packets {
         let interface = match happened.what {
             Occurrence::At(link, _) => links.get(link.index()).copied().unwrap_or(hosts),

@@ -1,6 +1,7 @@
 //! `tidegate top`: classes and flows of a running shaper.
 
 mod columns;
+pub mod coupled;
 mod history;
 pub mod hosts;
 mod programs;

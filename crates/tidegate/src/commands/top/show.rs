@@ -192,6 +192,11 @@ pub fn interfaces(direction: &DirectionObservation) -> Option<String> {
     (direction.interfaces.len() > 1).then(|| each.collect::<Vec<_>>().join(", "))
 }
 
+/// The coupled queues of the classes of a direction; empty where there are none.
+pub fn coupled(direction: &DirectionObservation, width: Option<usize>) -> String {
+    super::coupled::text(direction.classes.iter().map(|class| (class.name.as_str(), class.coupled.as_ref())), width)
+}
+
 /// The widths below which a table has flows as the screen has them, without the address that most have in common.
 const NARROW: usize = 100;
 /// The characters that a flow has in such a table, and to which it is shortened.
@@ -265,6 +270,7 @@ pub fn table(
             ])
             .shorten("class", 12);
         write!(out, "{}", classes.text(width))?;
+        write!(out, "{}", coupled(direction, width))?;
         let heads = FLOWS.iter().map(|(heading, _)| *heading);
         let heads = ["program", "flow"].into_iter().chain(heads).chain(["reasons of drops"]);
         let mut table = Table::new("", heads)

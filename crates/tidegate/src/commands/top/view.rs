@@ -358,6 +358,8 @@ impl View {
         if let Some(each) = show::interfaces(direction) {
             lines.extend(lines_of(&each, width, 2, Style::new()));
         }
+        let queues = show::coupled(direction, Some(width));
+        lines.extend(queues.lines().map(|line| Line::from(line.to_owned())));
         if let Some(trouble) = &self.seen.trouble {
             lines.extend(lines_of(trouble, width, 3, Style::new().red()));
         }
@@ -463,6 +465,11 @@ impl View {
                         flow.promise_missed_seconds
                     )
                 });
+                let mut queues = self.seen.directions.iter().flat_map(|direction| &direction.classes);
+                let is_sanctioned = queues.any(|class| {
+                    class.coupled.as_ref().is_some_and(|queues| queues.flows.iter().any(|one| one.key == flow.flow.key))
+                });
+                let sanction = if is_sanctioned { "; under sanction of queue protection" } else { "" };
                 let drops = show::reasons(flow.dropped.iter().map(|drops| (drops.reason.as_str(), drops.packets)));
                 vec![
                     format!("{}  {program}, {user}", flow.flow),
@@ -473,7 +480,7 @@ impl View {
                         clock(flow.age)
                     ),
                     format!(
-                        "wait p50 {} p90 {} p99 {} longest {}; drops: {drops}",
+                        "wait p50 {} p90 {} p99 {} longest {}; drops: {drops}{sanction}",
                         wait(flow.wait.p50),
                         wait(flow.wait.p90),
                         wait(flow.wait.p99),

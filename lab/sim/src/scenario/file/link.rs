@@ -8,6 +8,7 @@ use tidegate_core::{Bytes, Rate, Span};
 
 use super::distribution::{DistributionSection, SameOrDrawn};
 use crate::driver::Service;
+use crate::impairment::Fault;
 use crate::scenario::queue::QueueSection;
 
 tidegate_config::record! {
@@ -39,6 +40,11 @@ tidegate_config::record! {
         pub loss: Option<Spanned<LossSection>>,
         /// The loss in the other direction. Default the same, independently.
         pub loss_back: Option<Spanned<LossSection>>,
+        /// What boxes on the line do to the ECN field and to accurate feedback of TCP (RFC 9768), after its queue: for trying
+        /// the fallbacks of senders. Default nothing.
+        pub ecn_impairment: Vec<Fault>,
+        /// The impairment in the other direction. Default the same.
+        pub ecn_impairment_back: Option<Vec<Fault>>,
         /// The share of packets that are duplicated, at random. Default none.
         pub duplication: Option<Percent>,
         /// When the line fails and recovers. Packets on the line are lost, and queued packets wait. Default never.

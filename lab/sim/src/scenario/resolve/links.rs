@@ -11,6 +11,7 @@ use tidegate_engine::shards::not_sharable;
 use super::Resolver;
 use crate::conditions::Conditions;
 use crate::driver::Driver;
+use crate::impairment::Impairment;
 use crate::link::Line;
 use crate::scenario::file::{DriverSection, LinkSection, SharedQueueSection, VariantSection};
 use crate::scenario::model::{Variant, Wire};
@@ -61,8 +62,10 @@ impl Resolver<'_> {
         let line = Line::new(link.rate.value, delay.0).limit(limit).loss(loss);
         let rate_back = link.rate_back.as_ref().map_or(link.rate.value, |rate| rate.value);
         let line_back = Line::new(rate_back, delay_back.0).limit(limit).loss(loss_back);
-        let with = |lost: &Arc<[u64]>| {
-            let conditions = Conditions { lost: lost.clone(), ..conditions.clone() };
+        let faults = link.ecn_impairment_back.as_ref().unwrap_or(&link.ecn_impairment);
+        let (impairment, impairment_back) = (Impairment::of(&link.ecn_impairment), Impairment::of(faults));
+        let with = |lost: &Arc<[u64]>, impairment: Impairment| {
+            let conditions = Conditions { lost: lost.clone(), impairment, ..conditions.clone() };
             (conditions != Conditions::default()).then_some(conditions)
         };
         let timer = timer.map(|timer| timer.value);
@@ -81,7 +84,7 @@ impl Resolver<'_> {
                 timer,
                 watch: link.watch.unwrap_or(queue.is_some()),
                 drawn: delay.1.clone().map(|distribution| (distribution, there)),
-                conditions: with(&lost),
+                conditions: with(&lost, impairment),
                 shares: None,
                 serves: Vec::new(),
             };
@@ -97,7 +100,7 @@ impl Resolver<'_> {
                     driver: None,
                     watch: queue_back.is_some(),
                     drawn: delay_back.1.clone().map(|distribution| (distribution, drawn_for)),
-                    conditions: with(&lost_back),
+                    conditions: with(&lost_back, impairment_back),
                     shares: link.half_duplex.then_some(there),
                     ..wire
                 });

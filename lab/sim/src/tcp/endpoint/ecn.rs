@@ -206,7 +206,9 @@ impl Endpoint {
         }
         let marks = accurate.sender.on_ack(ace, segment.accecn, newly_acked, self.mss);
         if accurate.capable && accurate.sender.is_bleached(self.mss) {
-            accurate.capable = false;
+            // Nothing that is sent from now on can be marked: a large acknowledgement, of which the ACE field alone does not exclude
+            // eight marks (A.2.1), reports none.
+            (accurate.capable, accurate.heeded) = (false, false);
             self.controller.on_ecn_feedback(EcnFeedback::None);
         }
         if !accurate.heeded || marks == Marks::default() {
@@ -215,6 +217,9 @@ impl Endpoint {
         let counts = &mut self.extensions.ecn.counts;
         counts.capable += marks.capable;
         counts.ce += marks.ce;
+        if marks.packets > 0 {
+            self.counters.marks_reported += marks.packets;
+        }
         marks.packets > 0
     }
 

@@ -52,6 +52,8 @@ pub struct Counters {
     pub recoveries: u64,
     /// Reductions of cwnd because of ECN.
     pub ecn_reductions: u64,
+    /// Marked packets that accurate feedback has reported, while it is heeded.
+    pub marks_reported: u64,
     /// Window probes.
     pub probes: u64,
     /// Tail loss probes.
@@ -156,6 +158,7 @@ impl Unwritten for Counters {
         timeouts: 0,
         recoveries: 0,
         ecn_reductions: 0,
+        marks_reported: 0,
         probes: 0,
         tail_probes: 0,
         duplicates_reported: 0,
