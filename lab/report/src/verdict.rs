@@ -25,8 +25,11 @@ pub(crate) struct Verdict {
     pub(crate) equal: Vec<[usize; 2]>,
     /// Whether each variant is equal to each other within 2 %.
     pub(crate) all_alike: bool,
+    /// The pairs whose difference the seeds do not change, with the lesser place first. They are not tested: they are in `orders` or in
+    /// `equal`.
+    pub(crate) fixed: Vec<[usize; 2]>,
     /// By which share of the greater mean the best and one of `open` may differ at most, by the test of equality with its correction: more
-    /// than the share within which equality was not found, or 0 if each run has the same in all of them.
+    /// than the share within which equality was not found.
     pub(crate) reach: f64,
     /// The number of runs of the smallest sample.
     pub(crate) runs: usize,
@@ -61,6 +64,7 @@ impl Verdict {
             candidates: Vec::new(),
             orders: orders.collect(),
             equal: pairs.iter().filter(|pair| family.are_equal(pair)).map(|pair| pair.places).collect(),
+            fixed: pairs.iter().filter(|pair| pair.difference.is_fixed()).map(|pair| pair.places).collect(),
             all_alike: pairs.iter().all(|pair| family.are_equal(pair)),
             reach: 0.0,
             runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,
@@ -76,9 +80,7 @@ impl Verdict {
                 (false, true) => verdict.apart.push(other),
                 (false, false) => {
                     verdict.open.push(other);
-                    // Runs that are the same say how far apart the variants are, and are only too few.
-                    let reach = if pair.is_same() { 0.0 } else { pair.reach(estimates, family.len()) };
-                    verdict.reach = verdict.reach.max(reach);
+                    verdict.reach = verdict.reach.max(pair.reach(estimates, family.len()));
                     more.extend(pair.more_runs(family.len()).map(|more| (more, other)));
                 }
             }

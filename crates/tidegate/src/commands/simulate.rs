@@ -186,9 +186,10 @@ pub(super) struct Difference {
     half_width_95: f64,
     /// By the bootstrap over pairs; null without pairs.
     bootstrap_95: Option<[f64; 2]>,
+    /// `none` if the seeds do not change the difference. It has no p then.
     test: &'static str,
     pairs: usize,
-    p: f64,
+    p: Option<f64>,
     /// Corrected for `comparisons`, all that are stated together.
     p_holm: Option<f64>,
     comparisons: Option<usize>,
@@ -196,8 +197,8 @@ pub(super) struct Difference {
     /// How many more runs would decide it or show that it is at most 2 %; null if either is decided, or it cannot be said.
     more_runs: Option<u64>,
     /// Corrected for `comparisons_measure`, the pairs of variants in this measure alone.
-    p_holm_measure: f64,
-    comparisons_measure: usize,
+    p_holm_measure: Option<f64>,
+    comparisons_measure: Option<usize>,
     /// The probability of samples this equal if the means differ by 2 % (TOST), corrected for `comparisons`.
     p_equal_holm: Option<f64>,
     /// Whether the variants are equal within 2 %.
@@ -223,8 +224,8 @@ impl From<Contrast> for Difference {
             variants: found.variants,
             p_holm: found.stated.map(|stated| stated.p),
             comparisons: found.stated.map(|stated| stated.comparisons),
-            p_holm_measure: found.alone.p,
-            comparisons_measure: found.alone.comparisons,
+            p_holm_measure: found.alone.map(|alone| alone.p),
+            comparisons_measure: found.alone.map(|alone| alone.comparisons),
         }
     }
 }

@@ -43,9 +43,11 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
         differences.iter().find(is_it).expect("the pair")
     };
     let (equal, apart) = (of(["one", "same"]), of(["one", "fair"]));
-    // Four pairs that are the same are too few for one of 38 comparisons: 2^-10 is the first that is below 0.05/38.
-    assert!(equal["decided"] == false && equal["mean"] == 0.0 && equal["more_runs"] == 6, "{equal}");
-    assert!(equal["equal_within_2"] == false && apart["equal_within_2"] == false, "{equal} {apart}");
+    // What the seeds do not change is not tested: it is what it is.
+    assert!(equal["decided"] == false && equal["mean"] == 0.0 && equal["more_runs"].is_null(), "{equal}");
+    assert!(equal["test"] == "none" && equal["p"].is_null() && equal["p_holm"].is_null(), "{equal}");
+    assert!(equal["equal_within_2"] == true && apart["equal_within_2"] == false, "{equal} {apart}");
+    assert!(said.contains("one and same have the same in each run"), "{said}");
     assert!(apart["decided"] == true && apart["pairs"] == 4 && apart["comparisons"] == 38, "{apart}");
     let rows = std::fs::read_to_string(out.join("differences.csv")).expect("differences");
     assert!(rows.starts_with("subject,measure,unit,first,second,difference,half_width_95,"), "{rows}");

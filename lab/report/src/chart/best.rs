@@ -90,9 +90,15 @@ impl Chart {
         let Some((measure, first)) = quantities.first() else { return Err("no row is left to compare".into()) };
         let (measures, subject) = (quantities.iter().all(|(of, _)| of == measure), subject_of(first));
         let subjects = quantities.iter().all(|(_, of)| subject_of(of) == subject);
+        let decided = match family.len() {
+            0 => "Not tested: the seeds change no difference.".to_owned(),
+            n => format!(
+                "Decided at 5 %, by runs with the same seed, corrected for all {n} differences{} (Holm).",
+                if comparison.is_planned() { " that were planned" } else { " of the figure" }
+            ),
+        };
         let note = format!(
-            "The best by {} of {} ({}){signs}.{}{alone}{left_out} Decided at 5 %, by runs with the same seed, corrected for all {} \
-             differences{} (Holm).",
+            "The best by {} of {} ({}){signs}.{}{alone}{left_out} {decided}",
             if measures { measure } else { "each measure" },
             if subjects { subject } else { "each subject" },
             if better(measure) == Better::More { "more is better" } else { "less is better" },
@@ -100,9 +106,7 @@ impl Chart {
                 " Variants that did not reach it in all runs are left out; n.r.: none reached it in all."
             } else {
                 ""
-            },
-            family.len(),
-            if comparison.is_planned() { " that were planned" } else { " of the figure" }
+            }
         );
         Ok(self.map(Grid { xs, ys, note, legend: 0.0, lines: 1 }, &cells, &names, look))
     }
