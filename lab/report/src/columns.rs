@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::comparison::means;
+use crate::comparison::has_words;
 
 /// Columns of equal length.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -265,7 +265,7 @@ impl Table {
             if missing.is_some() {
                 let mut there: Vec<String> = before.iter().filter_map(|row| column.text(*row)).collect();
                 // Names that the text may mean come first: `delay up p99` for `delay p99`.
-                there.sort_by_cached_key(|other| (!means(other, text), other.clone()));
+                there.sort_by_cached_key(|other| (!has_words(other, text), other.clone()));
                 there.dedup();
                 let more = if there.len() > MOST_NAMED { ", ..." } else { "" };
                 there.truncate(MOST_NAMED);

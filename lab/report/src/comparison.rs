@@ -251,13 +251,8 @@ pub(crate) fn each_once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str
     all
 }
 
-/// Whether a name is meant by `text`: if it contains this text or, as `delay up p99` does those of `delay p99`, all of its
-/// words. Case does not matter.
-pub(crate) fn means(name: &str, text: &str) -> bool {
-    name.to_lowercase().contains(&text.to_lowercase()) || has_words(name, text)
-}
-
-/// Whether a name has all words of `text`, which a colon or a comma may end. Case does not matter.
+/// Whether a name has all words of `text`, as `delay up p99` has those of `delay p99`. A colon or a comma may end a word, and case does not
+/// matter.
 pub(crate) fn has_words(name: &str, text: &str) -> bool {
     let (name, text) = (name.to_lowercase(), text.to_lowercase());
     let words = |text| str::split_whitespace(text).map(|word| word.trim_end_matches([':', ',']));
@@ -293,21 +288,17 @@ impl Group {
         }
     }
 
-    /// The group with those of its other measures that a text of `wanted` means and none of those that are shown.
+    /// The group with those of its other measures that a text of `wanted` means: the one with that name, or else all that have its words.
     pub(crate) fn with_others(&self, wanted: &[String]) -> Self {
         let mut all = self.clone();
         for text in wanted {
-            let is_shown = |how: fn(&str, &str) -> bool| all.measures.iter().any(|measure| how(&measure.name, text));
-            let found = |how: fn(&str, &str) -> bool| -> Vec<usize> {
-                (0..self.others.len()).filter(|n| how(&self.others[*n].0.name, text)).collect()
-            };
-            let is_named = |name: &str, text: &str| name.eq_ignore_ascii_case(text);
-            let chosen = match (is_shown(is_named), found(is_named), is_shown(means)) {
-                (true, ..) => continue,
-                (false, named, _) if !named.is_empty() => named,
-                (false, _, true) => continue,
-                (false, _, false) => found(means),
-            };
+            let is_named = |measure: &Measure| measure.name.eq_ignore_ascii_case(text);
+            let is_exact = self.measures.iter().chain(self.others.iter().map(|(measure, _)| measure)).any(is_named);
+            let is_meant =
+                |measure: &Measure| if is_exact { is_named(measure) } else { has_words(&measure.name, text) };
+            let is_new = |measure: &Measure| !all.measures.contains(measure);
+            let found = (0..self.others.len()).filter(|n| is_meant(&self.others[*n].0) && is_new(&self.others[*n].0));
+            let chosen: Vec<usize> = found.collect();
             for (measure, cells) in chosen.into_iter().map(|n| &self.others[n]) {
                 all.measures.push(measure.clone());
                 all.rows.iter_mut().zip(cells).for_each(|(row, cell)| row.cells.push(cell.clone()));
