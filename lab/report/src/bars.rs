@@ -107,7 +107,7 @@ impl Comparison {
         let mut notes = Vec::new();
         let mut cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).flatten();
         if look.on_paper && cells.any(|estimate| estimate.half.is_some()) {
-            notes.push("Bars: means; lines: 95 % intervals of the mean.".to_owned());
+            notes.push(format!("Bars: means{}; lines: 95 % intervals of the mean.", self.of_runs()));
         }
         if look.on_paper && own_scales {
             notes.push("Each subject has a scale of its own.".to_owned());
@@ -126,6 +126,13 @@ impl Comparison {
         }
         drawing.height = y + 12.0 * u;
         drawing
+    }
+
+    /// States of how many runs the means are, behind that word; empty if that is not known.
+    pub(crate) fn of_runs(&self) -> String {
+        let runs =
+            self.precision().and_then(|said| Some(said.strip_prefix("Means")?.split([';', '.']).next()?.to_owned()));
+        runs.unwrap_or_default()
     }
 
     /// Names the values that are of fewer runs than there are, and those that some of the runs did not reach.
@@ -271,11 +278,10 @@ fn bar(
     }
     if estimate.half.is_some() {
         let (low, high, height) = (x + scale(estimate.low()), x + scale(estimate.high()), 4.0 * u);
-        let lines = vec![
-            vec![(low, middle), (high, middle)],
-            vec![(low, middle - height), (low, middle + height)],
-            vec![(high, middle - height), (high, middle + height)],
-        ];
+        let cap = |x: f64| vec![(x, middle - height), (x, middle + height)];
+        let mut lines = vec![vec![(low, middle), (high, middle)], cap(high)];
+        // An interval that reaches below zero has no end at the axis.
+        lines.extend((estimate.low() >= 0.0).then(|| cap(low)));
         // The part over the bar is seen in any colour, also on black, between edges of the ground.
         drawing.shapes.push(Shape::Lines { lines: lines.clone(), width: 3.6 * u, ink: Ink::Ground, dash: &[] });
         drawing.shapes.push(Shape::Lines { lines, width: 1.2 * u, ink: Ink::Text, dash: &[] });
@@ -322,7 +328,7 @@ mod tests {
             .shapes
             .iter()
             .filter_map(|shape| match shape {
-                Shape::Lines { lines, ink, .. } if lines.len() == 3 => Some(*ink),
+                Shape::Lines { lines, ink, .. } if (2..=3).contains(&lines.len()) => Some(*ink),
                 _ => None,
             })
             .collect();

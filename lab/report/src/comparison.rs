@@ -153,6 +153,10 @@ impl Estimate {
         let (ended, open): (Vec<f64>, Vec<f64>) = self.values.iter().partition(|value| value.is_finite());
         distribution(ended, if self.lasted.is_empty() { open } else { self.lasted.clone() })
     }
+    /// The number of runs, those included that have no value.
+    fn runs(&self) -> usize {
+        self.open.map_or(self.values.len().max(1) + self.missing, |(_, runs)| runs)
+    }
     /// Whether it has a mean: all runs that have a value have reached it.
     pub(crate) fn is_reached(&self) -> bool {
         self.mean.is_finite()
@@ -391,7 +395,34 @@ impl Group {
     }
 }
 
+/// States of how many runs numbers are, each of those in `runs`, and what stands behind `±` if some have an interval. `equal` says whether
+/// others have none. `None` without numbers.
+pub fn precision(runs: impl Iterator<Item = usize> + Clone, has_halves: bool, equal: bool) -> Option<String> {
+    let (least, most) = (runs.clone().min()?, runs.max()?);
+    let of = match (least, most) {
+        (1, 1) => "Values of one run".to_owned(),
+        _ if least == most => format!("Means of {most} runs"),
+        _ => format!("Means of {least} to {most} runs"),
+    };
+    let without = match (has_halves && equal, least) {
+        (false, _) => "",
+        (true, 1) => "; a value without it is of a single run, or equal in all",
+        (true, _) => "; a value without it is equal in all",
+    };
+    let half = if has_halves { "; \u{b1} is half the width of a 95 % interval of the mean" } else { "" };
+    Some(format!("{of}{half}{without}."))
+}
+
 impl Comparison {
+    /// States of how many runs its values are, and what stands behind `±`.
+    pub(crate) fn precision(&self) -> Option<String> {
+        let cells = || self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
+        if cells().any(Estimate::is_untested) {
+            return Some("\u{b1} is half the width of a 95 % interval of the mean.".to_owned());
+        }
+        let equal = cells().any(|cell| cell.is_reached() && cell.half.is_none_or(|half| half <= 0.0));
+        precision(cells().map(Estimate::runs), cells().any(|cell| cell.half.is_some_and(|half| half > 0.0)), equal)
+    }
     /// The number of runs that differ in nothing, if there are such.
     pub fn repeated(&self) -> Option<usize> {
         let cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
@@ -543,6 +574,24 @@ pub(crate) mod tests {
             .flat_map(|row| row.cells.iter_mut().flatten())
             .for_each(|cell| cell.values.clear());
         assert!(!all.markdown().contains("**"), "{}", all.markdown());
+    }
+
+    /// Each table and figure says of how many runs its numbers are, and what stands behind the sign.
+    #[test]
+    fn tables_and_bars_say_of_how_many_runs_they_are() {
+        let all = comparison();
+        let said = "Means of 10 runs; \u{b1} is half the width of a 95 % interval of the mean.";
+        assert_eq!(all.precision().as_deref(), Some(said));
+        assert!(all.markdown().contains(&format!("\n{said}\n")), "{}", all.markdown());
+        let latex = all.latex(&crate::Look::column());
+        assert!(latex.contains("Means of 10 runs; $\\pm$ is half the width of a 95"), "{latex}");
+        let svg = all.drawing(&crate::palette::Pens::default(), &crate::Look::column()).svg();
+        assert!(svg.contains("Bars: means of 10 runs; lines: 95 % intervals"), "{svg}");
+        let mut one = comparison();
+        let cells = one.groups[0].rows.iter_mut().flat_map(|row| row.cells.iter_mut().flatten());
+        cells.for_each(|cell| *cell = Estimate::from(cell.mean));
+        assert_eq!(one.precision().as_deref(), Some("Values of one run."));
+        assert_eq!(precision([3, 5].into_iter(), false, true).as_deref(), Some("Means of 3 to 5 runs."));
     }
 
     /// A number of fewer runs than there are, and one that some of the runs did not reach, are two notes.

@@ -374,11 +374,21 @@ impl Comparison {
 
     /// The differences as a table for people; empty if nothing was tested.
     pub fn differences(&self) -> Table {
+        let contrasts = self.contrasts();
         let heads =
             ["of", "measure", "difference of", ">mean", ">± 95 %", ">bootstrap 95 %", ">p", ">p (Holm)", "decided"];
-        let mut table = Table::new("Differences of the variants", heads).shorten("of", 12).shorten("measure", 12);
+        let runs = contrasts.iter().map(|contrast| contrast.difference.runs);
+        let of = match (runs.clone().min(), runs.max()) {
+            (Some(least), Some(most)) if least < most => format!(" over {least} to {most} runs"),
+            (_, Some(most)) => format!(" over {most} runs"),
+            _ => String::new(),
+        };
+        let is_paired = contrasts.iter().all(|contrast| contrast.difference.test == Test::Paired);
+        let (of, paired) = (of.as_str(), if is_paired { "paired differences" } else { "differences" });
+        let caption = format!("Differences of the variants: means of {paired}{of}, and 95 % intervals of these means");
+        let mut table = Table::new(caption, heads).shorten("of", 12).shorten("measure", 12);
         table = table.shorten("decided", 8).optional(["bootstrap 95 %", "p", "\u{b1} 95 %"]);
-        for contrast in self.contrasts() {
+        for contrast in &contrasts {
             let Difference { mean, p, .. } = contrast.difference;
             let half = contrast.difference.half_width();
             let unit = unit_of(mean.abs().max(half), &contrast.unit);
@@ -516,7 +526,9 @@ pub(crate) mod tests {
         // A measure that is not shown tells the runs apart, so that they are three.
         let apart = compared("t", &all(2.0));
         assert_eq!((apart.contrasts().len(), apart.repeated()), (1, None));
-        assert!(apart.method().is_some_and(|method| method.starts_with("A difference that the seeds do not change is")));
+        assert!(
+            apart.method().is_some_and(|method| method.starts_with("A difference that the seeds do not change is"))
+        );
     }
 
     /// A measure that some runs lack does not make the others unpaired.

@@ -103,15 +103,15 @@ impl Comparison {
         let size = sheet.map_or(String::new(), |sheet| sheet.type_of());
         let open = open.then(|| "n.r.\\ ($k/n$): not reached in $k$ of $n$ runs".to_owned());
         let bold = best.then(|| format!("Bold: {}", escaped(&self.marked("of the tables"))));
-        let notes: Vec<String> = open.into_iter().chain(bold).collect();
+        let precision = self.precision().map(|said| escaped(said.trim_end_matches('.')));
+        let notes: Vec<String> = precision.into_iter().chain(open).chain(bold).collect();
         let note = match notes.as_slice() {
             [] => String::new(),
             notes => format!("\n\\par\\smallskip\n{{{size}\\noindent {}\\par}}\n", notes.join(". ")),
         };
         let define = if best { BEST } else { "" };
         format!(
-            "% \\usepackage{{booktabs}}; the numbers after \\pm are half the width of 95 % intervals of the mean; \
-             a number without one is of a single run, or equal in all, as percentiles may be, which are known to 1/64\n{define}\\noindent\n{}{note}",
+            "% \\usepackage{{booktabs}}; percentiles are known to 1/64, and may be equal in all runs\n{define}\\noindent\n{}{note}",
             tables.join("\n\\medskip\n\n\\noindent\n")
         )
     }

@@ -263,7 +263,8 @@ impl Comparison {
             true => format!("\nBold: {}\n", self.marked("of the tables")),
             false => String::new(),
         };
-        tables.into_iter().map(Rows::markdown).collect::<Vec<_>>().join("\n") + open + &best
+        let precision = self.precision().map_or(String::new(), |said| format!("\n{said}\n"));
+        tables.into_iter().map(Rows::markdown).collect::<Vec<_>>().join("\n") + &precision + open + &best
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 
 use tidegate_display::{human_columns, human_known, unit_of_all, wrapped};
 use tidegate_report::Table;
-use tidegate_report::comparison::{Comparison, bin, of_fewer};
+use tidegate_report::comparison::{Comparison, bin, of_fewer, precision};
 
 use super::Item;
 
@@ -81,14 +81,10 @@ pub(in crate::commands) fn tables<'a>(
     if !table.rows.is_empty() {
         write!(out, "{}", table.text(width))?;
     }
-    let halves = || items.iter().filter(|item| !item.variant.is_empty()).filter_map(|item| item.half_width_95);
-    if halves().any(|half| half > 0.0) {
-        let is_without = |item: &&Item| !item.variant.is_empty() && item.half_width_95.is_none_or(|half| half <= 0.0);
-        let equal = match items.iter().any(is_without) {
-            true => "; a value without it is of a single run, or equal in all",
-            false => "",
-        };
-        let text = format!("\u{b1} is half the width of a 95 % interval of the mean{equal}.");
+    let halves = || items.iter().map(|item| item.half_width_95);
+    let has_halves = halves().flatten().any(|half| half > 0.0);
+    let equal = halves().any(|half| half.is_none_or(|half| half <= 0.0));
+    if let Some(text) = precision(items.iter().map(|item| item.values.len()), has_halves, equal) {
         writeln!(out, "{}", wrapped(&text, width))?;
     }
     Ok(())
