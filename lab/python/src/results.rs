@@ -78,7 +78,8 @@ impl Results {
 
     fn page(&self) -> Report {
         let source = &self.scenario.source;
-        self.shown().page(Source { name: source.name().to_owned(), text: source.text().to_owned() })
+        let page = self.shown().page(Source { name: source.name().to_owned(), text: source.text().to_owned() });
+        Report { primary: self.scenario.scenario.primary.clone(), ..page }
     }
 }
 
