@@ -6,6 +6,7 @@ use pdf_writer::{Content, Finish as _, Name, Pdf, Rect, Ref, Str};
 
 use crate::drawing::{Drawing, Ink, OPACITY, POINT, Shape, corners};
 use crate::font;
+use crate::tikz::greek;
 
 /// Decodes a byte of WinAnsiEncoding, as far as figures use it: Latin-1 and a few other characters.
 fn character(byte: u8) -> char {
@@ -30,6 +31,14 @@ fn byte(wanted: char) -> u8 {
     }
 }
 
+/// Encodes a character, or the name of a Greek letter, which the font has not.
+fn bytes(wanted: char) -> Vec<u8> {
+    match byte(wanted) {
+        b'?' => greek(wanted).map_or(vec![b'?'], |name| name.trim_start_matches("var").into()),
+        known => vec![known],
+    }
+}
+
 /// The names of the font and of the graphics state for areas in the resources of the page.
 const FONT: Name<'_> = Name(b"F");
 const AREA: Name<'_> = Name(b"A");
@@ -37,7 +46,8 @@ const AREA: Name<'_> = Name(b"A");
 const FONT_NAME: Name<'_> = Name(b"TIDEGT+Roboto-Regular");
 
 impl Drawing {
-    /// Formats the drawing as a PDF of one page of its size. Characters that cannot be encoded become question marks.
+    /// Formats the drawing as a PDF of one page of its size. Greek letters become their names, and
+    /// other characters that cannot be encoded question marks.
     pub fn pdf(&self) -> Vec<u8> {
         let [catalog, pages, page, content, font, descriptor, file] = [1, 2, 3, 4, 5, 6, 7].map(Ref::new);
         let mut pdf = Pdf::new();
@@ -121,7 +131,7 @@ impl Drawing {
                     }
                 }
                 Shape::Text { x, y, anchor, size, ink, text, .. } => {
-                    let bytes: Vec<u8> = text.chars().map(byte).collect();
+                    let bytes: Vec<u8> = text.chars().flat_map(bytes).collect();
                     let width = bytes.iter().map(|byte| font::advance(character(*byte))).sum::<f64>() * size / 1000.0;
                     let (x, y) = self.point((anchor.begin(*x, width), *y));
                     self.fill_colour(page.begin_text(), *ink)
@@ -167,6 +177,12 @@ impl Drawing {
 mod tests {
     use super::*;
     use crate::drawing::Anchor;
+
+    #[test]
+    fn greek_letters_have_names() {
+        let text: Vec<u8> = "α = 5 µs, Δ, ς, \u{4e2d}?".chars().flat_map(bytes).collect();
+        assert_eq!(text, b"alpha = 5 \xb5s, Delta, sigma, ??");
+    }
 
     #[test]
     fn a_pdf_has_its_shapes_and_its_font() {
