@@ -283,7 +283,7 @@ fn bar(
         // An interval that reaches below zero has no end at the axis.
         lines.extend((estimate.low() >= 0.0).then(|| cap(low)));
         // The part over the bar is seen in any colour, also on black, between edges of the ground.
-        drawing.shapes.push(Shape::Lines { lines: lines.clone(), width: 3.6 * u, ink: Ink::Ground, dash: &[] });
+        drawing.shapes.push(Shape::Lines { lines: lines.clone(), width: 2.2 * u, ink: Ink::Ground, dash: &[] });
         drawing.shapes.push(Shape::Lines { lines, width: 1.2 * u, ink: Ink::Text, dash: &[] });
     }
     // The best value of a column is marked.

@@ -121,6 +121,13 @@ impl Ink {
             false => rgb,
         }
     }
+    /// The index of the curve whose bar it is.
+    fn bar(self) -> Option<usize> {
+        match self {
+            Self::Bar(index) => Some(index),
+            _ => None,
+        }
+    }
     /// Whether light type is read better on this ink than dark type.
     pub(crate) fn is_dark(self, grey: bool) -> bool {
         let [r, g, b] = self.rgb(grey).map(f64::from);
@@ -343,14 +350,18 @@ impl Drawing {
     pub fn svg(&self) -> String {
         self.with_greys().svg_in(|ink| ink.hex(self.finish.grey))
     }
-    /// The drawing with the colours of its curves numbered from 0 if it is grey, so that few have greys that are far apart.
+    /// The drawing with the colours of its curves, and those of its bars, numbered from 0 if it is grey, so that few have greys that are far
+    /// apart.
     pub(crate) fn with_greys(&self) -> Self {
         let mut grey = self.clone();
         let used: BTreeSet<usize> = self.shapes.iter().filter_map(|shape| shape.curve()).collect();
-        let rank = |index: usize| used.iter().position(|known| *known == index).unwrap_or(0);
+        let bars: BTreeSet<usize> = self.shapes.iter().filter_map(|shape| shape.ink().bar()).collect();
+        let rank = |of: &BTreeSet<usize>, index: usize| of.iter().position(|known| *known == index).unwrap_or(0);
         for ink in grey.shapes.iter_mut().map(Shape::ink_mut).filter(|_| self.finish.grey) {
-            if let Ink::Curve(index) = ink {
-                *index = rank(*index);
+            match ink {
+                Ink::Curve(index) => *index = rank(&used, *index),
+                Ink::Bar(index) => *index = rank(&bars, *index),
+                _ => {}
             }
         }
         grey

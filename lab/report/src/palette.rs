@@ -224,6 +224,17 @@ mod tests {
             .filter(|grey| *grey != [255; 3])
             .collect();
         assert_eq!(shown.into_iter().collect::<Vec<_>>(), [[0x00; 3], [0x49; 3], [0x94; 3]]);
+        // So are bars: four of them have every second of the eight steps.
+        let mut drawing = crate::drawing::Drawing::default();
+        drawing.finish.grey = true;
+        let four = ["codel", "pie", "cake", "fbq"];
+        for colour in Pens::named(four.into_iter()).of_bars(&four) {
+            drawing.rectangle((0.0, 0.0), 1.0, 1.0, crate::drawing::Ink::Bar(colour));
+        }
+        let drawing = drawing.with_greys();
+        let mut shown: Vec<u8> = drawing.shapes.iter().map(|shape| shape.ink().rgb(true)[0]).collect();
+        shown.sort_unstable();
+        assert_eq!(shown, [0x00, 0x3e, 0x7c, 0xc1]);
         // Disciplines that share a colour in other figures have their own beside each other.
         let eight = ["fifo", "cbq", "fq-codel", "drr", "red", "sfq", "pie", "htb"];
         let colours: BTreeSet<usize> = Pens::named(eight.into_iter()).of_bars(&eight).into_iter().collect();
