@@ -124,17 +124,30 @@ fn more_runs(difference: &Difference, equality: Option<&Equality>, comparisons: 
 pub(crate) struct Family {
     differences: Corrections,
     equalities: Corrections,
+    /// How many of them were tested.
+    tested: usize,
 }
 
 impl Family {
-    pub(crate) fn of(pairs: &[Pair]) -> Self {
+    /// The family of tested pairs, and of so many others that were meant to be tested and could not, because a variant did not reach the
+    /// measure in some runs, or did not complete all. They count as not told apart: for how many tests a probability is corrected
+    /// does not depend on the results.
+    pub(crate) fn of(pairs: &[Pair], untestable: usize) -> Self {
+        let with_others = |probabilities: Vec<f64>| {
+            Corrections::new(probabilities.into_iter().chain(std::iter::repeat_n(1.0, untestable)).collect())
+        };
         let equalities = pairs.iter().filter_map(|pair| Some(pair.equality?.p())).collect();
-        let differences = pairs.iter().filter_map(|pair| pair.difference.p).collect();
-        Self { differences: Corrections::new(differences), equalities: Corrections::new(equalities) }
+        let differences: Vec<f64> = pairs.iter().filter_map(|pair| pair.difference.p).collect();
+        let tested = differences.len();
+        Self { differences: with_others(differences), equalities: with_others(equalities), tested }
     }
-    /// The number of differences that are tested.
+    /// The number of differences for which probabilities are corrected.
     pub(crate) fn len(&self) -> usize {
         self.differences.probabilities.len()
+    }
+    /// Whether nothing was tested.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tested == 0
     }
     /// Corrects the probability of one of the differences; `None` if it was not tested.
     fn correct(&self, difference: &Difference) -> Option<Corrected> {
@@ -197,7 +210,7 @@ pub(crate) fn contrasts(
 ) -> Vec<Contrast> {
     let alone: Vec<&Estimate> = estimates.iter().map(|(_, estimate)| *estimate).collect();
     let pairs = pairs(&alone);
-    let alone = Family::of(&pairs);
+    let alone = Family::of(&pairs, 0);
     let contrast = |pair: Pair| Contrast {
         subject: subject.to_owned(),
         measure: measure.to_owned(),
@@ -244,6 +257,15 @@ impl Contrast {
 }
 
 impl Group {
+    /// The number of pairs of variants that would be tested by a measure, had both reached it in all runs and completed all.
+    fn untestable(&self, at: usize) -> usize {
+        let cells = self.rows.iter().filter_map(|row| row.cells.get(at)?.as_ref());
+        let is_several = |cell: &&Estimate| cell.values.len() > 1 || cell.open.is_some_and(|(_, runs)| runs > 1);
+        let several: Vec<&Estimate> = cells.filter(is_several).collect();
+        let testable = several.iter().filter(|cell| cell.is_reached() && !cell.is_of_completed).count();
+        let pairs = |n: usize| n * n.saturating_sub(1) / 2;
+        pairs(several.len()) - pairs(testable)
+    }
     /// The estimates of a measure that were reached, with the names of their variants.
     pub(crate) fn estimates(&self, at: usize) -> Vec<(&str, &Estimate)> {
         let measured = self.rows.iter().filter_map(|row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?)));
@@ -262,8 +284,9 @@ impl Comparison {
             let estimates: Vec<&Estimate> = group.estimates(at).into_iter().map(|(_, estimate)| estimate).collect();
             pairs(&estimates)
         };
-        let measures = self.groups.iter().flat_map(|group| (0..group.measures.len()).map(move |at| (group, at)));
-        Family::of(&measures.flat_map(|(group, at)| of_measure(group, at)).collect::<Vec<_>>())
+        let measures = || self.groups.iter().flat_map(|group| (0..group.measures.len()).map(move |at| (group, at)));
+        let untestable = measures().map(|(group, at)| group.untestable(at)).sum();
+        Family::of(&measures().flat_map(|(group, at)| of_measure(group, at)).collect::<Vec<_>>(), untestable)
     }
 
     /// The part that has these quantities, each the name of a measure and that of a group, corrected as the whole: what was planned
@@ -287,8 +310,9 @@ impl Comparison {
     /// The correction of the differences that are stated, which are those `of the figure` for example, to be put behind the level; empty if there is a single one, and `None` if
     /// nothing was tested.
     pub(crate) fn correction(&self, of: &str) -> Option<String> {
-        match self.family().len() {
-            0 => None,
+        let family = self.family();
+        match family.len() {
+            _ if family.is_empty() => None,
             1 => Some(String::new()),
             n if self.is_planned() => Some(format!(", corrected for all {n} differences that were planned (Holm)")),
             n => Some(format!(", corrected for all {n} differences {of} (Holm)")),

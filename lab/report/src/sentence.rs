@@ -67,8 +67,9 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
     let differences = if verdict.open.len() > 1 { "differences" } else { "the difference" };
     let (best, value) = ranked[0];
     format!(
-        "undecided, {} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
+        "undecided, {}{} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
         verdict.runs,
+        if verdict.most_runs > verdict.runs { format!(" to {}", verdict.most_runs) } else { String::new() },
         measure.mean(value),
         up_to(verdict.reach),
         more(ranked, verdict).map_or(String::new(), |more| format!("; {more}"))
@@ -97,7 +98,7 @@ fn unchanged(ranked: &Ranked<'_>, verdict: &Verdict) -> String {
         n if n == ranked.len() => {
             format!("; the seeds do not change this quantity, it is the same in all {} runs", verdict.runs)
         }
-        _ => format!("; the seeds do not change it of {}", together(ranked, &constant)),
+        _ => format!("; the seeds do not change those of {}", together(ranked, &constant)),
     };
     std::iter::once(all).chain(others).collect()
 }
@@ -369,7 +370,7 @@ mod tests {
             some.sentences(),
             [
                 "loss of flow call: b has the least, 11 %; next is a with 12 %; c and d have 24.5 %, equal within 2 %, 2.2 times as much; \
-              the seeds do not change it of b and a; c and d have the same in each run"
+              the seeds do not change those of b and a; c and d have the same in each run"
             ]
         );
         assert_eq!(some.family().len(), 4);

@@ -31,8 +31,9 @@ pub(crate) struct Verdict {
     /// By which share of the greater mean the best and one of `open` may differ at most, by the test of equality with its correction: more
     /// than the share within which equality was not found.
     pub(crate) reach: f64,
-    /// The number of runs of the smallest sample.
+    /// The number of runs of the smallest sample, and of the greatest.
     pub(crate) runs: usize,
+    pub(crate) most_runs: usize,
     /// The fewest further runs that would decide about one of `open` that is perhaps the best, and which.
     pub(crate) more: Option<(u64, usize)>,
 }
@@ -68,6 +69,7 @@ impl Verdict {
             all_alike: pairs.iter().all(|pair| family.are_equal(pair)),
             reach: 0.0,
             runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,
+            most_runs: with_best.iter().map(|(_, pair)| pair.difference.runs).max()?,
             more: None,
         };
         let mut more = Vec::new();
@@ -110,7 +112,7 @@ mod tests {
 
     /// The verdict about estimates whose tests are stated alone.
     fn alone(estimates: &[&Estimate], better: Better) -> Option<Verdict> {
-        Verdict::of(estimates, better, &Family::of(&pairs(estimates)))
+        Verdict::of(estimates, better, &Family::of(&pairs(estimates), 0))
     }
 
     /// Two variants on ten networks of very different rates: the second is a little slower on each. The intervals of the

@@ -61,7 +61,7 @@ impl Chart {
             });
         }
         let of_completed = || cells.iter().flatten().flatten().filter(|best| **best == Best::OfCompleted);
-        if family.len() == 0 && of_completed().next().is_some() {
+        if family.is_empty() && of_completed().next().is_some() {
             return Err("nobody is the best by the mean of what was completed where not all was: the slower a variant, the more of its \
                         longest durations it leaves out. Draw a percentile, such as --only 'measure=completion p50'"
                 .into());
@@ -91,7 +91,7 @@ impl Chart {
         let (measures, subject) = (quantities.iter().all(|(of, _)| of == measure), subject_of(first));
         let subjects = quantities.iter().all(|(_, of)| subject_of(of) == subject);
         let decided = match family.len() {
-            0 => "Not tested: the seeds change no difference.".to_owned(),
+            _ if family.is_empty() => "Not tested: the seeds change no difference.".to_owned(),
             n => format!(
                 "Decided at 5 %, by runs with the same seed, corrected for all {n} differences{} (Holm).",
                 if comparison.is_planned() { " that were planned" } else { " of the figure" }
