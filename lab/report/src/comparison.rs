@@ -395,19 +395,24 @@ impl Group {
     }
 }
 
-/// States of how many runs numbers are, each of those in `runs`, and what stands behind `±` if some have an interval. `equal` says whether
-/// others have none. `None` without numbers.
-pub fn precision(runs: impl Iterator<Item = usize> + Clone, has_halves: bool, equal: bool) -> Option<String> {
+/// States of how many runs numbers are, each of those in `runs`, and what stands behind `±` if some have an interval: the
+/// last parameter says whether some of a single run have none, and whether any have none. `None` without numbers.
+pub fn precision(
+    runs: impl Iterator<Item = usize> + Clone,
+    has_halves: bool,
+    [single, equal]: [bool; 2],
+) -> Option<String> {
     let (least, most) = (runs.clone().min()?, runs.max()?);
     let of = match (least, most) {
         (1, 1) => "Values of one run".to_owned(),
         _ if least == most => format!("Means of {most} runs"),
         _ => format!("Means of {least} to {most} runs"),
     };
-    let without = match (has_halves && equal, least) {
-        (false, _) => "",
-        (true, 1) => "; a value without it is of a single run, or equal in all",
-        (true, _) => "; a value without it is equal in all",
+    let without = match (single, equal) {
+        _ if !has_halves => "",
+        (true, _) => "; a value without it is of a single run, or equal in all",
+        (false, true) => "; a value without it is equal in all",
+        (false, false) => "",
     };
     let half = if has_halves { "; \u{b1} is half the width of a 95 % interval of the mean" } else { "" };
     Some(format!("{of}{half}{without}."))
@@ -420,8 +425,10 @@ impl Comparison {
         if cells().any(Estimate::is_untested) {
             return Some("\u{b1} is half the width of a 95 % interval of the mean.".to_owned());
         }
-        let equal = cells().any(|cell| cell.is_reached() && cell.half.is_none_or(|half| half <= 0.0));
-        precision(cells().map(Estimate::runs), cells().any(|cell| cell.half.is_some_and(|half| half > 0.0)), equal)
+        let others = || cells().filter(|cell| cell.is_reached() && cell.half.is_none_or(|half| half <= 0.0));
+        let single = others().any(|cell| cell.values.len() < 2);
+        let has_halves = cells().any(|cell| cell.half.is_some_and(|half| half > 0.0));
+        precision(cells().map(Estimate::runs), has_halves, [single, others().next().is_some()])
     }
     /// The number of runs that differ in nothing, if there are such.
     pub fn repeated(&self) -> Option<usize> {
@@ -591,7 +598,7 @@ pub(crate) mod tests {
         let cells = one.groups[0].rows.iter_mut().flat_map(|row| row.cells.iter_mut().flatten());
         cells.for_each(|cell| *cell = Estimate::from(cell.mean));
         assert_eq!(one.precision().as_deref(), Some("Values of one run."));
-        assert_eq!(precision([3, 5].into_iter(), false, true).as_deref(), Some("Means of 3 to 5 runs."));
+        assert_eq!(precision([3, 5].into_iter(), false, [false, true]).as_deref(), Some("Means of 3 to 5 runs."));
     }
 
     /// A number of fewer runs than there are, and one that some of the runs did not reach, are two notes.

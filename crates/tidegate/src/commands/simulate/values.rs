@@ -83,8 +83,10 @@ pub(in crate::commands) fn tables<'a>(
     }
     let halves = || items.iter().map(|item| item.half_width_95);
     let has_halves = halves().flatten().any(|half| half > 0.0);
-    let equal = halves().any(|half| half.is_none_or(|half| half <= 0.0));
-    if let Some(text) = precision(items.iter().map(|item| item.values.len()), has_halves, equal) {
+    let others = || items.iter().filter(|item| item.half_width_95.is_none_or(|half| half <= 0.0));
+    let single = others().any(|item| item.values.iter().flatten().count() < 2);
+    let without = [single, others().next().is_some()];
+    if let Some(text) = precision(items.iter().map(|item| item.values.len()), has_halves, without) {
         writeln!(out, "{}", wrapped(&text, width))?;
     }
     Ok(())
