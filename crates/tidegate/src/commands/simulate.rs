@@ -302,7 +302,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cached = || Cache::new(args.cache.as_deref(), texts(), with_parts);
     let cache = if args.no_cache { None } else { cached()? };
     let begin = Instant::now();
-    let (made, notes) = run_all(args, &scenario, seed, jobs, cache.as_ref())?;
+    let (made, mut notes) = run_all(args, &scenario, seed, jobs, cache.as_ref())?;
+    notes.extend(scenario.repeats());
     let mut stopped = stopped(args, &made)?;
     let outcomes = &made.outcomes;
     // A digest of some of the runs would be taken for that of all.

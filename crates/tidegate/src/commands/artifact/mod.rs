@@ -278,7 +278,7 @@ impl Ran {
             warm_up_ns: self.scenario.warm_up().as_nanos(),
             smooth: self.scenario.has_usual_bin,
             digest: self.digest(),
-            notes: Vec::new(),
+            notes: self.scenario.repeats(),
             runs: self.outcomes.iter().map(shown).collect(),
         }
     }
