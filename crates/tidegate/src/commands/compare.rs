@@ -1,6 +1,6 @@
 //! `tidegate compare`: results of simulations, replays and recordings side by side.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -236,12 +236,32 @@ fn named(loaded: Vec<Vec<Quantity>>, files: &[String]) -> Vec<Quantity> {
 /// The quantities of a file, and those that its scenario names before its first run.
 type Loaded = (Vec<Quantity>, Vec<String>);
 
+/// The files in the folder of a sweep by the scenarios whose runs they have, for an error.
+fn scenarios(folder: &Path) -> String {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let scenario = name.strip_suffix(".parquet").and_then(|name| name.split('-').nth(2)).map(str::to_owned);
+        if let Some(scenario) = scenario {
+            all.entry(scenario).or_default().push(name);
+        }
+    }
+    all.values_mut().for_each(|names| names.sort());
+    let some = |names: &Vec<String>| match names.as_slice() {
+        [first, .., _] => format!("{first} and {} more", names.len() - 1),
+        names => names.concat(),
+    };
+    let all: Vec<String> = all.values().map(some).collect();
+    format!(": {}; move the files of one to another folder", all.join(", or "))
+}
+
 /// Reads the values in the folder of a sweep.
 fn sweep(folder: &Path, args: &Args) -> Result<Loaded, Failure> {
     let table = read(&[folder.to_owned()])?;
     let wrong = |why: String| {
         let advice = if why.ends_with("choose some") { " by --only COLUMN=TEXT" } else { "" };
-        Failure::Usage(format!("{}: {why}{advice}", folder.display()))
+        let mixed = if why.ends_with("two scenarios") { scenarios(folder) } else { String::new() };
+        Failure::Usage(format!("{}: {why}{mixed}{advice}", folder.display()))
     };
     // Quantities are chosen later from those that were planned, and are corrected for all of these.
     let is_loaded = |only: &&(String, String)| table.primary.is_empty() || !is_of_quantities(only);
