@@ -53,7 +53,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
     /// Write results.json, summary.csv, runs.csv, the differences of variants (differences.csv), the transfers of each run
-    /// (transfers.csv and transfers.parquet), its pages (pages.csv and pages.parquet) and its curves to this folder
+    /// (transfers.csv and transfers.parquet), its pages (pages.csv and pages.parquet) and its curves to this folder, in the place of
+    /// those of an earlier simulation
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -283,6 +284,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     args.files.try_them([file])?;
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder)
+            .and_then(|()| written::check(folder))
             .map_err(|error| Failure::Usage(format!("cannot write into {}: {error}", folder.display())))?;
     }
     if args.out.is_some() || args.files.wanted() {
