@@ -173,7 +173,7 @@ impl Scenario {
     /// States of each line whose rate repeats within a run, as a trace does that is shorter than the run, how often a run meets it.
     pub fn repeats(&self) -> Vec<String> {
         let repeated = self.wires.iter().enumerate().filter_map(|(number, wire)| {
-            let Some(RateProcess::Steps { repeat: Some(period), .. }) = wire.conditions.as_ref()?.rate.as_ref()? else {
+            let RateProcess::Steps { repeat: Some(period), .. } = wire.conditions.as_ref()?.rate.as_ref()? else {
                 return None;
             };
             let times = self.duration.as_secs_f64() / period.as_secs_f64();
