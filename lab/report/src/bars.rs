@@ -72,7 +72,7 @@ impl Comparison {
         let remarked = self.groups.iter().all(fit);
         let (family, mut starred, mut own_scales) = (self.family(), false, false);
         let names = self.names_of_rows();
-        let colours = pens.of_bars(&names);
+        let colours = pens.of_bars(&names, look.grey);
         let colour = |name: &str| names.iter().position(|known| *known == name).map_or(0, |n| colours[n]);
         for group in &self.groups {
             y = self.heading(group, &mut drawing, y, look);

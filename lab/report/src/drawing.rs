@@ -121,13 +121,6 @@ impl Ink {
             false => rgb,
         }
     }
-    /// The index of the curve whose bar it is.
-    fn bar(self) -> Option<usize> {
-        match self {
-            Self::Bar(index) => Some(index),
-            _ => None,
-        }
-    }
     /// Whether light type is read better on this ink than dark type.
     pub(crate) fn is_dark(self, grey: bool) -> bool {
         let [r, g, b] = self.rgb(grey).map(f64::from);
@@ -350,18 +343,14 @@ impl Drawing {
     pub fn svg(&self) -> String {
         self.with_greys().svg_in(|ink| ink.hex(self.finish.grey))
     }
-    /// The drawing with the colours of its curves, and those of its bars, numbered from 0 if it is grey, so that few have greys that are far
-    /// apart.
+    /// The drawing with the colours of its curves numbered from 0 if it is grey, so that few have greys that are far apart.
     pub(crate) fn with_greys(&self) -> Self {
         let mut grey = self.clone();
         let used: BTreeSet<usize> = self.shapes.iter().filter_map(|shape| shape.curve()).collect();
-        let bars: BTreeSet<usize> = self.shapes.iter().filter_map(|shape| shape.ink().bar()).collect();
-        let rank = |of: &BTreeSet<usize>, index: usize| of.iter().position(|known| *known == index).unwrap_or(0);
+        let rank = |index: usize| used.iter().position(|known| *known == index).unwrap_or(0);
         for ink in grey.shapes.iter_mut().map(Shape::ink_mut).filter(|_| self.finish.grey) {
-            match ink {
-                Ink::Curve(index) => *index = rank(&used, *index),
-                Ink::Bar(index) => *index = rank(&bars, *index),
-                _ => {}
+            if let Ink::Curve(index) = ink {
+                *index = rank(*index);
             }
         }
         grey

@@ -139,7 +139,7 @@ impl Chart {
             grid.note = format!("{}. {}", said.join(", "), grid.note);
             shown = letters;
         }
-        let colours = Pens::named(names.iter().copied()).of_bars(names);
+        let colours = Pens::named(names.iter().copied()).of_bars(names, look.grey);
         let cell = |x: usize, y: usize| {
             let plain = |lines: Vec<String>| Cell { ground: Ink::Ground, ink: Ink::Text, lines };
             let place = |name: &str| names.iter().position(|known| *known == name).unwrap_or(0);
