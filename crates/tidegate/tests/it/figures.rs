@@ -141,13 +141,16 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
         SCENARIO.replace("runs = 2", "runs = 3\nprimary = [\"delay p99 of flow bulk_1\", \"goodput of flow bulk_1\"]");
     fs::write(folder.0.join("p.toml"), &primary).expect("written");
     let all = text(&tidegate(&folder, "simulate|p.toml|--no-cache|--all"));
-    assert!(all.contains("queueing p99.9") && all.contains("all 2 differences") && !all.contains("further"), "{all}");
+    assert!(
+        all.contains("queueing p99.9") && all.contains("not changed by the seeds") && !all.contains("further"),
+        "{all}"
+    );
     let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache"));
-    assert!(!said.contains("queueing") && said.contains("all 2 differences"), "{said}");
+    assert!(!said.contains("queueing") && said.contains("over 3 seeds (Student's t). Equal"), "{said}");
     assert!(said.contains(" further values: --all prints all, --out DIR and --table FILE keep them."), "{said}");
     assert!(said.contains("delay p99 of flow bulk_1: ") && !said.contains("Of each subject this is"), "{said}");
     let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache|--look|measure=goodput"));
-    assert!(!said.contains("delay p99") && !said.contains("all 2 differences"), "{said}");
+    assert!(!said.contains("delay p99") && !said.contains("Decided"), "{said}");
     for (quantity, why) in [
         ("goodput", "`goodput` is no quantity"),
         ("MOS of flow bulk_1", "primary: no measure of flow"),
