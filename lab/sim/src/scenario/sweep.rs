@@ -85,6 +85,9 @@ const NO_RESULT: [&str; 4] = ["seed", "runs", "sentence", "primary"];
 /// How many values of an axis are checked before the first run.
 const CHECKED: usize = 100;
 
+/// The path and the value of each axis at a point.
+type Values = Vec<(String, String)>;
+
 /// A run of a sweep.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Point {
@@ -145,11 +148,11 @@ pub struct Sweep {
     /// That of the scenario without its axes, its seeds and what no result depends on, after `shared`.
     scenario: Digest,
     /// The values of the axes at each point, and the digests of the files that it refers to, if somebody has asked for them.
-    of_points: Option<BTreeMap<Vec<(String, String)>, Vec<Digest>>>,
+    of_points: Option<BTreeMap<Values, Vec<Digest>>>,
     /// Digests of the files that runs refer to, by name.
     files: BTreeMap<String, Digest>,
     /// Runs whose results are elsewhere, by the values of their axes and their seed.
-    known: BTreeSet<(Vec<(String, String)>, u64)>,
+    known: BTreeSet<(Values, u64)>,
 }
 
 impl Sweep {
