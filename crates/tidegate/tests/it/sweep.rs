@@ -244,7 +244,7 @@ fn a_chosen_mean_is_shown_and_not_tested_where_transfers_are_left() {
         found.starts_with("completion mean of flow short: not tested, as not all was completed, at all 2 points"),
         "{found}"
     );
-    assert!(found.contains("n.t.\n") && found.contains("; n.t.: not tested, because"), "{found}");
+    assert!(found.contains("n.t.\n") && found.contains(". n.t.: not tested, because"), "{found}");
     assert!(found.contains("Not completed, in the mean of a run, at the point where"), "{found}");
     let json: serde_json::Value = serde_json::from_str(&said(&["--json"])).expect("JSON");
     assert!(json["unfinished"].is_string() && json["differences"].as_array().is_some_and(Vec::is_empty), "{json:#}");
