@@ -39,7 +39,7 @@ impl Heat {
             let part = if mean.is_finite() { self.part(mean) } else { 0.0 };
             let ground = if mean.is_finite() { Ink::Shade((part * 255.0).round() as u8) } else { Ink::Ground };
             let ink = if part > 0.5 { Ink::Ground } else { Ink::Text };
-            Some(Cell { ground, ink, lines: vec![values.with_interval(mean, self.halves[y][x])] })
+            Some(Cell { ground, ink, lines: vec![values.with_interval(mean, self.halves[y][x])], foot: Vec::new() })
         };
         grid.drawing(chart, look, cell, |drawing, place| self.scale(drawing, &values, place, look))
     }
