@@ -38,6 +38,31 @@ impl Table {
     /// that may be [shortened](Self::shorten) are, then columns without a value are left out, then
     /// [optional](Self::optional) ones, which are named in a last line, then the widest of the others are shortened. Without a width nothing is left out.
     pub fn text(&self, width: Option<usize>) -> String {
+        self.aligned().lines(width)
+    }
+
+    /// The table with its intervals below each other: of a column of numbers in which some have a `±`, the means end at one place, and the
+    /// halves too.
+    fn aligned(&self) -> Self {
+        let mut table = self.clone();
+        for n in (0..self.columns.len()).filter(|n| self.columns[*n].align == Align::Right) {
+            let numbers = || self.rows.iter().filter_map(move |row| Number::of(&row[n].text));
+            if !numbers().any(|number| number.half.is_some()) {
+                continue;
+            }
+            let half = numbers().filter_map(|number| number.half).map(UnicodeWidthStr::width).max().unwrap_or(0);
+            let rest = numbers().map(|number| number.after(half).width()).max().unwrap_or(0);
+            for row in &mut table.rows {
+                let Some(number) = Number::of(&row[n].text) else { continue };
+                let after = number.after(half);
+                let space = " ".repeat(rest - after.width());
+                row[n].text = format!("{}{after}{space}", number.mean);
+            }
+        }
+        table
+    }
+
+    fn lines(&self, width: Option<usize>) -> String {
         let natural: Vec<usize> = (0..self.columns.len()).map(|n| self.natural(n)).collect();
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         let mut widths = natural.clone();
@@ -86,7 +111,8 @@ impl Table {
 
     /// The width of its text where nothing is shortened or left out, in characters.
     pub fn width(&self) -> usize {
-        total((0..self.columns.len()).map(|n| self.natural(n)))
+        let aligned = self.aligned();
+        total((0..self.columns.len()).map(|n| aligned.natural(n)))
     }
 
     /// The width of a column in which nothing is shortened.
@@ -116,6 +142,38 @@ impl Table {
         }
         out.truncate(begin + out[begin..].trim_end().len());
         out.push('\n');
+    }
+}
+
+/// The parts of a cell such as `13.0 ± < 0.1 ms (2 runs)`.
+struct Number<'a> {
+    mean: &'a str,
+    half: Option<&'a str>,
+    /// The unit, and what follows it.
+    unit: &'a str,
+}
+
+impl<'a> Number<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        let end = |text: &str| text.find(' ').unwrap_or(text.len());
+        let (mean, rest) = text.split_at(end(text));
+        if !mean.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '\u{2212}'))
+            || !mean.ends_with(|last: char| last.is_ascii_digit())
+        {
+            return None;
+        }
+        let Some(rest) = rest.strip_prefix(" \u{b1} ") else { return Some(Self { mean, half: None, unit: rest }) };
+        let sign = if rest.starts_with("< ") { 2 } else { 0 };
+        let (half, unit) = rest.split_at(sign + end(&rest[sign..]));
+        Some(Self { mean, half: Some(half), unit })
+    }
+
+    /// The text after the mean where the widest half of the column has so many characters.
+    fn after(&self, width: usize) -> String {
+        match self.half {
+            Some(half) => format!(" \u{b1} {}{half}{}", " ".repeat(width - half.width()), self.unit),
+            None => self.unit.to_owned(),
+        }
     }
 }
 
@@ -198,6 +256,30 @@ tcp :443                                       98mbit  best-effort     1024     
         assert!(!forty.contains("1024") && forty.ends_with("(too narrow for: dropped, marked)\n"), "{forty}");
         let ten = flows().text(Some(16));
         assert!(ten.lines().all(|line| line.width() <= 16), "{ten}");
+    }
+
+    #[test]
+    fn intervals_stand_below_each_other() {
+        let mut table = Table::new("", ["queue", ">delay", ">lost"]);
+        for (queue, delay) in [
+            ("fifo", "1085.3 \u{b1} 107.8 ms"),
+            ("codel", "13.0 \u{b1} < 0.1 ms"),
+            ("pie", "9.1 \u{b1} 2.0 ms (2 runs)"),
+            ("red", "8.0 ms"),
+            ("cake", "not reached"),
+        ] {
+            table.row([queue, delay, "1"].map(Cell::from));
+        }
+        let expected = "\
+queue                       delay  lost
+fifo   1085.3 \u{b1} 107.8 ms              1
+codel    13.0 \u{b1} < 0.1 ms              1
+pie       9.1 \u{b1}   2.0 ms (2 runs)     1
+red       8.0 ms                      1
+cake                  not reached     1
+";
+        assert_eq!(table.text(None), expected);
+        assert_eq!(table.width(), expected.lines().next().map_or(0, UnicodeWidthStr::width));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::judgement::Family;
 use crate::number::quantiles;
 use crate::verdict::Verdict;
 use tidegate_display::Table;
-use tidegate_display::{digits, human_known, known, unit_of, unit_of_all, with_unit};
+use tidegate_display::{Alike, digits, human_known, known, unit_of, with_unit};
 use tidegate_metrics::MARGIN;
 
 /// A comparison of variants, with a group for each subject.
@@ -185,8 +185,8 @@ impl Estimate {
     pub(crate) fn high(&self) -> f64 {
         self.mean + self.half.unwrap_or(0.0)
     }
-    fn text(&self, measure: &str, unit: (f64, &str)) -> String {
-        human_known(self.mean, self.half, bin(measure), unit) + &self.of_fewer()
+    fn text(&self, alike: &Alike<'_>) -> String {
+        alike.text(self.mean, self.half) + &self.of_fewer()
     }
 }
 
@@ -478,17 +478,17 @@ impl Comparison {
         self.groups.iter().filter(|group| group.is_judged()).map(of_group).filter(|answer| !answer.is_empty()).collect()
     }
 
-    /// A table of all values, with a row for each variant of each group, and a column in one unit for each measure.
+    /// A table of all values, with a row for each variant of each group, and a column for each measure, in one unit and with equally many decimals.
     pub fn table(&self) -> Table {
-        let mut names: Vec<(&str, (f64, &str))> = Vec::new();
+        let mut names: Vec<(&str, Alike<'_>)> = Vec::new();
         for measure in self.groups.iter().flat_map(|group| &group.measures) {
             if !names.iter().any(|(name, _)| *name == measure.name) {
                 let cells = self.groups.iter().flat_map(|group| {
                     let at = group.measures.iter().position(|other| other.name == measure.name);
                     at.into_iter().flat_map(|at| group.estimates(at))
                 });
-                let means: Vec<f64> = cells.map(|(_, estimate)| estimate.mean).collect();
-                names.push((&measure.name, unit_of_all(means.into_iter(), &measure.unit)));
+                let values: Vec<_> = cells.map(|(_, estimate)| (estimate.mean, estimate.half)).collect();
+                names.push((&measure.name, Alike::of(&values, bin(&measure.name), &measure.unit)));
             }
         }
         let heads: Vec<String> = names.iter().map(|(name, _)| format!(">{name}")).collect();
@@ -496,9 +496,9 @@ impl Comparison {
             Table::new(self.title.clone(), ["of", "variant"].into_iter().chain(heads.iter().map(String::as_str)));
         for group in &self.groups {
             for row in &group.rows {
-                let cell = |(name, unit): &(&str, (f64, &str))| {
+                let cell = |(name, alike): &(&str, Alike<'_>)| {
                     let at = group.measures.iter().position(|measure| measure.name == *name)?;
-                    Some(row.cells.get(at)?.as_ref()?.text(name, *unit))
+                    Some(row.cells.get(at)?.as_ref()?.text(alike))
                 };
                 let cells = names.iter().map(|name| cell(name).unwrap_or_default());
                 let cells = [group.name.clone(), row.name.clone()].into_iter().chain(cells);
@@ -565,7 +565,7 @@ pub(crate) mod tests {
         all.groups[1].name = "flow tiny".into();
         all.groups[1].rows.iter_mut().for_each(|row| row.cells[0] = Some(80_000.0.into()));
         let table = format!("{:?}", all.table());
-        assert!(table.contains("5.000 ± 0.010 Mbit/s") && table.contains("\"0.08 Mbit/s"), "{table}");
+        assert!(table.contains("5.000 ± 0.010 Mbit/s") && table.contains("\"0.080 Mbit/s"), "{table}");
         assert!(!table.contains("kbit/s"), "{table}");
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use tidegate_display::{human_columns, human_known, unit_of_all, wrapped};
+use tidegate_display::{Alike, wrapped};
 use tidegate_report::Table;
 use tidegate_report::comparison::{Comparison, bin, of_fewer, precision};
 
@@ -70,8 +70,7 @@ pub(in crate::commands) fn tables<'a>(
     let mut table = Table::new("", heads.iter().copied()).shorten("of", 16).shorten("what", 16);
     let mut subject = "";
     for item in alone() {
-        let unit = units.unit(item);
-        let [mean, half] = human_columns(item.mean, item.half_width_95, bin(&item.measure), unit);
+        let [mean, half] = units.of_measure(item).columns(item.mean, item.half_width_95);
         let half = if item.half_width_95 == Some(0.0) { "equal".to_owned() } else { half };
         let name = if item.subject == subject { "" } else { &item.subject };
         subject = &item.subject;
@@ -92,20 +91,21 @@ pub(in crate::commands) fn tables<'a>(
     Ok(())
 }
 
-/// The unit of each measure, the same for all subjects and variants, so that its numbers can be compared.
-struct Units<'a>(BTreeMap<(&'a str, &'a str), (f64, &'a str)>);
+/// The unit and the decimals of each measure, the same for all subjects and variants, so that its numbers can be compared.
+struct Units<'a>(BTreeMap<(&'a str, &'a str), Alike<'a>>);
 
 impl<'a> Units<'a> {
     fn of(items: &[&'a Item]) -> Self {
-        let mut means: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+        let mut values: BTreeMap<(&str, &str), Vec<(f64, Option<f64>)>> = BTreeMap::new();
         for item in items {
-            means.entry((item.measure.as_str(), item.unit)).or_default().push(item.mean);
+            values.entry((item.measure.as_str(), item.unit)).or_default().push((item.mean, item.half_width_95));
         }
-        let chosen = means.into_iter().map(|(key, means)| (key, unit_of_all(means.into_iter(), key.1)));
-        Self(chosen.collect())
+        let alike = |(key, values): ((&'a str, &'a str), Vec<_>)| (key, Alike::of(&values, bin(key.0), key.1));
+        Self(values.into_iter().map(alike).collect())
     }
-    fn unit(&self, item: &'a Item) -> (f64, &'a str) {
-        self.0.get(&(item.measure.as_str(), item.unit)).copied().unwrap_or((1.0, item.unit))
+    fn of_measure(&self, item: &'a Item) -> Alike<'a> {
+        let alone = || Alike::of(&[(item.mean, item.half_width_95)], bin(&item.measure), item.unit);
+        self.0.get(&(item.measure.as_str(), item.unit)).copied().unwrap_or_else(alone)
     }
 }
 
@@ -125,7 +125,7 @@ fn beside<'a>((items, units): (&[&'a Item], &Units<'a>), variants: &[&str]) -> T
             rows.push((key, vec![String::new(); variants.len()]));
             rows.len() - 1
         });
-        let number = human_known(item.mean, item.half_width_95, bin(&item.measure), units.unit(item));
+        let number = units.of_measure(item).text(item.mean, item.half_width_95);
         rows[row].1[column] = number + &item.of_fewer();
     }
     let mut above = "";
