@@ -55,7 +55,7 @@ impl Frame {
             each.map(|(tick, beyond)| place(tick, beyond, free).map(|(_, end)| free = end)).all(|fits| fits.is_some())
         };
         // Labels of evenly spaced ticks are evenly spaced.
-        let every = if x.is_linear() { (1..x.ticks.len()).find(all_fit).unwrap_or(1) } else { 1 };
+        let every = if x.has_even_ticks() { (1..x.ticks.len()).find(all_fit).unwrap_or(1) } else { 1 };
         for (tick, beyond) in x.ticks.iter().step_by(every).zip(beyond.into_iter().cycle()) {
             if let Some((at, end)) = place(tick, beyond, free) {
                 drawing.text((at, self.bottom + size + 5.0 * u), Anchor::Middle, size, Ink::Text, &tick.1);

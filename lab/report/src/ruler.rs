@@ -200,9 +200,10 @@ impl Ruler {
             *label = if step.is_finite() { format!("{value:.places$}") } else { plain(value) };
         }
     }
-    /// Whether its ticks are evenly spaced.
-    pub(crate) fn is_linear(&self) -> bool {
-        self.scale == Scale::Linear
+    /// Whether its ticks are evenly spaced, as those of a linear axis are unless they are values that were taken.
+    pub(crate) fn has_even_ticks(&self) -> bool {
+        let steps: Vec<f64> = self.ticks.windows(2).map(|two| two[1].0 - two[0].0).collect();
+        self.scale == Scale::Linear && steps.iter().all(|step| (step - steps[0]).abs() <= 1e-6 * steps[0].abs())
     }
     /// The position of a value along the axis, from 0 to 1.
     pub(crate) fn at(&self, value: f64) -> f64 {
