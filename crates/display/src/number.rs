@@ -72,7 +72,11 @@ impl<'a> Alike<'a> {
     /// Chooses the unit of means, each with half the width of its interval if there is one, and the most decimals that [`known`] gives to any
     /// of them, as far as the greatest has five digits. `share` is that of [`human_known`].
     pub fn of(values: &[(f64, Option<f64>)], share: f64, unit: &'a str) -> Self {
-        let unit = unit_of_all(values.iter().map(|(mean, _)| *mean), unit);
+        Self::in_unit(values, share, unit_of_all(values.iter().map(|(mean, _)| *mean), unit))
+    }
+
+    /// Chooses the decimals as [`of`](Self::of) does, in a unit that [`unit_of_all`] has chosen for more values than these.
+    pub fn in_unit(values: &[(f64, Option<f64>)], share: f64, unit: (f64, &'a str)) -> Self {
         let scaled = values.iter().filter(|(mean, _)| mean.is_finite()).map(|(mean, half)| {
             let half = half.filter(|half| *half > 0.0);
             (mean / unit.0, half.map(|half| half / unit.0))
@@ -83,7 +87,9 @@ impl<'a> Alike<'a> {
             None => Some(known(mean, None, share).0).filter(|text| !text.contains('e')).map(|text| decimals(&text)),
         });
         let greatest = scaled.map(|(mean, half)| mean.abs().max(half.unwrap_or(0.0))).fold(0.0, f64::max);
-        let most = if greatest > 0.0 { (4 - power(greatest)).max(0) } else { 9 };
+        // Of values that may be wrong by a share of themselves the greatest has four.
+        let first = if share > 0.0 { 3 } else { 4 };
+        let most = if greatest > 0.0 { (first - power(greatest)).max(0) } else { 9 };
         Self { unit, places: places.max().unwrap_or(0).min(most) }
     }
 
@@ -319,6 +325,7 @@ mod tests {
         assert_eq!(said, ["1.0853 \u{b1} 0.1078 s", "0.0130 \u{b1} < 0.0001 s", NOT_REACHED]);
         // A percentile is one of bins, of which 86 has no decimal.
         assert_eq!(all(&[(86.3e6, Some(5e6)), (22e6, None)], 1.0 / 64.0, "ns"), ["86 \u{b1} 5 ms", "22 ms"]);
+        assert_eq!(all(&[(249.56e6, None), (3.181e6, None)], 1.0 / 64.0, "ns"), ["249.6 ms", "3.2 ms"]);
         assert_eq!(all(&[(698.0, Some(1393.0)), (1e4, Some(2e3))], 0.0, "packets")[0], "700 \u{b1} 1400 packets");
         assert_eq!(Alike::of(&[(1.0, Some(0.5))], 0.0, "1").columns(0.001, None), ["0.001".to_owned(), String::new()]);
         assert_eq!(all(&[], 0.0, "ns"), Vec::<String>::new());

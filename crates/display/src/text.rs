@@ -41,22 +41,18 @@ impl Table {
         self.aligned().lines(width)
     }
 
-    /// The table with its intervals below each other: of a column of numbers in which some have a `±`, the means end at one place, and the
-    /// halves too.
+    /// The table with its intervals below each other: in a column of numbers in which some have a `±`, all means end at one place.
     fn aligned(&self) -> Self {
         let mut table = self.clone();
         for n in (0..self.columns.len()).filter(|n| self.columns[*n].align == Align::Right) {
-            let numbers = || self.rows.iter().filter_map(move |row| Number::of(&row[n].text));
-            if !numbers().any(|number| number.half.is_some()) {
+            let split = |row: &Vec<Cell>| parts(&row[n].text).map(|(mean, rest)| (mean.to_owned(), rest.to_owned()));
+            let all: Vec<_> = self.rows.iter().map(split).collect();
+            if !all.iter().flatten().any(|(_, rest)| rest.starts_with(BETWEEN)) {
                 continue;
             }
-            let half = numbers().filter_map(|number| number.half).map(UnicodeWidthStr::width).max().unwrap_or(0);
-            let rest = numbers().map(|number| number.after(half).width()).max().unwrap_or(0);
-            for row in &mut table.rows {
-                let Some(number) = Number::of(&row[n].text) else { continue };
-                let after = number.after(half);
-                let space = " ".repeat(rest - after.width());
-                row[n].text = format!("{}{after}{space}", number.mean);
+            let width = all.iter().flatten().map(|(_, rest)| rest.width()).max().unwrap_or(0);
+            for (row, (mean, rest)) in table.rows.iter_mut().zip(all).filter_map(|(row, parts)| Some((row, parts?))) {
+                row[n].text = format!("{mean}{rest}{}", " ".repeat(width - rest.width()));
             }
         }
         table
@@ -145,36 +141,15 @@ impl Table {
     }
 }
 
-/// The parts of a cell such as `13.0 ± < 0.1 ms (2 runs)`.
-struct Number<'a> {
-    mean: &'a str,
-    half: Option<&'a str>,
-    /// The unit, and what follows it.
-    unit: &'a str,
-}
+/// What stands between a mean and half the width of its interval.
+const BETWEEN: &str = " \u{b1} ";
 
-impl<'a> Number<'a> {
-    fn of(text: &'a str) -> Option<Self> {
-        let end = |text: &str| text.find(' ').unwrap_or(text.len());
-        let (mean, rest) = text.split_at(end(text));
-        if !mean.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '\u{2212}'))
-            || !mean.ends_with(|last: char| last.is_ascii_digit())
-        {
-            return None;
-        }
-        let Some(rest) = rest.strip_prefix(" \u{b1} ") else { return Some(Self { mean, half: None, unit: rest }) };
-        let sign = if rest.starts_with("< ") { 2 } else { 0 };
-        let (half, unit) = rest.split_at(sign + end(&rest[sign..]));
-        Some(Self { mean, half: Some(half), unit })
-    }
-
-    /// The text after the mean where the widest half of the column has so many characters.
-    fn after(&self, width: usize) -> String {
-        match self.half {
-            Some(half) => format!(" \u{b1} {}{half}{}", " ".repeat(width - half.width()), self.unit),
-            None => self.unit.to_owned(),
-        }
-    }
+/// The number at the beginning of a cell such as `13.0 ± 2.0 ms (2 runs)`, and what follows it.
+fn parts(text: &str) -> Option<(&str, &str)> {
+    let (mean, rest) = text.split_at(text.find(' ').unwrap_or(text.len()));
+    let is_number = mean.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '\u{2212}'))
+        && mean.ends_with(|last: char| last.is_ascii_digit());
+    is_number.then_some((mean, rest))
 }
 
 /// The width of a line with columns of these widths.
@@ -271,12 +246,12 @@ tcp :443                                       98mbit  best-effort     1024     
             table.row([queue, delay, "1"].map(Cell::from));
         }
         let expected = "\
-queue                       delay  lost
-fifo   1085.3 \u{b1} 107.8 ms              1
-codel    13.0 \u{b1} < 0.1 ms              1
-pie       9.1 \u{b1}   2.0 ms (2 runs)     1
-red       8.0 ms                      1
-cake                  not reached     1
+queue                     delay  lost
+fifo   1085.3 \u{b1} 107.8 ms            1
+codel    13.0 \u{b1} < 0.1 ms            1
+pie       9.1 \u{b1} 2.0 ms (2 runs)     1
+red       8.0 ms                    1
+cake                not reached     1
 ";
         assert_eq!(table.text(None), expected);
         assert_eq!(table.width(), expected.lines().next().map_or(0, UnicodeWidthStr::width));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use tidegate_display::{Alike, wrapped};
+use tidegate_display::{Alike, unit_of_all, wrapped};
 use tidegate_report::Table;
 use tidegate_report::comparison::{Comparison, bin, of_fewer, precision};
 
@@ -70,7 +70,7 @@ pub(in crate::commands) fn tables<'a>(
     let mut table = Table::new("", heads.iter().copied()).shorten("of", 16).shorten("what", 16);
     let mut subject = "";
     for item in alone() {
-        let [mean, half] = units.of_measure(item).columns(item.mean, item.half_width_95);
+        let [mean, half] = units.of_quantity(item).columns(item.mean, item.half_width_95);
         let half = if item.half_width_95 == Some(0.0) { "equal".to_owned() } else { half };
         let name = if item.subject == subject { "" } else { &item.subject };
         subject = &item.subject;
@@ -91,21 +91,33 @@ pub(in crate::commands) fn tables<'a>(
     Ok(())
 }
 
-/// The unit and the decimals of each measure, the same for all subjects and variants, so that its numbers can be compared.
-struct Units<'a>(BTreeMap<(&'a str, &'a str), Alike<'a>>);
+/// The unit of each measure, the same for all subjects and variants, and the decimals of each quantity, the same for all variants, so that its
+/// numbers can be compared.
+struct Units<'a>(BTreeMap<[&'a str; 3], Alike<'a>>);
+
+/// The subject, the measure and its unit.
+fn quantity(item: &Item) -> [&str; 3] {
+    [item.plain(), &item.measure, item.unit]
+}
 
 impl<'a> Units<'a> {
     fn of(items: &[&'a Item]) -> Self {
-        let mut values: BTreeMap<(&str, &str), Vec<(f64, Option<f64>)>> = BTreeMap::new();
+        let mut means: BTreeMap<[&str; 2], Vec<f64>> = BTreeMap::new();
+        let mut values: BTreeMap<[&str; 3], Vec<(f64, Option<f64>)>> = BTreeMap::new();
         for item in items {
-            values.entry((item.measure.as_str(), item.unit)).or_default().push((item.mean, item.half_width_95));
+            let of @ [_, measure, unit] = quantity(item);
+            means.entry([measure, unit]).or_default().push(item.mean);
+            values.entry(of).or_default().push((item.mean, item.half_width_95));
         }
-        let alike = |(key, values): ((&'a str, &'a str), Vec<_>)| (key, Alike::of(&values, bin(key.0), key.1));
+        let alike = |(of @ [_, measure, unit], values): ([&'a str; 3], Vec<_>)| {
+            let means = means.get(&[measure, unit]).into_iter().flatten().copied();
+            (of, Alike::in_unit(&values, bin(measure), unit_of_all(means, unit)))
+        };
         Self(values.into_iter().map(alike).collect())
     }
-    fn of_measure(&self, item: &'a Item) -> Alike<'a> {
+    fn of_quantity(&self, item: &'a Item) -> Alike<'a> {
         let alone = || Alike::of(&[(item.mean, item.half_width_95)], bin(&item.measure), item.unit);
-        self.0.get(&(item.measure.as_str(), item.unit)).copied().unwrap_or_else(alone)
+        self.0.get(&quantity(item)).copied().unwrap_or_else(alone)
     }
 }
 
@@ -125,7 +137,7 @@ fn beside<'a>((items, units): (&[&'a Item], &Units<'a>), variants: &[&str]) -> T
             rows.push((key, vec![String::new(); variants.len()]));
             rows.len() - 1
         });
-        let number = units.of_measure(item).text(item.mean, item.half_width_95);
+        let number = units.of_quantity(item).text(item.mean, item.half_width_95);
         rows[row].1[column] = number + &item.of_fewer();
     }
     let mut above = "";
