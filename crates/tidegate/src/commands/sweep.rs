@@ -335,7 +335,8 @@ impl Work<'_> {
             Some((_, Ok(scenario))) => scenario.primary.as_slice(),
             _ => &[],
         };
-        let rows = sweep_rows(made.iter().map(|(point, outcome)| (&*point.values, shown(outcome))), primary);
+        let mut rows = sweep_rows(made.iter().map(|(point, outcome)| (&*point.values, shown(outcome))), primary);
+        rows.order = self.sweep.order();
         let bytes = rows.parquet().map_err(|error| unwritten(&error))?;
         write_whole(path, &bytes).map_err(|error| unwritten(&error))?;
         if failed.is_empty() {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::command::tidegate;
+use tidegate_report::columns::Table;
 use tidegate_testbed::files::{Folder, text};
 
 const NET: &str = r#"
@@ -43,6 +44,25 @@ fn files(folder: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 const QUEUES: &str = r#"link.a->b.queue=[{kind = "fifo"}, {kind = "codel"}]"#;
+
+/// A rate that is added later stands between those that were there, as in the command that added it, in the table and with `--all`.
+#[test]
+fn values_that_are_added_stand_where_the_sweep_has_them() {
+    let folder = folder("order");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    for rates in ["link.1.rate=5mbit,2mbit", "link.1.rate=5mbit,3mbit,2mbit"] {
+        let args = ["sweep", &net, "--vary", rates, "--vary", QUEUES, "--seed", "3", "--runs", "2", "--out", &out];
+        let output = tidegate(&args);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    for all in [&[][..], &["--all"]] {
+        let output = tidegate(&[&["compare", &out, "--by", "queue"][..], all].concat());
+        let said = text(&output.stdout);
+        let rows: Vec<&str> = said.lines().skip_while(|line| !line.contains("queue=fifo  ")).collect();
+        let place = |rate: &str| rows.iter().position(|row| row.contains(rate)).unwrap_or_else(|| panic!("{said}"));
+        assert!(place("5mbit") < place("3mbit") && place("3mbit") < place("2mbit"), "{said}");
+    }
+}
 
 #[test]
 fn files_do_not_depend_on_threads_and_what_is_there_is_not_made_again() {
@@ -109,7 +129,8 @@ fn more_seeds_and_values_add_to_the_folder() {
     let some = tidegate(&some);
     assert!(text(&some.stderr).contains("optional stopping"), "{}", text(&some.stderr));
     assert!(text(&some.stdout).starts_with("5 runs in ") && text(&some.stdout).ends_with("4 runs made before\n"));
-    let of_rate = files(&out).iter().filter(|(_, bytes)| bytes.windows(5).any(|five| five == b"5mbit")).count();
+    let has_rate = |bytes: Vec<u8>| Table::from_parquet(bytes).expect("a table").csv().contains("\n5mbit,");
+    let of_rate = files(&out).into_iter().filter(|(_, bytes)| has_rate(bytes.clone())).count();
     assert!(text(&some.stdout).contains(&format!(" in {of_rate} files")), "{} {of_rate}", text(&some.stdout));
     let compared = tidegate(&["compare", &out, "--only", "link.1.rate=2mbit", "--only", "link.1.rate=9mbit"]);
     let said_of_two = text(&compared.stdout);

@@ -189,6 +189,21 @@ impl Sweep {
         Ok(Self { base, axes, seeds, size, shared, scenario, of_points: None, files, known })
     }
 
+    /// The path of each key of the axes, with its values in their order, each once.
+    pub fn order(&self) -> Vec<(String, Vec<String>)> {
+        let keys = self.axes.iter().flat_map(|axis| (0..axis.paths.len()).map(move |at| (axis, at)));
+        let of = |(axis, at): (&Axis, usize)| {
+            let mut values: Vec<String> = Vec::new();
+            for value in axis.values.iter().map(|values| shown(&values[at])) {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            (axis.paths[at].clone(), values)
+        };
+        keys.map(of).collect()
+    }
+
     /// The names of all files that runs may refer to.
     pub fn files(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
