@@ -388,8 +388,8 @@ mod tests {
         for look in [Look::page(), Look::column(), Look::text()] {
             let drawing = comparison().drawing(&Pens::default(), &look);
             // The lines of the grid and the labels below them.
-            let (mut lines, mut labels, mut bars): (Vec<f64>, Vec<(f64, f64, f64)>, Vec<(f64, f64)>) =
-                Default::default();
+            let (mut lines, mut bars) = (Vec::<f64>::new(), Vec::<(f64, f64)>::new());
+            let mut labels = Vec::<(f64, f64, f64)>::new();
             for shape in &drawing.shapes {
                 match shape {
                     Shape::Lines { lines: all, ink: Ink::Grid, .. } => lines.push(all[0][0].0),

@@ -266,6 +266,14 @@ mod tests {
             assert!(steps.iter().all(|step| *step == steps[0]), "{width}: {labels:?}");
             counts.push(labels.len());
         }
+        // Values that were taken as ticks are labelled wherever there is room.
+        ruler.ticks = [0.0, 100.0, 130.0, 155.0].map(|value| (value, value.to_string())).into();
+        let frame = Frame { left: 40.0, top: 0.0, right: 90.0, bottom: 20.0, unit: 8.0 / 13.0 };
+        let mut drawing = Drawing { width: 300.0, height: 40.0, ..Drawing::default() };
+        frame.grid(&mut drawing, (&ruler, &Ruler::none()), 8.0, (Some(8.0), false));
+        let has =
+            |label: &str| drawing.shapes.iter().any(|shape| matches!(shape, Shape::Text { text, .. } if text == label));
+        assert!(has("0") && has("100") && !has("130"));
         assert!(counts.is_sorted() && counts[0] <= 2 && counts.contains(&ruler.ticks.len()), "{counts:?}");
     }
 }
