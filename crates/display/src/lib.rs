@@ -17,8 +17,8 @@ mod text;
 
 pub use escape::escape;
 pub use number::{
-    NOT_REACHED, bytes, count, digits, exact_rate, human, human_columns, human_in, human_interval, human_known, known,
-    part, rate, unit_of, unit_of_all, wait, with_unit,
+    Alike, NOT_REACHED, bytes, count, digits, exact_rate, human, human_columns, human_in, human_interval, human_known,
+    known, part, rate, unit_of, unit_of_all, wait, with_unit,
 };
 pub use table::{Align, Cell, Column, Mood, Table};
 pub use text::{middle, wrapped};

@@ -39,18 +39,92 @@ pub fn human_columns(mean: f64, half: Option<f64>, share: f64, (scale, unit): (f
 /// end where the greater of both has five digits, and digits where `share` says that the mean may be wrong. There is no interval of values
 /// that are equal.
 pub fn known(mean: f64, half: Option<f64>, share: f64) -> (String, Option<String>) {
-    let wrong = mean.abs() * share;
-    let most = if wrong > 0.0 && wrong.is_finite() { -power(wrong) } else { 9 };
+    let most = most_places(mean, share);
     let Some(half) = half.filter(|half| *half > 0.0) else {
         return (if most < 0 { rounded(mean, most) } else { digits_to(mean, most as usize) }, None);
     };
+    written(mean, half, places_by(mean, half).min(most))
+}
+
+/// The decimals of a mean by half the width of its interval, or tens, hundreds and so on if they are negative.
+fn places_by(mean: f64, half: f64) -> i32 {
     // Rounding to two digits may add one before them: 9.96 is 10.
     let first = power(half);
     let first = if half / 10_f64.powi(first) < 9.95 { first } else { first + 1 };
-    let places = (1 - first).min(most).min((4 - power(mean.abs().max(half))).max(0)).min(9);
+    (1 - first).min((4 - power(mean.abs().max(half))).max(0)).min(9)
+}
+
+/// Formats a mean and half the width of its interval to the same place.
+fn written(mean: f64, half: f64, places: i32) -> (String, Option<String>) {
     let step = 10_f64.powi(-places);
     let half = if half < step / 2.0 { format!("< {}", rounded(step, places)) } else { rounded(half, places) };
     (rounded(mean, places), Some(half))
+}
+
+/// How several values of one quantity are written, so that a column of them can be compared: in one unit and to the same place.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Alike<'a> {
+    unit: (f64, &'a str),
+    places: i32,
+}
+
+impl<'a> Alike<'a> {
+    /// Chooses the unit of means, each with half the width of its interval if there is one, and the most decimals that [`known`] gives to any
+    /// of them, as far as the greatest has five digits. `share` is that of [`human_known`].
+    pub fn of(values: &[(f64, Option<f64>)], share: f64, unit: &'a str) -> Self {
+        Self::in_unit(values, share, unit_of_all(values.iter().map(|(mean, _)| *mean), unit))
+    }
+
+    /// Chooses the decimals as [`of`](Self::of) does, in a unit that [`unit_of_all`] has chosen for more values than these.
+    pub fn in_unit(values: &[(f64, Option<f64>)], share: f64, unit: (f64, &'a str)) -> Self {
+        let scaled = values.iter().filter(|(mean, _)| mean.is_finite()).map(|(mean, half)| {
+            let half = half.filter(|half| *half > 0.0);
+            (mean / unit.0, half.map(|half| half / unit.0))
+        });
+        let decimals = |text: &str| text.split_once('.').map_or(0, |(_, decimals)| decimals.len() as i32);
+        let places = scaled.clone().filter_map(|(mean, half)| match half {
+            Some(half) => Some(places_by(mean, half).min(most_places(mean, share))),
+            None => Some(known(mean, None, share).0).filter(|text| !text.contains('e')).map(|text| decimals(&text)),
+        });
+        let greatest = scaled.map(|(mean, half)| mean.abs().max(half.unwrap_or(0.0))).fold(0.0, f64::max);
+        // Of values that may be wrong by a share of themselves the greatest has four.
+        let first = if share > 0.0 { 3 } else { 4 };
+        let most = if greatest > 0.0 { (first - power(greatest)).max(0) } else { 9 };
+        Self { unit, places: places.max().unwrap_or(0).min(most) }
+    }
+
+    /// Formats one of the values: `41.0 ± 4.3 ms`.
+    pub fn text(&self, mean: f64, half: Option<f64>) -> String {
+        match self.numbers(mean, half) {
+            (mean, Some(half)) => with_unit(format!("{mean} \u{b1} {half}"), self.unit.1),
+            (mean, None) => with_unit(mean, self.unit.1),
+        }
+    }
+
+    /// Formats one of the values for columns of their own. The second is empty without an interval.
+    pub fn columns(&self, mean: f64, half: Option<f64>) -> [String; 2] {
+        let (mean, half) = self.numbers(mean, half);
+        [with_unit(mean, self.unit.1), half.map_or(String::new(), |half| with_unit(half, self.unit.1))]
+    }
+
+    /// Formats one of the values without the unit.
+    pub fn numbers(&self, mean: f64, half: Option<f64>) -> (String, Option<String>) {
+        let (mean, half) = (mean / self.unit.0, half.filter(|half| *half > 0.0).map(|half| half / self.unit.0));
+        match half {
+            Some(half) => written(mean, half, self.places),
+            // A number that these places would round to 0 keeps its own.
+            None if mean.is_infinite() || (mean != 0.0 && mean.abs() < 0.5 * 10_f64.powi(-self.places)) => {
+                (digits(mean), None)
+            }
+            None => (rounded(mean, self.places), None),
+        }
+    }
+}
+
+/// The most decimals of a mean that may be wrong by a share of itself: the last is that of the first digit that may be wrong.
+fn most_places(mean: f64, share: f64) -> i32 {
+    let wrong = mean.abs() * share;
+    if wrong > 0.0 && wrong.is_finite() { -power(wrong) } else { 9 }
 }
 
 /// The place of the first digit of a positive number: 2 for hundreds, -1 for tenths.
@@ -235,6 +309,27 @@ mod tests {
         assert_eq!(human_known(20.97e6, Some(5e3), 0.0, (1e6, "ms")), "20.970 \u{b1} 0.005 ms");
         assert_eq!(said(f64::INFINITY, None), NOT_REACHED);
         assert_eq!(said(0.0, None), "0 ms");
+    }
+
+    /// The values of a column can be compared digit by digit, though each alone would have its own number of digits.
+    #[test]
+    fn values_of_one_quantity_have_equally_many_decimals() {
+        let all = |values: &[(f64, Option<f64>)], share, unit| {
+            let alike = Alike::of(values, share, unit);
+            values.iter().map(|(mean, half)| alike.text(*mean, *half)).collect::<Vec<_>>()
+        };
+        let said = all(&[(5e6, Some(1e4)), (80e3, None), (4.9e6, Some(3e5))], 0.0, "bps");
+        assert_eq!(said, ["5.000 \u{b1} 0.010 Mbit/s", "0.080 Mbit/s", "4.900 \u{b1} 0.300 Mbit/s"]);
+        // The greatest has five digits.
+        let said = all(&[(1_085.3e6, Some(107.8e6)), (13.012e6, Some(2e3)), (f64::INFINITY, None)], 0.0, "ns");
+        assert_eq!(said, ["1.0853 \u{b1} 0.1078 s", "0.0130 \u{b1} < 0.0001 s", NOT_REACHED]);
+        // A percentile is one of bins, of which 86 has no decimal.
+        assert_eq!(all(&[(86.3e6, Some(5e6)), (22e6, None)], 1.0 / 64.0, "ns"), ["86 \u{b1} 5 ms", "22 ms"]);
+        assert_eq!(all(&[(249.56e6, None), (3.181e6, None)], 1.0 / 64.0, "ns"), ["249.6 ms", "3.2 ms"]);
+        assert_eq!(all(&[(698.0, Some(1393.0)), (1e4, Some(2e3))], 0.0, "packets")[0], "700 \u{b1} 1400 packets");
+        assert_eq!(Alike::of(&[(1.0, Some(0.5))], 0.0, "1").columns(0.001, None), ["0.001".to_owned(), String::new()]);
+        assert_eq!(all(&[], 0.0, "ns"), Vec::<String>::new());
+        assert_eq!(all(&[(0.0, None)], 0.0, "ns"), ["0 ns"]);
     }
 
     /// A percentile that was not reached has no unit, and does not choose that of others.

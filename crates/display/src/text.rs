@@ -38,6 +38,27 @@ impl Table {
     /// that may be [shortened](Self::shorten) are, then columns without a value are left out, then
     /// [optional](Self::optional) ones, which are named in a last line, then the widest of the others are shortened. Without a width nothing is left out.
     pub fn text(&self, width: Option<usize>) -> String {
+        self.aligned().lines(width)
+    }
+
+    /// The table with its intervals below each other: in a column of numbers in which some have a `±`, all means end at one place.
+    fn aligned(&self) -> Self {
+        let mut table = self.clone();
+        for n in (0..self.columns.len()).filter(|n| self.columns[*n].align == Align::Right) {
+            let split = |row: &Vec<Cell>| parts(&row[n].text).map(|(mean, rest)| (mean.to_owned(), rest.to_owned()));
+            let all: Vec<_> = self.rows.iter().map(split).collect();
+            if !all.iter().flatten().any(|(_, rest)| rest.starts_with(BETWEEN)) {
+                continue;
+            }
+            let width = all.iter().flatten().map(|(_, rest)| rest.width()).max().unwrap_or(0);
+            for (row, (mean, rest)) in table.rows.iter_mut().zip(all).filter_map(|(row, parts)| Some((row, parts?))) {
+                row[n].text = format!("{mean}{rest}{}", " ".repeat(width - rest.width()));
+            }
+        }
+        table
+    }
+
+    fn lines(&self, width: Option<usize>) -> String {
         let natural: Vec<usize> = (0..self.columns.len()).map(|n| self.natural(n)).collect();
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         let mut widths = natural.clone();
@@ -86,7 +107,8 @@ impl Table {
 
     /// The width of its text where nothing is shortened or left out, in characters.
     pub fn width(&self) -> usize {
-        total((0..self.columns.len()).map(|n| self.natural(n)))
+        let aligned = self.aligned();
+        total((0..self.columns.len()).map(|n| aligned.natural(n)))
     }
 
     /// The width of a column in which nothing is shortened.
@@ -117,6 +139,17 @@ impl Table {
         out.truncate(begin + out[begin..].trim_end().len());
         out.push('\n');
     }
+}
+
+/// What stands between a mean and half the width of its interval.
+const BETWEEN: &str = " \u{b1} ";
+
+/// The number at the beginning of a cell such as `13.0 ± 2.0 ms (2 runs)`, and what follows it.
+fn parts(text: &str) -> Option<(&str, &str)> {
+    let (mean, rest) = text.split_at(text.find(' ').unwrap_or(text.len()));
+    let is_number = mean.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '\u{2212}'))
+        && mean.ends_with(|last: char| last.is_ascii_digit());
+    is_number.then_some((mean, rest))
 }
 
 /// The width of a line with columns of these widths.
@@ -198,6 +231,30 @@ tcp :443                                       98mbit  best-effort     1024     
         assert!(!forty.contains("1024") && forty.ends_with("(too narrow for: dropped, marked)\n"), "{forty}");
         let ten = flows().text(Some(16));
         assert!(ten.lines().all(|line| line.width() <= 16), "{ten}");
+    }
+
+    #[test]
+    fn intervals_stand_below_each_other() {
+        let mut table = Table::new("", ["queue", ">delay", ">lost"]);
+        for (queue, delay) in [
+            ("fifo", "1085.3 \u{b1} 107.8 ms"),
+            ("codel", "13.0 \u{b1} < 0.1 ms"),
+            ("pie", "9.1 \u{b1} 2.0 ms (2 runs)"),
+            ("red", "8.0 ms"),
+            ("cake", "not reached"),
+        ] {
+            table.row([queue, delay, "1"].map(Cell::from));
+        }
+        let expected = "\
+queue                     delay  lost
+fifo   1085.3 \u{b1} 107.8 ms            1
+codel    13.0 \u{b1} < 0.1 ms            1
+pie       9.1 \u{b1} 2.0 ms (2 runs)     1
+red       8.0 ms                    1
+cake                not reached     1
+";
+        assert_eq!(table.text(None), expected);
+        assert_eq!(table.width(), expected.lines().next().map_or(0, UnicodeWidthStr::width));
     }
 
     #[test]

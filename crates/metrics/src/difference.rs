@@ -1,10 +1,10 @@
 //! [`Difference`]: whether two variants differ, by runs that met the same random numbers.
 //!
-//! *Source*: Student's test of paired differences, and Welch's where no runs belong together. Without any variation t says nothing, and
-//! Fisher's tests take their place (*The Design of Experiments*, 21): of all signs that the differences could have, or of all ways to
-//! divide the runs between the two samples, how many make so large a difference. Holm, *A simple sequentially rejective multiple test
-//! procedure* (1979), for the correction; Efron, *Better bootstrap confidence intervals* (1987), for the interval without an
-//! assumption on the distribution.
+//! *Source*: Student's test of paired differences, and Welch's where no runs belong together. Holm, *A simple sequentially rejective
+//! multiple test procedure* (1979), for the correction; Efron, *Better bootstrap confidence intervals* (1987), for the interval without
+//! an assumption on the distribution.
+//! *Notes*: A difference that is the same in all runs, or that of two samples which are each constant, is not tested: the seeds do not
+//! change it, so that further runs would say nothing else.
 //! *Cost*: [`bootstrap`] draws [`RESAMPLES`] times as many values as there are differences.
 
 use crate::student::{critical, normal, normal_quantile, power, tails};
@@ -37,14 +37,13 @@ pub struct Difference {
     pub runs: usize,
     /// The difference of the means.
     pub mean: f64,
-    /// The probability of a difference at least as large if there is none.
-    pub p: f64,
+    /// The probability of a difference at least as large if there is none; `None` if the seeds do not change the difference, so that
+    /// there is nothing to test.
+    pub p: Option<f64>,
     /// The standard error of the difference.
     error: f64,
     /// Its degrees of freedom.
     freedom: f64,
-    /// The probability of one arrangement of the signs, or of the runs, among all that there are.
-    one: f64,
 }
 
 impl Difference {
@@ -53,9 +52,7 @@ impl Difference {
         let (mean, variance) = moments(differences)?;
         let n = differences.len();
         let error = (variance? / n as f64).sqrt();
-        let one = one_of(Test::Paired, [n as f64; 2]);
-        // Two arrangements of the signs make a mean as large as that of equal differences.
-        Some(Self::of(Test::Paired, n, mean, error, (n - 1) as f64, [one, 2.0 * one]))
+        Some(Self::of(Test::Paired, n, mean, error, (n - 1) as f64))
     }
 
     /// The test of two independent samples; `None` if one has fewer than two values.
@@ -67,31 +64,28 @@ impl Difference {
         // Welch (1947): the degrees of freedom of a sum of two estimates.
         let shares = of_a * of_a / (n - 1.0) + of_b * of_b / (m - 1.0);
         let freedom = if shares > 0.0 { sum * sum / shares } else { n + m - 2.0 };
-        let one = one_of(Test::Welch, [n, m]);
-        // Two samples of one size can be exchanged, so that two arrangements separate the runs.
-        let both = if first.len() == second.len() { 2.0 * one } else { one };
-        Some(Self::of(Test::Welch, first.len().min(second.len()), a - b, sum.sqrt(), freedom, [one, both]))
+        let (runs, error) = (first.len().min(second.len()), sum.sqrt());
+        // The rounding of two means is no variation of the runs.
+        if let ([a, ..], [b, ..]) = (first, second)
+            && first.iter().all(|value| value == a)
+            && second.iter().all(|value| value == b)
+        {
+            return Some(Self::of(Test::Welch, runs, a - b, 0.0, freedom));
+        }
+        Some(Self::of(Test::Welch, runs, a - b, error, freedom))
     }
 
-    /// Tests a mean by t, or if it has no `error` by the share of the arrangements that make it: one of them, and `both`.
-    fn of(test: Test, runs: usize, mean: f64, error: f64, freedom: f64, [one, both]: [f64; 2]) -> Self {
-        let is_constant = is_constant(mean, error);
-        let p = if is_constant && mean != 0.0 { both } else { by_t(mean, error, freedom) };
-        Self { test, runs, mean, p, error, freedom, one }
+    /// Tests a mean by t, unless it has no `error`.
+    fn of(test: Test, runs: usize, mean: f64, error: f64, freedom: f64) -> Self {
+        // Differences may vary by the rounding of their values.
+        let is_fixed = error <= 1e-9 * mean.abs();
+        let (error, p) = if is_fixed { (0.0, None) } else { (error, Some(by_t(mean, error, freedom))) };
+        Self { test, runs, mean, p, error, freedom }
     }
 
-    /// The probability below which no test of runs that have all the same difference goes: that of one arrangement. 0 if their differences
-    /// vary.
-    pub(crate) fn least(&self) -> f64 {
-        if is_constant(self.mean, self.error) { self.one } else { 0.0 }
-    }
-    /// Whether no run differs from its pair, or no two means.
-    pub(crate) fn is_none(&self) -> bool {
-        self.mean == 0.0 && is_constant(self.mean, self.error)
-    }
-    /// The number of runs with which [`least`](Self::least) would be at most `level`.
-    pub(crate) fn runs_without_variation(&self, level: f64) -> Option<u64> {
-        fewest(|runs| one_of(self.test, [runs as f64; 2]) <= level)
+    /// Whether the seeds do not change it: it is the same in all runs, or both samples are constant.
+    pub fn is_fixed(&self) -> bool {
+        self.p.is_none()
     }
 
     /// Half the width of the 95 % interval of the difference, which is not corrected for the number of comparisons.
@@ -100,18 +94,15 @@ impl Difference {
     }
 
     /// How many more runs would find this difference with a probability of [`POWER`], if it and its variation are as they
-    /// were measured, as one of `comparisons`. `None` if there is no difference to find, or a million runs would not do, or if
-    /// there are fewer than [`FEWEST_RUNS`]: how much runs vary is not known from two or three. From fewer than ten it is a guess:
+    /// were measured, as one of `comparisons`. `None` if there is no difference to find or nothing to test, or a million runs would not do,
+    /// or if there are fewer than [`FEWEST_RUNS`]: how much runs vary is not known from two or three. From fewer than ten it is a guess:
     /// the true difference is often smaller than that which was measured.
     pub fn more_runs(&self, comparisons: usize) -> Option<u64> {
         let level = LEVEL / comparisons.max(1) as f64;
-        if self.runs < FEWEST_RUNS || self.mean == 0.0 {
+        if self.runs < FEWEST_RUNS || self.mean == 0.0 || self.is_fixed() {
             return None;
         }
-        let all = match is_constant(self.mean, self.error) {
-            true => self.runs_without_variation(level / 2.0)?,
-            false => fewest(|runs| self.power(self.mean.abs(), runs, level) >= POWER)?,
-        };
+        let all = fewest(|runs| self.power(self.mean.abs(), runs, level) >= POWER)?;
         Some(all.saturating_sub(self.runs as u64).max(1))
     }
 
@@ -134,23 +125,9 @@ impl Difference {
     }
 }
 
-/// Whether runs do not vary: by no more than the rounding of their values.
-fn is_constant(mean: f64, error: f64) -> bool {
-    error <= 1e-9 * mean.abs()
-}
-
 /// The probability, by Student's t, of a mean at least as far from zero if it is zero.
 fn by_t(mean: f64, error: f64, freedom: f64) -> f64 {
     if mean == 0.0 { 1.0 } else { tails(mean / error, freedom) }
-}
-
-/// The probability of one arrangement among all: of the signs of paired differences, or of the runs over two samples of these sizes.
-fn one_of(test: Test, [n, m]: [f64; 2]) -> f64 {
-    match test {
-        Test::Paired => 0.5_f64.powf(n),
-        // The binomial coefficient "n + m over n".
-        Test::Welch => libm::exp(libm::lgamma(n + 1.0) + libm::lgamma(m + 1.0) - libm::lgamma(n + m + 1.0)),
-    }
 }
 
 /// The fewest runs with which a plan succeeds; `None` if [`MOST_RUNS`] would not do.
@@ -248,12 +225,12 @@ mod tests {
         let pairs: Vec<f64> = DRUG_2.iter().zip(DRUG_1).map(|(b, a)| b - a).collect();
         let paired = Difference::paired(&pairs).unwrap();
         assert_eq!((paired.test, paired.runs), (Test::Paired, 10));
-        assert!(near(paired.mean / paired.error, 4.0621, 4) && near(paired.p, 0.002_833, 6), "{paired:?}");
+        assert!(near(paired.mean / paired.error, 4.0621, 4) && near(paired.p.unwrap(), 0.002_833, 6), "{paired:?}");
         assert!(near(paired.mean - paired.half_width(), 0.700_114_2, 7), "{paired:?}");
         assert!(near(paired.mean + paired.half_width(), 2.459_885_8, 7), "{paired:?}");
         let welch = Difference::independent(&DRUG_2, &DRUG_1).unwrap();
         assert!(near(welch.mean / welch.error, 1.8608, 4) && near(welch.freedom, 17.776, 3), "{welch:?}");
-        assert!(near(welch.p, 0.079_39, 5), "{welch:?}");
+        assert!(near(welch.p.unwrap(), 0.079_39, 5), "{welch:?}");
         assert!(near(welch.mean - welch.half_width(), -0.205_483_2, 7), "{welch:?}");
         assert_eq!(Difference::paired(&pairs[..1]), None);
         assert_eq!(Difference::independent(&DRUG_1, &[1.0]), None);
@@ -263,38 +240,29 @@ mod tests {
     fn darwins_maize_has_the_answer_of_fisher() {
         let found = Difference::paired(&MAIZE).unwrap();
         assert!(near(found.mean, 20.933, 3) && near(found.mean / found.error, 2.148, 3), "{found:?}");
-        assert!(near(found.p, 0.0497, 4), "{found:?}");
+        assert!(near(found.p.unwrap(), 0.0497, 4), "{found:?}");
     }
 
+    /// However many runs there are: nothing varies that a test could weigh, and Student's t would have p = 0 for any difference.
     #[test]
-    fn equal_and_constant_differences() {
-        let none = Difference::paired(&[0.0; 4]).unwrap();
-        assert_eq!((none.p, none.half_width(), none.more_runs(1)), (1.0, 0.0, None));
-        let constant = Difference::paired(&[2.0; 4]).unwrap();
-        assert_eq!((constant.p, constant.half_width()), (0.125, 0.0));
-        // Counts that differ by one in each of two runs tell nothing apart.
-        assert_eq!(Difference::paired(&[1.0; 2]).unwrap().p, 0.5);
+    fn what_the_seeds_do_not_change_is_not_tested() {
+        for runs in [2, 4, 100] {
+            for value in [0.0, 1.0, 0.1] {
+                let same = Difference::paired(&vec![value; runs]).unwrap();
+                assert!(same.is_fixed() && same.p.is_none(), "{same:?}");
+                assert_eq!((same.half_width(), same.more_runs(1)), (0.0, None));
+                let strangers = Difference::independent(&vec![value + 0.3; runs], &vec![0.3; runs + 1]).unwrap();
+                assert!(strangers.is_fixed() && near(strangers.mean, value, 12), "{strangers:?}");
+            }
+        }
         assert_eq!(bootstrap(&[2.0; 4]), Some((2.0, 2.0)));
-        // So are those whose values are rounded.
+        // Differences of rounded values are equal, too.
         let rounded = [1.0, 2.0, 5.0, 9.0].map(|n: f64| (n + 0.1) - n);
         assert!(rounded.iter().any(|value| *value != rounded[0]), "{rounded:?}");
-        assert_eq!(Difference::paired(&rounded).unwrap().p, 0.125);
-        // Of 64 arrangements of signs two make this mean, 1/32; as one of ten comparisons, 2/2^n is at most 0.005 from 9 runs on.
-        let six = Difference::paired(&[2.0; 6]).unwrap();
-        assert_eq!((six.p, six.more_runs(10)), (0.031_25, Some(3)));
-    }
-
-    /// Two samples that are each constant: of the 6 ways to divide four runs into two and two, 2 separate the values, and of the 10 to
-    /// divide five into two and three, 1.
-    #[test]
-    fn constant_samples_are_told_apart_by_their_numbers_alone() {
-        let p = |n: usize, m: usize| Difference::independent(&vec![1.0; n], &vec![2.0; m]).unwrap().p;
-        for (found, expected) in [(p(2, 2), 2.0 / 6.0), (p(2, 3), 1.0 / 10.0), (p(5, 5), 2.0 / 252.0)] {
-            assert!((found - expected).abs() < 1e-12, "{found} {expected}");
-        }
-        assert_eq!(Difference::independent(&[1.0; 3], &[1.0; 3]).unwrap().p, 1.0);
-        // 2/70 with four runs each; 2/252 with five is above the 0.005 of ten comparisons, 2/924 with six is not.
-        assert_eq!(Difference::independent(&[1.0; 4], &[2.0; 4]).unwrap().more_runs(10), Some(2));
+        assert!(Difference::paired(&rounded).unwrap().is_fixed());
+        // One sample that varies is enough for a test, and differences that vary around zero.
+        assert!(Difference::independent(&[1.0; 3], &[2.0, 2.0, 3.0]).unwrap().p.is_some());
+        assert_eq!(Difference::paired(&[1.0, -1.0]).unwrap().p, Some(1.0));
     }
 
     /// The example of the manual page of R's `p.adjust` in its form of three tests, and that of Aickin and Gensler (1996,

@@ -71,14 +71,15 @@ impl Results {
             warm_up_ns: self.scenario.scenario.warm_up().as_nanos(),
             smooth: self.scenario.scenario.has_usual_bin,
             digest: self.digest.to_string(),
-            notes: Vec::new(),
+            notes: self.scenario.scenario.repeats(),
             runs: self.outcomes.iter().map(shown).collect(),
         }
     }
 
     fn page(&self) -> Report {
         let source = &self.scenario.source;
-        self.shown().page(Source { name: source.name().to_owned(), text: source.text().to_owned() })
+        let page = self.shown().page(Source { name: source.name().to_owned(), text: source.text().to_owned() });
+        Report { primary: self.scenario.scenario.primary.clone(), ..page }
     }
 }
 
@@ -141,7 +142,8 @@ impl Results {
     /// comparisons that the command and the report state beside each other, and decided says whether it is at most 0.05; both are
     /// missing for other quantities. p_holm_measure is corrected for the comparisons_measure pairs of the measure alone: use it if
     /// you state no other. equal_within_2 says whether two one-sided tests (TOST) find them equal within 2 %, with p_equal_holm
-    /// corrected likewise. Runs with the same seed are compared as pairs. more_runs is how many more would decide, a guess if
+    /// corrected likewise. p_equal is the probability of samples this equal if the means differ by 2 %. Where the seeds do not
+    /// change a difference, test is "none" and p is missing. Runs with the same seed are compared as pairs. more_runs is how many more would decide, a guess if
     /// there are fewer than ten. Empty without variants, and with one run.
     #[getter]
     fn differences(&self, py: Python<'_>) -> PyResult<Table> {

@@ -3,8 +3,11 @@
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, bin, each_once};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
 use crate::font::{fitted, room};
+use crate::frame::Frame;
 use crate::look::{Form, Look};
+use crate::model::Axis;
 use crate::palette::Pens;
+use crate::ruler::{Ends, Ruler};
 use tidegate_display::{NOT_REACHED, known, unit_of_all, with_unit};
 
 /// The height of a row, given for type of 13 points.
@@ -72,7 +75,7 @@ impl Comparison {
         let remarked = self.groups.iter().all(fit);
         let (family, mut starred, mut own_scales) = (self.family(), false, false);
         let names = self.names_of_rows();
-        let colours = pens.of_bars(&names);
+        let colours = pens.of_bars(&names, look.grey);
         let colour = |name: &str| names.iter().position(|known| *known == name).map_or(0, |n| colours[n]);
         for group in &self.groups {
             y = self.heading(group, &mut drawing, y, look);
@@ -86,6 +89,18 @@ impl Comparison {
                     let text = fitted(&format!("{name}{remark}"), small, column - 8.0 * u);
                     drawing.text((left + column * n as f64, y), Anchor::Start, small, Ink::Muted, text);
                 }
+                let rows = (y + 4.0 * u, y + ROW * u * group.rows.len() as f64 + 7.0 * u);
+                let scales: Vec<Option<Bars<'_>>> = measures
+                    .iter()
+                    .enumerate()
+                    .map(|(n, at)| {
+                        let measure = &group.measures[*at];
+                        let place = (left + column * n as f64, column);
+                        let bars = Bars::new(measure, &self.beside(group, measure), place, rows, look)?;
+                        bars.frame.grid(&mut drawing, (&bars.ruler, &Ruler::none()), small, (Some(14.0 * u), false));
+                        Some(bars)
+                    })
+                    .collect();
                 let best: Vec<Vec<&str>> = measures.iter().map(|at| group.best(*at, &family)).collect();
                 for row in &group.rows {
                     y += ROW * u;
@@ -94,20 +109,23 @@ impl Comparison {
                     for (n, at) in measures.iter().enumerate() {
                         let Some(estimate) = row.cells.get(*at).and_then(Option::as_ref) else { continue };
                         let place = (left + column * n as f64, y);
+                        let Some(bars) = scales[n].as_ref().filter(|_| estimate.is_reached()) else {
+                            drawing.text((place.0 + 4.0 * u, y), Anchor::Start, size, Ink::Text, NOT_REACHED);
+                            continue;
+                        };
                         let best = best[n].contains(&row.name.as_str());
                         starred |= best;
-                        let measure = &group.measures[*at];
-                        let cells = (measure, estimate, self.beside(group, measure));
-                        bar(&mut drawing, cells, (place, column), (colour(&row.name), best), look);
+                        bars.bar(&mut drawing, (estimate, place), (colour(&row.name), best), look);
                     }
                 }
-                y += 8.0 * u;
+                let has_axis = scales.iter().any(Option::is_some);
+                y += if has_axis { small + 16.0 * u } else { 8.0 * u };
             }
         }
         let mut notes = Vec::new();
         let mut cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).flatten();
         if look.on_paper && cells.any(|estimate| estimate.half.is_some()) {
-            notes.push("Bars: means; lines: 95 % intervals of the mean.".to_owned());
+            notes.push(format!("Bars: means{}; lines: 95 % intervals of the mean.", self.of_runs()));
         }
         if look.on_paper && own_scales {
             notes.push("Each subject has a scale of its own.".to_owned());
@@ -126,6 +144,13 @@ impl Comparison {
         }
         drawing.height = y + 12.0 * u;
         drawing
+    }
+
+    /// States of how many runs the means are, behind that word; empty if that is not known.
+    pub(crate) fn of_runs(&self) -> String {
+        let runs =
+            self.precision().and_then(|said| Some(said.strip_prefix("Means")?.split([';', '.']).next()?.to_owned()));
+        runs.unwrap_or_default()
     }
 
     /// Names the values that are of fewer runs than there are, and those that some of the runs did not reach.
@@ -233,57 +258,85 @@ pub(crate) fn subject_of(name: &str) -> &str {
     name.split_once(" at ").map_or(name, |(subject, _)| subject)
 }
 
-/// Draws one value as a bar with its interval and its number, on the scale of all `cells`.
-fn bar(
-    drawing: &mut Drawing,
-    (measure, estimate, cells): (&Measure, &Estimate, Vec<&Estimate>),
-    ((x, y), column): ((f64, f64), f64),
-    (colour, best): (usize, bool),
-    look: &Look,
-) {
-    let (u, size) = (look.unit(), look.type_of(12.0));
-    let most = cells.iter().filter(|cell| cell.is_reached()).map(|cell| cell.high()).fold(0.0_f64, f64::max);
-    // One scale has one unit.
-    let unit = unit_of_all(cells.iter().map(|cell| cell.mean), &measure.unit);
-    // A number has the digits that its interval justifies, as in the tables.
-    let said = |of: &Estimate| {
-        let (number, _) = known(of.mean / unit.0, of.half.map(|half| half / unit.0), bin(&measure.name));
-        with_unit(number, unit.1)
-    };
-    let text = said(estimate);
-    // The space for numbers fits the widest of them with a mark behind it.
-    let reached = cells.iter().filter(|cell| cell.is_reached());
-    let numbers = reached.map(|cell| room(&said(cell), size)).fold(0.0, f64::max);
-    let length = (column - numbers - 28.0 * u).max(20.0 * u);
-    let scale = |value: f64| if most > 0.0 { (value / most).clamp(0.0, 1.0) * length } else { 0.0 };
-    let middle = y - 4.0 * u;
-    drawing.line((x, middle - 8.0 * u), (x, middle + 8.0 * u), u.max(0.5), Ink::Muted);
-    let (wide, half) = (scale(estimate.mean), 6.0 * u);
-    if !estimate.is_reached() {
-        drawing.text((x + 4.0 * u, y), Anchor::Start, size, Ink::Text, NOT_REACHED.to_owned());
-        return;
+/// The bars of one measure below each other: their scale and its axis.
+struct Bars<'a> {
+    measure: &'a Measure,
+    /// The unit of the numbers and of the labels of the axis.
+    unit: (f64, &'a str),
+    frame: Frame,
+    ruler: Ruler,
+}
+
+impl<'a> Bars<'a> {
+    /// Chooses the scale of all `cells` in a column from `left` on, and between the ends of the rows. `None` if no value was reached.
+    fn new(
+        measure: &'a Measure,
+        cells: &[&Estimate],
+        (left, column): (f64, f64),
+        (top, bottom): (f64, f64),
+        look: &Look,
+    ) -> Option<Self> {
+        let (u, size) = (look.unit(), look.type_of(12.0));
+        let reached = || cells.iter().filter(|cell| cell.is_reached());
+        let most = reached().map(|cell| cell.high()).reduce(f64::max)?;
+        // One scale has one unit.
+        let unit = unit_of_all(cells.iter().map(|cell| cell.mean), &measure.unit);
+        let mut ruler = Ruler::new(&Axis::new("", ""), [0.0, most].into_iter(), Ends::Values);
+        ruler.label_in(unit.0);
+        if most <= 0.0 {
+            ruler.ticks.truncate(1);
+        }
+        let frame = Frame { left, top, right: left, bottom, unit: u };
+        let mut bars = Self { measure, unit, frame, ruler };
+        // The space for numbers fits the widest of them with a mark behind it.
+        let numbers = reached().map(|cell| room(&bars.said(cell), size)).fold(0.0, f64::max);
+        bars.frame.right = left + (column - numbers - 28.0 * u).max(20.0 * u);
+        Some(bars)
     }
-    drawing.rectangle((x, middle - half), wide, 2.0 * half, Ink::Bar(colour));
-    if look.grey {
-        let outline = [(0.0, -half), (wide, -half), (wide, half), (0.0, half)].map(|(by, up)| (x + by, middle + up));
-        let lines = vec![outline.to_vec()];
-        drawing.shapes.push(Shape::Lines { lines, width: 0.8 * u, ink: Ink::Text, dash: &[] });
+
+    /// A number with the digits that its interval justifies, as in the tables.
+    fn said(&self, of: &Estimate) -> String {
+        let half = of.half.map(|half| half / self.unit.0);
+        let (number, _) = known(of.mean / self.unit.0, half, bin(&self.measure.name));
+        with_unit(number, self.unit.1)
     }
-    if estimate.half.is_some() {
-        let (low, high, height) = (x + scale(estimate.low()), x + scale(estimate.high()), 4.0 * u);
-        let lines = vec![
-            vec![(low, middle), (high, middle)],
-            vec![(low, middle - height), (low, middle + height)],
-            vec![(high, middle - height), (high, middle + height)],
-        ];
-        // The part over the bar is seen in any colour, also on black, between edges of the ground.
-        drawing.shapes.push(Shape::Lines { lines: lines.clone(), width: 3.6 * u, ink: Ink::Ground, dash: &[] });
-        drawing.shapes.push(Shape::Lines { lines, width: 1.2 * u, ink: Ink::Text, dash: &[] });
+
+    /// Draws one value as a bar with its interval and its number.
+    fn bar(
+        &self,
+        drawing: &mut Drawing,
+        (estimate, (x, y)): (&Estimate, (f64, f64)),
+        (colour, best): (usize, bool),
+        look: &Look,
+    ) {
+        let (u, size) = (look.unit(), look.type_of(12.0));
+        let text = self.said(estimate);
+        let place = |value: f64| self.frame.x(&self.ruler, value).clamp(self.frame.left, self.frame.right);
+        let middle = y - 4.0 * u;
+        drawing.line((x, middle - 8.0 * u), (x, middle + 8.0 * u), u.max(0.5), Ink::Muted);
+        let (wide, half) = (place(estimate.mean) - x, 6.0 * u);
+        drawing.rectangle((x, middle - half), wide, 2.0 * half, Ink::Bar(colour));
+        if look.grey {
+            let outline =
+                [(0.0, -half), (wide, -half), (wide, half), (0.0, half)].map(|(by, up)| (x + by, middle + up));
+            let lines = vec![outline.to_vec()];
+            drawing.shapes.push(Shape::Lines { lines, width: 0.8 * u, ink: Ink::Text, dash: &[] });
+        }
+        if estimate.half.is_some() {
+            let (low, high, height) = (place(estimate.low()), place(estimate.high()), 4.0 * u);
+            let cap = |x: f64| vec![(x, middle - height), (x, middle + height)];
+            let mut lines = vec![vec![(low, middle), (high, middle)], cap(high)];
+            // An interval that reaches below zero has no end at the axis.
+            lines.extend((estimate.low() >= 0.0).then(|| cap(low)));
+            // The part over the bar is seen in any colour, also on black, between edges of the ground.
+            drawing.shapes.push(Shape::Lines { lines: lines.clone(), width: 2.2 * u, ink: Ink::Ground, dash: &[] });
+            drawing.shapes.push(Shape::Lines { lines, width: 1.2 * u, ink: Ink::Text, dash: &[] });
+        }
+        // The best value of a column is marked.
+        let text = if best { format!("{text} *") } else { text };
+        let ink = if best || look.on_paper { Ink::Text } else { Ink::Muted };
+        drawing.text((self.frame.right + 6.0 * u, y), Anchor::Start, size, ink, text);
     }
-    // The best value of a column is marked.
-    let text = if best { format!("{text} *") } else { text };
-    let ink = if best || look.on_paper { Ink::Text } else { Ink::Muted };
-    drawing.text((x + length + 6.0 * u, y), Anchor::Start, size, ink, text);
 }
 
 #[cfg(test)]
@@ -322,11 +375,44 @@ mod tests {
             .shapes
             .iter()
             .filter_map(|shape| match shape {
-                Shape::Lines { lines, ink, .. } if lines.len() == 3 => Some(*ink),
+                Shape::Lines { lines, ink, .. } if (2..=3).contains(&lines.len()) => Some(*ink),
                 _ => None,
             })
             .collect();
         assert!(inks.len() == 12 && inks.chunks(2).all(|two| two == [Ink::Ground, Ink::Text]), "{inks:?}");
+    }
+
+    /// Each measure has an axis from zero below its bars, in the unit of the numbers behind them, on which a bar ends at its value.
+    #[test]
+    fn bars_have_an_axis_in_the_unit_of_their_numbers() {
+        for look in [Look::page(), Look::column(), Look::text()] {
+            let drawing = comparison().drawing(&Pens::default(), &look);
+            // The lines of the grid and the labels below them.
+            let (mut lines, mut bars) = (Vec::<f64>::new(), Vec::<(f64, f64)>::new());
+            let mut labels = Vec::<(f64, f64, f64)>::new();
+            for shape in &drawing.shapes {
+                match shape {
+                    Shape::Lines { lines: all, ink: Ink::Grid, .. } => lines.push(all[0][0].0),
+                    Shape::Text { anchor: Anchor::Middle, x, y, text, .. } => {
+                        labels.push((*x, *y, text.parse().expect("a number")));
+                    }
+                    Shape::Rectangle { x, width, .. } => bars.push((*x, *width)),
+                    _ => {}
+                }
+            }
+            // 100 ms is a tick of the axis that ends at 105, and goodput has one at 5 Mbit/s. Labels stand at their values, where not moved inwards.
+            for (value, (from, wide), to) in [(5.0, bars[0], bars[1].0), (100.0, bars[1], look.width)] {
+                assert!(lines.iter().any(|x| (x - from - wide).abs() < 0.01), "{value} at {}: {lines:?}", from + wide);
+                let below: Vec<_> = labels.iter().filter(|label| (from - 1.0..to - 1.0).contains(&label.0)).collect();
+                let apart = |label: &&(f64, f64, f64)| (label.0 - from - wide * label.2 / value).abs();
+                // Of ticks that have no room for all labels every second or third has one.
+                let steps: Vec<f64> = below.windows(2).map(|two| two[1].2 - two[0].2).collect();
+                assert!(steps.iter().all(|step| (step - steps[0]).abs() < 1e-9), "{labels:?}");
+                assert!(below.len() > 1 && below.iter().all(|label| apart(label) < 6.0 * look.unit()), "{labels:?}");
+            }
+            assert_eq!(labels.iter().filter(|label| label.2 == 0.0).count(), 2, "{labels:?}");
+            assert_eq!(drawing.misplaced(), Vec::<String>::new());
+        }
     }
 
     /// Bars of one subject at two points of a sweep can be compared; those of another subject cannot, and the figure says so.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::comparison::means;
+use crate::comparison::has_words;
 
 /// Columns of equal length.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -15,6 +15,8 @@ pub struct Table {
     /// The quantities that the scenario of a sweep names before its first run, each as `MEASURE of SUBJECT`. A Parquet file keeps them
     /// beside its columns.
     pub primary: Vec<String>,
+    /// The axes of a sweep, each with its values in the order in which they were given. A Parquet file keeps them, too.
+    pub order: Vec<(String, Vec<String>)>,
 }
 
 /// The values of a column. A value may be missing.
@@ -84,7 +86,7 @@ impl Table {
     pub fn without(self, names: &[&str]) -> Self {
         let kept = self.names.into_iter().zip(self.columns).filter(|(name, _)| !names.contains(&name.as_str()));
         let (names, columns) = kept.unzip();
-        Self { names, columns, primary: self.primary }
+        Self { names, columns, primary: self.primary, order: self.order }
     }
     /// Adds the rows of another table, whose columns must be the same.
     ///
@@ -103,6 +105,17 @@ impl Table {
                 self.primary.push(quantity);
             }
         }
+        for (name, values) in other.order {
+            match self.order.iter_mut().find(|(known, _)| *known == name) {
+                // A sweep to which values were added has all that there were.
+                Some((_, known)) if known.iter().all(|value| values.contains(value)) => *known = values,
+                Some((_, known)) => {
+                    let more: Vec<String> = values.into_iter().filter(|value| !known.contains(value)).collect();
+                    known.extend(more);
+                }
+                None => self.order.push((name, values)),
+            }
+        }
         for ((name, own), other) in self.names.iter().zip(&mut self.columns).zip(other.columns) {
             match (own, other) {
                 (Column::Text(own), Column::Text(other)) => own.extend(other),
@@ -113,6 +126,26 @@ impl Table {
             }
         }
         Ok(())
+    }
+    /// The rows in the order of the values of the axes, of which the last changes first, as one sweep would have made them. Rows with the same
+    /// values keep their order.
+    #[must_use]
+    pub fn in_order(self) -> Self {
+        let axes: Vec<(&Column, &[String])> =
+            self.order.iter().filter_map(|(name, values)| Some((self.column(name)?, values.as_slice()))).collect();
+        let rank = |row: &usize| -> Vec<usize> {
+            let of = |(column, values): &(&Column, &[String])| {
+                let text = column.text(*row);
+                values.iter().position(|value| Some(value) == text.as_ref()).unwrap_or(values.len())
+            };
+            axes.iter().map(of).collect()
+        };
+        let mut rows: Vec<usize> = (0..self.rows()).collect();
+        if axes.is_empty() || rows.is_sorted_by_key(&rank) {
+            return self;
+        }
+        rows.sort_by_cached_key(rank);
+        Self { columns: self.columns.iter().map(|column| column.rows(&rows)).collect(), ..self }
     }
     /// The rows of a sweep without those of runs that an earlier table had, with the same result. `known` has the runs of the earlier tables, and
     /// is given those of this one.
@@ -265,7 +298,7 @@ impl Table {
             if missing.is_some() {
                 let mut there: Vec<String> = before.iter().filter_map(|row| column.text(*row)).collect();
                 // Names that the text may mean come first: `delay up p99` for `delay p99`.
-                there.sort_by_cached_key(|other| (!means(other, text), other.clone()));
+                there.sort_by_cached_key(|other| (!has_words(other, text), other.clone()));
                 there.dedup();
                 let more = if there.len() > MOST_NAMED { ", ..." } else { "" };
                 there.truncate(MOST_NAMED);

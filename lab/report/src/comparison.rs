@@ -6,7 +6,7 @@ use crate::judgement::Family;
 use crate::number::quantiles;
 use crate::verdict::Verdict;
 use tidegate_display::Table;
-use tidegate_display::{digits, human_known, known, unit_of, unit_of_all, with_unit};
+use tidegate_display::{Alike, digits, human_known, known, unit_of, with_unit};
 use tidegate_metrics::MARGIN;
 
 /// A comparison of variants, with a group for each subject.
@@ -153,6 +153,10 @@ impl Estimate {
         let (ended, open): (Vec<f64>, Vec<f64>) = self.values.iter().partition(|value| value.is_finite());
         distribution(ended, if self.lasted.is_empty() { open } else { self.lasted.clone() })
     }
+    /// The number of runs, those included that have no value.
+    fn runs(&self) -> usize {
+        self.open.map_or(self.values.len().max(1) + self.missing, |(_, runs)| runs)
+    }
     /// Whether it has a mean: all runs that have a value have reached it.
     pub(crate) fn is_reached(&self) -> bool {
         self.mean.is_finite()
@@ -181,8 +185,8 @@ impl Estimate {
     pub(crate) fn high(&self) -> f64 {
         self.mean + self.half.unwrap_or(0.0)
     }
-    fn text(&self, measure: &str, unit: (f64, &str)) -> String {
-        human_known(self.mean, self.half, bin(measure), unit) + &self.of_fewer()
+    fn text(&self, alike: &Alike<'_>) -> String {
+        alike.text(self.mean, self.half) + &self.of_fewer()
     }
 }
 
@@ -251,13 +255,8 @@ pub(crate) fn each_once<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str
     all
 }
 
-/// Whether a name is meant by `text`: if it contains this text or, as `delay up p99` does those of `delay p99`, all of its
-/// words. Case does not matter.
-pub(crate) fn means(name: &str, text: &str) -> bool {
-    name.to_lowercase().contains(&text.to_lowercase()) || has_words(name, text)
-}
-
-/// Whether a name has all words of `text`, which a colon or a comma may end. Case does not matter.
+/// Whether a name has all words of `text`, as `delay up p99` has those of `delay p99`. A colon or a comma may end a word, and case does not
+/// matter.
 pub(crate) fn has_words(name: &str, text: &str) -> bool {
     let (name, text) = (name.to_lowercase(), text.to_lowercase());
     let words = |text| str::split_whitespace(text).map(|word| word.trim_end_matches([':', ',']));
@@ -293,21 +292,17 @@ impl Group {
         }
     }
 
-    /// The group with those of its other measures that a text of `wanted` means and none of those that are shown.
+    /// The group with those of its other measures that a text of `wanted` means: the one with that name, or else all that have its words.
     pub(crate) fn with_others(&self, wanted: &[String]) -> Self {
         let mut all = self.clone();
         for text in wanted {
-            let is_shown = |how: fn(&str, &str) -> bool| all.measures.iter().any(|measure| how(&measure.name, text));
-            let found = |how: fn(&str, &str) -> bool| -> Vec<usize> {
-                (0..self.others.len()).filter(|n| how(&self.others[*n].0.name, text)).collect()
-            };
-            let is_named = |name: &str, text: &str| name.eq_ignore_ascii_case(text);
-            let chosen = match (is_shown(is_named), found(is_named), is_shown(means)) {
-                (true, ..) => continue,
-                (false, named, _) if !named.is_empty() => named,
-                (false, _, true) => continue,
-                (false, _, false) => found(means),
-            };
+            let is_named = |measure: &Measure| measure.name.eq_ignore_ascii_case(text);
+            let is_exact = self.measures.iter().chain(self.others.iter().map(|(measure, _)| measure)).any(is_named);
+            let is_meant =
+                |measure: &Measure| if is_exact { is_named(measure) } else { has_words(&measure.name, text) };
+            let is_new = |measure: &Measure| !all.measures.contains(measure);
+            let found = (0..self.others.len()).filter(|n| is_meant(&self.others[*n].0) && is_new(&self.others[*n].0));
+            let chosen: Vec<usize> = found.collect();
             for (measure, cells) in chosen.into_iter().map(|n| &self.others[n]) {
                 all.measures.push(measure.clone());
                 all.rows.iter_mut().zip(cells).for_each(|(row, cell)| row.cells.push(cell.clone()));
@@ -400,7 +395,41 @@ impl Group {
     }
 }
 
+/// States of how many runs numbers are, each of those in `runs`, and what stands behind `±` if some have an interval: the
+/// last parameter says whether some of a single run have none, and whether any have none. `None` without numbers.
+pub fn precision(
+    runs: impl Iterator<Item = usize> + Clone,
+    has_halves: bool,
+    [single, equal]: [bool; 2],
+) -> Option<String> {
+    let (least, most) = (runs.clone().min()?, runs.max()?);
+    let of = match (least, most) {
+        (1, 1) => "Values of one run".to_owned(),
+        _ if least == most => format!("Means of {most} runs"),
+        _ => format!("Means of {least} to {most} runs"),
+    };
+    let without = match (single, equal) {
+        _ if !has_halves => "",
+        (true, _) => "; a value without it is of a single run, or equal in all",
+        (false, true) => "; a value without it is equal in all",
+        (false, false) => "",
+    };
+    let half = if has_halves { "; \u{b1} is half the width of a 95 % interval of the mean" } else { "" };
+    Some(format!("{of}{half}{without}."))
+}
+
 impl Comparison {
+    /// States of how many runs its values are, and what stands behind `±`.
+    pub(crate) fn precision(&self) -> Option<String> {
+        let cells = || self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
+        if cells().any(Estimate::is_untested) {
+            return Some("\u{b1} is half the width of a 95 % interval of the mean.".to_owned());
+        }
+        let others = || cells().filter(|cell| cell.is_reached() && cell.half.is_none_or(|half| half <= 0.0));
+        let single = others().any(|cell| cell.values.len() < 2);
+        let has_halves = cells().any(|cell| cell.half.is_some_and(|half| half > 0.0));
+        precision(cells().map(Estimate::runs), has_halves, [single, others().next().is_some()])
+    }
     /// The number of runs that differ in nothing, if there are such.
     pub fn repeated(&self) -> Option<usize> {
         let cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
@@ -449,17 +478,17 @@ impl Comparison {
         self.groups.iter().filter(|group| group.is_judged()).map(of_group).filter(|answer| !answer.is_empty()).collect()
     }
 
-    /// A table of all values, with a row for each variant of each group, and a column in one unit for each measure.
+    /// A table of all values, with a row for each variant of each group, and a column for each measure, in one unit and with equally many decimals.
     pub fn table(&self) -> Table {
-        let mut names: Vec<(&str, (f64, &str))> = Vec::new();
+        let mut names: Vec<(&str, Alike<'_>)> = Vec::new();
         for measure in self.groups.iter().flat_map(|group| &group.measures) {
             if !names.iter().any(|(name, _)| *name == measure.name) {
                 let cells = self.groups.iter().flat_map(|group| {
                     let at = group.measures.iter().position(|other| other.name == measure.name);
                     at.into_iter().flat_map(|at| group.estimates(at))
                 });
-                let means: Vec<f64> = cells.map(|(_, estimate)| estimate.mean).collect();
-                names.push((&measure.name, unit_of_all(means.into_iter(), &measure.unit)));
+                let values: Vec<_> = cells.map(|(_, estimate)| (estimate.mean, estimate.half)).collect();
+                names.push((&measure.name, Alike::of(&values, bin(&measure.name), &measure.unit)));
             }
         }
         let heads: Vec<String> = names.iter().map(|(name, _)| format!(">{name}")).collect();
@@ -467,9 +496,9 @@ impl Comparison {
             Table::new(self.title.clone(), ["of", "variant"].into_iter().chain(heads.iter().map(String::as_str)));
         for group in &self.groups {
             for row in &group.rows {
-                let cell = |(name, unit): &(&str, (f64, &str))| {
+                let cell = |(name, alike): &(&str, Alike<'_>)| {
                     let at = group.measures.iter().position(|measure| measure.name == *name)?;
-                    Some(row.cells.get(at)?.as_ref()?.text(name, *unit))
+                    Some(row.cells.get(at)?.as_ref()?.text(alike))
                 };
                 let cells = names.iter().map(|name| cell(name).unwrap_or_default());
                 let cells = [group.name.clone(), row.name.clone()].into_iter().chain(cells);
@@ -536,7 +565,7 @@ pub(crate) mod tests {
         all.groups[1].name = "flow tiny".into();
         all.groups[1].rows.iter_mut().for_each(|row| row.cells[0] = Some(80_000.0.into()));
         let table = format!("{:?}", all.table());
-        assert!(table.contains("5.000 ± 0.010 Mbit/s") && table.contains("\"0.08 Mbit/s"), "{table}");
+        assert!(table.contains("5.000 ± 0.010 Mbit/s") && table.contains("\"0.080 Mbit/s"), "{table}");
         assert!(!table.contains("kbit/s"), "{table}");
     }
 
@@ -552,6 +581,24 @@ pub(crate) mod tests {
             .flat_map(|row| row.cells.iter_mut().flatten())
             .for_each(|cell| cell.values.clear());
         assert!(!all.markdown().contains("**"), "{}", all.markdown());
+    }
+
+    /// Each table and figure says of how many runs its numbers are, and what stands behind the sign.
+    #[test]
+    fn tables_and_bars_say_of_how_many_runs_they_are() {
+        let all = comparison();
+        let said = "Means of 10 runs; \u{b1} is half the width of a 95 % interval of the mean.";
+        assert_eq!(all.precision().as_deref(), Some(said));
+        assert!(all.markdown().contains(&format!("\n{said}\n")), "{}", all.markdown());
+        let latex = all.latex(&crate::Look::column());
+        assert!(latex.contains("Means of 10 runs; $\\pm$ is half the width of a 95"), "{latex}");
+        let svg = all.drawing(&crate::palette::Pens::default(), &crate::Look::column()).svg();
+        assert!(svg.contains("Bars: means of 10 runs; lines: 95 % intervals"), "{svg}");
+        let mut one = comparison();
+        let cells = one.groups[0].rows.iter_mut().flat_map(|row| row.cells.iter_mut().flatten());
+        cells.for_each(|cell| *cell = Estimate::from(cell.mean));
+        assert_eq!(one.precision().as_deref(), Some("Values of one run."));
+        assert_eq!(precision([3, 5].into_iter(), false, [false, true]).as_deref(), Some("Means of 3 to 5 runs."));
     }
 
     /// A number of fewer runs than there are, and one that some of the runs did not reach, are two notes.

@@ -330,6 +330,11 @@ impl Drawing {
     pub(crate) fn rectangle(&mut self, (x, y): (f64, f64), width: f64, height: f64, ink: Ink) {
         self.shapes.push(Shape::Rectangle { x, y, width, height, ink });
     }
+    /// Draws a fine line around a rectangle, which may be as light as the ground.
+    pub(crate) fn outline(&mut self, (x, y): (f64, f64), width: f64, height: f64) {
+        let edge = vec![(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)];
+        self.shapes.push(Shape::Lines { lines: vec![edge], width: 0.5, ink: Ink::Muted, dash: &[] });
+    }
 
     /// Appends the shapes of `other` below the present ones.
     pub(crate) fn append(&mut self, other: Self) {

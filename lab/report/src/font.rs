@@ -8,6 +8,8 @@ use skrifa::instance::{LocationRef, Size};
 use skrifa::metrics::{GlyphMetrics, Metrics};
 use skrifa::{FontRef, MetadataProvider as _};
 
+use crate::tikz::greek;
+
 /// The font as a TrueType file.
 pub(crate) const FILE: &[u8] = include_bytes!("../assets/roboto.ttf");
 
@@ -37,10 +39,113 @@ pub(crate) fn thousandths(units: f32) -> f64 {
     f64::from(units) * 1000.0 / f64::from(FONT.metrics.units_per_em)
 }
 
+/// Whether the font has a character.
+pub(crate) fn has(character: char) -> bool {
+    FONT.characters.map(character).is_some()
+}
+
 /// The width of a character, in thousandths of the font size.
 pub(crate) fn advance(character: char) -> f64 {
     let glyph = FONT.characters.map(character).unwrap_or_default();
     thousandths(FONT.glyphs.advance_width(glyph).unwrap_or(0.0))
+}
+
+/// The letters of U+0100 to U+017F without their accents, for Polish, Turkish and others.
+const EXTENDED: &str = "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiIiJjKkkLlLlLlL\
+    lLlNnNnNnnNnOoOoOoOoRrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzs";
+/// Those of U+1E00 to U+1EFF, for Vietnamese and others; `_` for one that has no such form.
+const ADDITIONAL: &str = "AaBbBbBbCcDdDdDdDdDdEeEeEeEeEeFfGgHhHhHhHhHhIiIiKkKkKkLlLlLlLlMm\
+    MmMmNnNnNnNnOoOoOoOoPpPpRrRrRrRrSsSsSsSsSsTtTtTtTtUuUuUuUuUuVvVv\
+    WwWwWwWwWwXxXxYyZzZzZzhtwy____S_AaAaAaAaAaAaAaAaAaAaAaAaEeEeEeEe\
+    EeEeEeEeIiIiOoOoOoOoOoOoOoOoOoOoOoOoUuUuUuUuUuUuUuYyYyYyYy______";
+/// Texts for letters and signs that the font lacks.
+const SPELLED: [(char, &str); 55] = [
+    ('\u{132}', "IJ"),
+    ('\u{133}', "ij"),
+    ('\u{152}', "OE"),
+    ('\u{153}', "oe"),
+    ('\u{1e9e}', "SS"),
+    ('\u{1a0}', "O"),
+    ('\u{1a1}', "o"),
+    ('\u{1af}', "U"),
+    ('\u{1b0}', "u"),
+    ('\u{218}', "S"),
+    ('\u{219}', "s"),
+    ('\u{21a}', "T"),
+    ('\u{21b}', "t"),
+    ('\u{259}', "e"),
+    ('\u{18f}', "E"),
+    ('\u{2190}', "<-"),
+    ('\u{2192}', "->"),
+    ('\u{2194}', "<->"),
+    ('\u{21d0}', "<="),
+    ('\u{21d2}', "=>"),
+    ('\u{21d4}', "<=>"),
+    ('\u{2191}', "up"),
+    ('\u{2193}', "down"),
+    ('\u{2260}', "!="),
+    ('\u{2261}', "=="),
+    ('\u{223c}', "~"),
+    ('\u{221a}', "sqrt "),
+    ('\u{2211}', "sum "),
+    ('\u{220f}', "product "),
+    ('\u{2206}', "\u{394}"),
+    ('\u{2202}', "d"),
+    ('\u{2208}', " in "),
+    ('\u{2022}', "\u{b7}"),
+    ('\u{22c5}', "\u{b7}"),
+    ('\u{2219}', "\u{b7}"),
+    ('\u{2032}', "'"),
+    ('\u{2033}', "\""),
+    ('\u{2030}', " per mille"),
+    ('\u{2122}', "(TM)"),
+    ('\u{20ac}', "EUR"),
+    ('\u{2010}', "-"),
+    ('\u{2011}', "-"),
+    ('\u{2015}', "\u{2014}"),
+    ('\u{201a}', "'"),
+    ('\u{201e}', "\""),
+    ('\u{2039}', "<"),
+    ('\u{203a}', ">"),
+    ('\u{2044}', "/"),
+    ('\u{2215}', "/"),
+    ('\u{2126}', "Ohm"),
+    ('\u{3bf}', "omicron"),
+    ('\u{2713}', "yes"),
+    ('\u{2717}', "no"),
+    ('\u{226a}', "<<"),
+    ('\u{226b}', ">>"),
+];
+
+/// Replaces the characters that the font lacks: letters by those without accents, Greek letters by their names, signs by others, and
+/// anything else by its code point, such as `U+4E2D`.
+pub(crate) fn spelled(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        let of = |table: &str, first: u32| {
+            let at = (character as u32).checked_sub(first)?;
+            table.chars().nth(at as usize).filter(|letter| *letter != '_')
+        };
+        match character {
+            known if has(known) && !known.is_control() => out.push(known),
+            space if space.is_whitespace() || space.is_control() => out.push(' '),
+            // Accents that stand behind their letter, joiners, and marks of direction.
+            '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => {}
+            sub @ '\u{2080}'..='\u{2089}' => out.push(char::from(b'0' + (sub as u32 - 0x2080) as u8)),
+            sup @ ('\u{2070}' | '\u{2074}'..='\u{2079}') => {
+                out.extend(['^', char::from(b'0' + (sup as u32 - 0x2070) as u8)]);
+            }
+            other => match SPELLED.iter().find(|(known, _)| *known == other) {
+                Some((_, text)) => out.push_str(text),
+                None => match (greek(other), of(EXTENDED, 0x100).or_else(|| of(ADDITIONAL, 0x1e00))) {
+                    (Some(name), _) => out.push_str(name.trim_start_matches("var")),
+                    (None, Some(letter)) => out.push(letter),
+                    (None, None) => out.push_str(&format!("U+{:04X}", other as u32)),
+                },
+            },
+        }
+    }
+    out
 }
 
 /// The widths of the characters from the space to `~` in DejaVu Sans, in thousandths of the font size. It is the sans-serif font of
@@ -85,10 +190,27 @@ mod tests {
     fn every_character_that_figures_use_is_there() {
         for character in (' '..='~').chain('\u{a1}'..='\u{ff}').chain("\u{2212}\u{2013}\u{2026}\u{3bc}\u{2264}".chars())
         {
-            assert!(FONT.characters.map(character).is_some(), "{character}");
+            assert!(has(character), "{character}");
         }
         // Digits have equal widths, so that numbers with the same number of digits align.
         assert!("0123456789".chars().all(|digit| advance(digit) == advance('0')));
+    }
+
+    #[test]
+    fn what_the_font_lacks_is_spelled() {
+        for (text, expected) in [
+            ("\u{2264} 5 \u{b5}s, \u{b1} \u{3b1}", "\u{2264} 5 \u{b5}s, \u{b1} \u{3b1}"),
+            ("a \u{2192} b, \u{2260}", "a -> b, !="),
+            ("\u{141}\u{f3}d\u{17a}, \u{130}stanbul, \u{11f}\u{131}\u{15f}", "L\u{f3}dz, Istanbul, gis"),
+            ("e\u{301}, Vi\u{1ec7}t, c\u{153}ur", "e, Viet, coeur"),
+            ("\u{3b8}, \u{3a9}, \u{3bf}", "theta, Omega, omicron"),
+            ("x\u{2081}\u{2074}\u{2009}ms", "x1^4 ms"),
+            ("\u{4e2d}", "U+4E2D"),
+        ] {
+            assert_eq!(spelled(text), expected);
+            assert_eq!(spelled(expected), expected);
+        }
+        assert_eq!((EXTENDED.chars().count(), ADDITIONAL.chars().count()), (128, 256));
     }
 
     /// Signs are wider in DejaVu Sans by more than letters: `a=b, c=d` has a quarter more than in the font of figures, `Mbit/s` hardly more.

@@ -41,13 +41,25 @@ impl Frame {
     ) {
         let u = self.unit;
         let mut free = f64::NEG_INFINITY;
-        for ((value, label), beyond) in x.ticks.iter().zip(beyond.into_iter().cycle()) {
+        let width = drawing.width;
+        // Where a label is, if it has room. One at an end is moved inwards, but still reaches to its tick.
+        let place = |(value, label): &(f64, String), beyond: f64, free: f64| {
             let (tick, half) = (self.x(x, *value), room(label, size) / 2.0);
-            // A label at an end is moved inwards, but still reaches to its tick.
-            let at = tick.min((self.right + beyond).min(drawing.width) - half).max(self.left - beyond + half);
-            if at - half >= free && at + half <= drawing.width && (at - tick).abs() <= half {
-                drawing.text((at, self.bottom + size + 5.0 * u), Anchor::Middle, size, Ink::Text, label);
-                free = at + half + 4.0 * u;
+            let at = tick.min((self.right + beyond).min(width) - half).max(self.left - beyond + half);
+            let fits = at - half >= free && at + half <= width && (at - tick).abs() <= half;
+            fits.then_some((at, at + half + 4.0 * u))
+        };
+        let all_fit = |every: &usize| {
+            let mut free = f64::NEG_INFINITY;
+            let each = x.ticks.iter().step_by(*every).zip(beyond.into_iter().cycle());
+            each.map(|(tick, beyond)| place(tick, beyond, free).map(|(_, end)| free = end)).all(|fits| fits.is_some())
+        };
+        // Labels of evenly spaced ticks are evenly spaced.
+        let every = if x.has_even_ticks() { (1..x.ticks.len()).find(all_fit).unwrap_or(1) } else { 1 };
+        for (tick, beyond) in x.ticks.iter().step_by(every).zip(beyond.into_iter().cycle()) {
+            if let Some((at, end)) = place(tick, beyond, free) {
+                drawing.text((at, self.bottom + size + 5.0 * u), Anchor::Middle, size, Ink::Text, &tick.1);
+                free = end;
             }
         }
         // An axis that is too narrow for every label has that of its middle, between its ends.
@@ -230,4 +242,38 @@ fn places(lines: &[Vec<(f64, f64)>], style: Style, (n, many): (usize, usize), fr
         gone += long;
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Axis;
+    use crate::ruler::Ends;
+
+    /// Of ticks at 0, 50, 100 and 150 the narrow axis labels 0 and 100, and not 0, 50 and 150.
+    #[test]
+    fn labels_of_a_narrow_axis_are_evenly_spaced() {
+        let mut ruler = Ruler::new(&Axis::new("", ""), [0.0, 155.0].into_iter(), Ends::Values);
+        ruler.label_in(1.0);
+        let mut counts = Vec::new();
+        for width in 24..160 {
+            let frame = Frame { left: 40.0, top: 0.0, right: 40.0 + f64::from(width), bottom: 20.0, unit: 8.0 / 13.0 };
+            let mut drawing = Drawing { width: 300.0, height: 40.0, ..Drawing::default() };
+            frame.grid(&mut drawing, (&ruler, &Ruler::none()), 8.0, (Some(8.0), false));
+            let text = |shape: &Shape| if let Shape::Text { text, .. } = shape { text.parse().ok() } else { None };
+            let labels: Vec<f64> = drawing.shapes.iter().filter_map(text).collect();
+            let steps: Vec<f64> = labels.windows(2).map(|two| two[1] - two[0]).collect();
+            assert!(steps.iter().all(|step| *step == steps[0]), "{width}: {labels:?}");
+            counts.push(labels.len());
+        }
+        // Values that were taken as ticks are labelled wherever there is room.
+        ruler.ticks = [0.0, 100.0, 130.0, 155.0].map(|value| (value, value.to_string())).into();
+        let frame = Frame { left: 40.0, top: 0.0, right: 90.0, bottom: 20.0, unit: 8.0 / 13.0 };
+        let mut drawing = Drawing { width: 300.0, height: 40.0, ..Drawing::default() };
+        frame.grid(&mut drawing, (&ruler, &Ruler::none()), 8.0, (Some(8.0), false));
+        let has =
+            |label: &str| drawing.shapes.iter().any(|shape| matches!(shape, Shape::Text { text, .. } if text == label));
+        assert!(has("0") && has("100") && !has("130"));
+        assert!(counts.is_sorted() && counts[0] <= 2 && counts.contains(&ruler.ticks.len()), "{counts:?}");
+    }
 }

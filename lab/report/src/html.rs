@@ -58,7 +58,7 @@ impl Report {
         let mut plots = Vec::new();
         let pens = self.pens();
         for (n, section) in self.sections.iter().enumerate() {
-            section.html(n, &mut page, &mut plots, &pens);
+            section.html(n, &mut page, &mut plots, (&pens, &self.primary));
         }
         self.configuration(&mut page);
         page.push_str("</main>\n");
@@ -172,7 +172,7 @@ fn scripts(plots: &[&Plot], pens: &Pens, page: &mut String) {
 }
 
 impl Section {
-    fn html<'a>(&'a self, n: usize, page: &mut String, plots: &mut Vec<&'a Plot>, pens: &Pens) {
+    fn html<'a>(&'a self, n: usize, page: &mut String, plots: &mut Vec<&'a Plot>, (pens, primary): (&Pens, &[String])) {
         let title = escape(&self.title);
         match self.fold {
             Fold::Open => push(page, format_args!("<section id=\"s{n}\">\n<h2>{title}</h2>\n")),
@@ -192,7 +192,7 @@ impl Section {
                     plots.push(plot);
                 }
                 Part::Panels(panels) => panels.html(page, plots),
-                Part::Comparison(comparison) => comparison.html(page, pens),
+                Part::Comparison(comparison) => comparison.html(page, pens, primary),
             }
         }
         page.push_str(if self.fold == Fold::Open { "</section>\n" } else { "</details>\n" });
@@ -250,8 +250,32 @@ fn table_html(table: &Table, page: &mut String) {
 }
 
 impl Comparison {
-    /// Writes the answer in sentences, the figure, its values as a table, and the spread of the runs.
-    fn html(&self, page: &mut String, pens: &Pens) {
+    /// Writes the answer in sentences, the figure, its values as a table, and the spread of the runs. The answer is about the `primary`
+    /// quantities first, in the words of the terminal; it has those about the others besides, which are corrected for all.
+    fn html(&self, page: &mut String, pens: &Pens, primary: &[String]) {
+        let stated = Look::page().stated(self, primary).ok().filter(|_| !primary.is_empty());
+        let Some((stated, _)) = stated else {
+            self.answers_html(page);
+            return self.drawn_html(page, pens);
+        };
+        list(&stated.sentences(), page);
+        if let Some(method) = stated.method() {
+            push(page, format_args!("<p class=\"note\">{}</p>\n", escape(&method)));
+        }
+        let others: Vec<_> =
+            self.quantities().into_iter().filter(|(measure, subject)| !stated.has(measure, subject)).collect();
+        let others = Self { planned: Some(self.family()), ..self.of_quantities(&others) };
+        if !others.sentences().is_empty() {
+            let why = "The scenario does not name these as primary. They are corrected for all differences that were measured.";
+            push(page, format_args!("<details><summary>Other measures</summary>\n<p class=\"note\">{why}</p>\n"));
+            others.answers_html(page);
+            page.push_str("</details>\n");
+        }
+        self.drawn_html(page, pens);
+    }
+
+    /// Writes the answer in sentences, and how it was decided.
+    fn answers_html(&self, page: &mut String) {
         let answers = self.answers();
         if !answers.is_empty() {
             page.push_str("<ul class=\"answer\">\n");
@@ -267,13 +291,17 @@ impl Comparison {
             }
             page.push_str("</ul>\n");
         }
+        if let Some(method) = self.method() {
+            push(page, format_args!("<p class=\"note\">{}</p>\n", escape(&method)));
+        }
+    }
+
+    /// Writes the figure, its values as a table, and the spread of the runs.
+    fn drawn_html(&self, page: &mut String, pens: &Pens) {
         let mut note = String::from("Each column has a scale of its own, from zero on.");
         let mut cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).flatten();
         if cells.any(|estimate| estimate.half.is_some()) {
-            note += " Bars are means, lines over them 95 % intervals of the mean.";
-        }
-        if let Some(method) = self.method() {
-            push(page, format_args!("<p class=\"note\">{}</p>\n", escape(&method)));
+            note += &format!(" Bars are means{}, lines over them 95 % intervals of the mean.", self.of_runs());
         }
         if self.groups.iter().any(Group::is_judged) {
             note += &format!(" {} Where none is told apart from the best, none has a star.", self.star());
@@ -286,6 +314,13 @@ impl Comparison {
             drawn(&boxes, note, (None, &self.columns(true)), page);
         }
     }
+}
+
+/// Writes sentences as a list of answers.
+fn list(sentences: &[String], page: &mut String) {
+    page.push_str("<ul class=\"answer\">\n");
+    sentences.iter().for_each(|sentence| push(page, format_args!("<li>{}</li>\n", escape(sentence))));
+    page.push_str("</ul>\n");
 }
 
 /// Writes a figure that needs no script, with its values as a table and as CSV.
@@ -516,6 +551,23 @@ mod tests {
             assert!(!page.contains(attribute), "{attribute}");
         }
         assert!(page.contains("default-src 'none'"));
+    }
+
+    /// The page begins with the answer of the terminal, word for word, and has no other about the same quantity.
+    #[test]
+    fn a_page_answers_about_the_primary_quantities_first() {
+        let comparison = crate::comparison::tests::comparison();
+        let primary = vec!["delay p99 of flow call".to_owned()];
+        let section = Section::new("Answer").with(comparison.clone());
+        let page = Report { sections: vec![section], primary: primary.clone(), ..Report::default() }.html();
+        let (stated, _) = Look::page().stated(&comparison, &primary).expect("a part");
+        let said = stated.sentences();
+        assert_ne!(said[0], comparison.sentences()[1], "the correction is another");
+        assert!(page.contains(&format!("<ul class=\"answer\">\n<li>{}</li>\n</ul>", escape(&said[0]))), "{page}");
+        assert_eq!(page.matches("<li>delay p99 of flow call").count(), 1);
+        let (before, others) = page.split_once("<details><summary>Other measures").expect("the others");
+        assert!(before.contains("corrected for all 3 differences") && others.contains("<li>goodput of flow call"));
+        assert!(others.contains("corrected for all 6 differences"));
     }
 
     #[test]

@@ -46,7 +46,12 @@ struct Form {
 struct Layout {
     rows: Rows,
     form: Form,
+    /// How much wider the lines of broken heads are than they must be, because there is room.
+    room: f64,
 }
+
+/// The room that broken heads try, in widths of the type; the first is enough for one line.
+const ROOMS: [f64; 12] = [1000.0, 12.0, 10.0, 8.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.5, 0.0];
 
 /// The parts of a text behind which a line may end: words and, of one wider than `most`, its parts at signs or letters.
 fn parts(text: &str, size: f64, most: f64) -> Vec<String> {
@@ -103,15 +108,15 @@ impl Comparison {
         let size = sheet.map_or(String::new(), |sheet| sheet.type_of());
         let open = open.then(|| "n.r.\\ ($k/n$): not reached in $k$ of $n$ runs".to_owned());
         let bold = best.then(|| format!("Bold: {}", escaped(&self.marked("of the tables"))));
-        let notes: Vec<String> = open.into_iter().chain(bold).collect();
+        let precision = self.precision().map(|said| escaped(said.trim_end_matches('.')));
+        let notes: Vec<String> = precision.into_iter().chain(open).chain(bold).collect();
         let note = match notes.as_slice() {
             [] => String::new(),
             notes => format!("\n\\par\\smallskip\n{{{size}\\noindent {}\\par}}\n", notes.join(". ")),
         };
         let define = if best { BEST } else { "" };
         format!(
-            "% \\usepackage{{booktabs}}; the numbers after \\pm are half the width of 95 % intervals of the mean; \
-             a number without one is of a single run, or equal in all, as percentiles may be, which are known to 1/64\n{define}\\noindent\n{}{note}",
+            "% \\usepackage{{booktabs}}; percentiles are known to 1/64, and may be equal in all runs\n{define}\\noindent\n{}{note}",
             tables.join("\n\\medskip\n\n\\noindent\n")
         )
     }
@@ -121,7 +126,7 @@ impl Layout {
     /// The table, divided into as few as fit beside each other into the width of a sheet.
     fn fitted(rows: Rows, sheet: Option<Sheet>) -> Vec<Self> {
         let Some(sheet) = sheet else {
-            return vec![Self { rows, form: Form { broken: false, lines: false } }];
+            return vec![Self { rows, form: Form { broken: false, lines: false }, room: 0.0 }];
         };
         let forms = [false, true].into_iter().flat_map(|broken| [false, true].map(|lines| Form { broken, lines }));
         let forms = forms.filter(|form| !form.lines || rows.grouped);
@@ -135,7 +140,15 @@ impl Layout {
                 (group.clone(), row.clone(), cells[begin..end].to_vec())
             };
             let some = rows.rows.iter().map(cells).collect();
-            Self { rows: Rows { heads: rows.heads[begin..end].to_vec(), rows: some, ..rows.clone() }, form }
+            let rows = Rows { heads: rows.heads[begin..end].to_vec(), rows: some, ..rows.clone() };
+            let names = Self::names(&rows, form, sheet);
+            let fits = |room: &f64| {
+                let columns = (0..rows.heads.len()).map(|at| Self::column(&rows, at, form, sheet, *room));
+                // A table that is exactly as wide as its sheet looks crowded.
+                names + columns.sum::<f64>() + sheet.size <= sheet.width
+            };
+            let room = ROOMS.map(|room| room * sheet.size).into_iter().find(fits).unwrap_or(0.0);
+            Self { rows, form, room }
         };
         (0..rows.heads.len()).step_by(many).map(part).collect()
     }
@@ -143,7 +156,7 @@ impl Layout {
     /// The fewest tables of equally many columns that are no wider than a sheet, or those of one column each.
     fn tables(rows: &Rows, form: Form, sheet: Sheet) -> usize {
         let names = Self::names(rows, form, sheet);
-        let columns: Vec<f64> = (0..rows.heads.len()).map(|at| Self::column(rows, at, form, sheet)).collect();
+        let columns: Vec<f64> = (0..rows.heads.len()).map(|at| Self::column(rows, at, form, sheet, 0.0)).collect();
         let fits = |tables: &usize| {
             let mut parts = columns.chunks(columns.len().div_ceil(*tables).max(1));
             parts.all(|part| names + part.iter().sum::<f64>() <= sheet.width)
@@ -168,22 +181,23 @@ impl Layout {
         numbers.iter().map(|number| width_of_number(number, size)).fold(0.0, f64::max)
     }
 
-    /// The lines of a text in the head of a column.
-    fn head(rows: &Rows, at: usize, text: &str, form: Form, sheet: Sheet) -> Vec<String> {
+    /// The lines of a text in the head of a column, with so much `room` more than its words and numbers need.
+    fn head(rows: &Rows, at: usize, text: &str, form: Form, sheet: Sheet, room: f64) -> Vec<String> {
         if !form.broken {
             return vec![text.to_owned()];
         }
         let longest = sheet.width * WORD;
         let words = parts(text, sheet.size, longest);
         let most = widest(words.iter().map(|word| word.trim_end()), sheet.size);
-        broken(text, sheet.size, most.max(Self::numbers(rows, at, sheet.size)) + 0.01)
+        broken(text, sheet.size, most.max(Self::numbers(rows, at, sheet.size)) + room + 0.01)
     }
 
     /// The width of a column with its space.
-    fn column(rows: &Rows, at: usize, form: Form, sheet: Sheet) -> f64 {
+    fn column(rows: &Rows, at: usize, form: Form, sheet: Sheet, room: f64) -> f64 {
         let head = &rows.heads[at];
-        let heads =
-            [&head.name, &head.of, &head.unit].into_iter().flat_map(|text| Self::head(rows, at, text, form, sheet));
+        let heads = [&head.name, &head.of, &head.unit]
+            .into_iter()
+            .flat_map(|text| Self::head(rows, at, text, form, sheet, room));
         let heads: Vec<String> = heads.collect();
         widest(heads.iter().map(String::as_str), sheet.size).max(Self::numbers(rows, at, sheet.size)) + 2.0 * SIDE
     }
@@ -200,7 +214,7 @@ impl Layout {
     }
 
     fn text(&self, sheet: Option<Sheet>) -> String {
-        let Self { rows: Rows { quantity, corner, heads, grouped, rows }, form } = self;
+        let Self { rows: Rows { quantity, corner, heads, grouped, rows }, form, room } = self;
         let names = if *grouped && !form.lines { "ll" } else { "l" };
         let (columns, n) = ("r".repeat(heads.len()), heads.len());
         let mut out = match sheet {
@@ -215,7 +229,7 @@ impl Layout {
         // The lines of the heads, the last of which stand on one line.
         let head = |first: &str, of: fn(&Head) -> &str| {
             let lines = |at: usize| match sheet {
-                Some(sheet) => Self::head(&self.rows, at, of(&heads[at]), *form, sheet),
+                Some(sheet) => Self::head(&self.rows, at, of(&heads[at]), *form, sheet, *room),
                 None => vec![of(&heads[at]).to_owned()],
             };
             let all: Vec<Vec<String>> = (0..n).map(lines).collect();
@@ -448,6 +462,25 @@ mod tests {
         }
         // Text without a width stays as it is.
         assert!(all.latex(&Look::page()).contains(&"a".repeat(120)));
+    }
+
+    /// Heads that must be broken somewhere are broken no further than the width of the sheet asks for.
+    #[test]
+    fn heads_are_broken_only_where_there_is_no_room() {
+        let mut all = comparison();
+        let group = &mut all.groups[0];
+        group.measures.push(Measure::new("completion of all p99", "ns", Better::Less));
+        let cell = Estimate { mean: 1.1e9, half: Some(3e6), ..Estimate::default() };
+        group.rows.iter_mut().for_each(|row| row.cells.push(Some(cell.clone())));
+        let lines = |width: &str| {
+            let latex = all.latex(&Look::parse(&format!("column,width={width}")).expect("a look"));
+            let head =
+                latex.split_once("\\toprule").and_then(|(_, rest)| rest.split_once("\\midrule")).expect("a head").0;
+            assert_eq!(latex.matches("\\begin{tabular}").count(), 1, "{latex}");
+            head.lines().filter(|line| line.ends_with("\\\\")).count()
+        };
+        // The units are a line of their own; the longest head has three words or pairs of them, which two lines can have.
+        assert_eq!(["252", "205", "190"].map(lines), [3, 4, 4]);
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use std::fmt::Display;
 
 use crate::chart::units::number_in;
-use crate::comparison::{Comparison, Group, each_once, has_words, means};
+use crate::comparison::{Comparison, Group, each_once, has_words};
 use crate::drawing::Finish;
 use crate::font::room;
 use crate::model::{Panels, Plot, Scale, Style};
-use crate::stated::parts_of;
+use crate::stated::{not_meant, parts_of};
 
 /// How figures are drawn. [`Look::page`] is for screens, [`Look::column`] and [`Look::text`] are for papers.
 #[derive(Clone, PartialEq, Debug)]
@@ -257,7 +257,7 @@ impl Look {
     }
 
     /// The items that `wanted` selects by their names, in its order: those with that name, or else those with all of its words, such as
-    /// the curves of a variant, or else those that it [`means`].
+    /// the curves of a variant. A part of a word means nothing.
     pub(crate) fn chosen<T: Clone>(
         items: &[T],
         wanted: &[String],
@@ -277,11 +277,8 @@ impl Look {
                 found = named(&|name| has_words(name, wanted));
             }
             if found.is_empty() {
-                found = named(&|name| means(name, wanted));
-            }
-            if found.is_empty() {
                 let names: Vec<&str> = items.iter().map(&name).collect();
-                return Err(format!("no {what} is meant by `{wanted}`; there are {}", names.join(", ")));
+                return Err(not_meant(&names, wanted, what));
             }
             for n in found {
                 if !chosen.contains(&n) {
@@ -370,7 +367,7 @@ impl Look {
                 let one = std::slice::from_ref(text);
                 if !groups.iter().any(|group| Self::chosen(&of(group), one, |name| name, what).is_ok()) {
                     let names = each_once(groups.iter().flat_map(|group| of(group).into_iter().chain(others(group))));
-                    return Err(format!("no {what} is meant by `{text}`; there are {}", names.join(", ")));
+                    return Err(not_meant(&names, text, what));
                 }
             }
             let in_group = |group: &&Group| {

@@ -116,13 +116,18 @@ impl Pens {
 
 impl Pens {
     /// The colours of bars beside each other, which have no dash. Up to eight names all have different ones: that of the name, or
-    /// else the first that is free.
-    pub fn of_bars(&self, names: &[&str]) -> Vec<usize> {
+    /// else the first that is free. In `grey` they are numbered from 0, so that few have greys that are far apart.
+    pub fn of_bars(&self, names: &[&str], grey: bool) -> Vec<usize> {
         let mut colours: Vec<usize> = Vec::with_capacity(names.len());
         for name in names {
             let wanted = self.pen(name).colour;
             let mut free = (0..LIGHT.len()).map(|n| (wanted + n) % LIGHT.len()).filter(|n| !colours.contains(n));
             colours.push(free.next().unwrap_or(wanted));
+        }
+        let used: BTreeSet<usize> = colours.iter().copied().collect();
+        if grey {
+            let rank = |colour: &usize| used.iter().position(|known| known == colour).unwrap_or(0);
+            return colours.iter().map(rank).collect();
         }
         colours
     }
@@ -224,9 +229,15 @@ mod tests {
             .filter(|grey| *grey != [255; 3])
             .collect();
         assert_eq!(shown.into_iter().collect::<Vec<_>>(), [[0x00; 3], [0x49; 3], [0x94; 3]]);
+        // So are bars: four of them have every second of the eight steps.
+        let four = ["codel", "pie", "cake", "fbq"];
+        let colours = Pens::named(four.into_iter()).of_bars(&four, true);
+        let shown: BTreeSet<[u8; 3]> =
+            colours.into_iter().map(|colour| crate::drawing::Ink::Bar(colour).rgb(true)).collect();
+        assert_eq!(shown.into_iter().collect::<Vec<_>>(), [[0x00; 3], [0x3e; 3], [0x7c; 3], [0xc1; 3]]);
         // Disciplines that share a colour in other figures have their own beside each other.
         let eight = ["fifo", "cbq", "fq-codel", "drr", "red", "sfq", "pie", "htb"];
-        let colours: BTreeSet<usize> = Pens::named(eight.into_iter()).of_bars(&eight).into_iter().collect();
+        let colours: BTreeSet<usize> = Pens::named(eight.into_iter()).of_bars(&eight, false).into_iter().collect();
         assert_eq!(colours.len(), 8);
     }
 

@@ -6,7 +6,7 @@ use crate::comparison::{Comparison, Estimate, Group, Measure, Row, bin};
 use crate::judgement::Family;
 use crate::look;
 use crate::readable;
-use tidegate_display::{Table, known, unit_of_all};
+use tidegate_display::{Alike, Table, known, unit_of_all};
 
 /// A column of such a table: a measure in one unit for all rows.
 #[derive(Clone)]
@@ -93,14 +93,14 @@ impl Rows {
 
     /// The table with a row for each variant of each subject. Marks those that are the best according to tests of `family`.
     fn by_subject(comparison: &Comparison, family: Option<&Family>) -> Self {
-        let mut heads: Vec<Head> = Vec::new();
+        let (mut heads, mut alike): (Vec<Head>, Vec<Alike<'_>>) = Default::default();
         // Columns of different subjects share the unit of their measure.
         let plain = |name: &str| name.split_once(" of ").map_or(name, |(measure, _)| measure).to_owned();
-        let values = |name: &str| -> Vec<f64> {
-            let of_group = |group: &'_ Group| -> Vec<f64> {
+        let values = |name: &str| -> Vec<(f64, Option<f64>)> {
+            let of_group = |group: &'_ Group| -> Vec<(f64, Option<f64>)> {
                 let all = (0..group.measures.len()).filter(|at| plain(&group.measures[*at].name) == plain(name));
                 let cells = all.flat_map(|at| group.rows.iter().filter_map(move |row| row.cells.get(at)?.as_ref()));
-                cells.map(|estimate| estimate.mean.abs()).collect()
+                cells.map(|estimate| (estimate.mean, estimate.half)).collect()
             };
             comparison.groups.iter().flat_map(of_group).collect()
         };
@@ -109,9 +109,10 @@ impl Rows {
                 continue;
             }
             let values = values(&measure.name);
-            let (scale, unit) = unit_of_all(values.iter().copied(), &measure.unit);
+            let (scale, unit) = unit_of_all(values.iter().map(|(mean, _)| *mean), &measure.unit);
             // Infinity is not reached in any unit.
-            let unit = if values.iter().any(|value| value.is_finite()) { unit.to_owned() } else { String::new() };
+            let unit = if values.iter().any(|(mean, _)| mean.is_finite()) { unit.to_owned() } else { String::new() };
+            alike.push(Alike::of(&values, bin(&measure.name), &measure.unit));
             heads.push(Head { name: measure.name.clone(), of: String::new(), scale, unit });
         }
         let mut rows = Vec::new();
@@ -123,21 +124,26 @@ impl Rows {
             };
             let best: Vec<Vec<&str>> = (0..group.measures.len()).map(best).collect();
             for (n, row) in group.rows.iter().enumerate() {
-                let cell = |head: &Head| {
+                let cell = |(head, alike): (&Head, &Alike<'_>)| {
                     let at = group.measures.iter().position(|measure| measure.name == head.name)?;
                     let estimate = row.cells.get(at)?.as_ref()?;
                     let Estimate { mean, half, .. } = estimate;
-                    let mean = mean / head.scale;
                     if let Some((open, runs)) = estimate.open {
                         let of = if open == runs { String::new() } else { format!(" ({open}/{runs})") };
                         return Some(Measured { mean: OPEN.to_owned(), half: None, fewer: of, is_best: false });
                     }
-                    let (mean, half) = known(mean, half.map(|half| half / head.scale), bin(&group.measures[at].name));
+                    let (mean, half) = match family {
+                        Some(_) => {
+                            known(mean / head.scale, half.map(|half| half / head.scale), bin(&group.measures[at].name))
+                        }
+                        // Text has no room to align decimals that differ.
+                        None => alike.numbers(*mean, *half),
+                    };
                     let is_best = best[at].contains(&row.name.as_str());
                     Some(Measured { mean, half, fewer: estimate.of_fewer(), is_best })
                 };
                 let name = if n == 0 { group.name.clone() } else { String::new() };
-                rows.push((name, row.name.clone(), heads.iter().map(cell).collect()));
+                rows.push((name, row.name.clone(), heads.iter().zip(&alike).map(cell).collect()));
             }
         }
         let grouped = comparison.groups.iter().any(|group| !group.name.is_empty());
@@ -263,7 +269,8 @@ impl Comparison {
             true => format!("\nBold: {}\n", self.marked("of the tables")),
             false => String::new(),
         };
-        tables.into_iter().map(Rows::markdown).collect::<Vec<_>>().join("\n") + open + &best
+        let precision = self.precision().map_or(String::new(), |said| format!("\n{said}\n"));
+        tables.into_iter().map(Rows::markdown).collect::<Vec<_>>().join("\n") + &precision + open + &best
     }
 }
 
@@ -385,7 +392,7 @@ mod tests {
         let latex = all.latex(&Look::page());
         assert!(latex.contains("& $2\\phantom{.000}\\phantom{{}\\pm 0.000}$ (1 run) &"), "{latex}");
         assert!(!latex.contains("Three"), "the title of a report is not that of a table: {latex}");
-        assert!(format!("{:?}", all.table()).contains("2 Mbit/s (1 run)"), "{:?}", all.table());
+        assert!(format!("{:?}", all.table()).contains("2.000 Mbit/s (1 run)"), "{:?}", all.table());
         assert_eq!(all.fewer_runs().as_deref(), Some("Of fewer runs: goodput of flow call, fifo (1 run)."));
         // Subjects with different measures are in columns: no cell is empty because another subject has its measure.
         let mut mixed = comparison();

@@ -16,6 +16,10 @@ use crate::columns::{Column, Table};
 
 /// The key of a quantity of [`Table::primary`] in the metadata of a file, once for each.
 const PRIMARY: &str = "tidegate.primary";
+/// The key of an axis of [`Table::order`] in the metadata of a file, once for each: its name and its values, separated by [`BETWEEN`].
+const ORDER: &str = "tidegate.order";
+/// The unit separator of ASCII.
+const BETWEEN: char = '\u{1f}';
 /// The number of rows of a row group, which a reader holds in memory at once.
 const GROUP: usize = 1 << 20;
 
@@ -38,10 +42,16 @@ impl Table {
             fields.push(Arc::new(field.with_repetition(Repetition::OPTIONAL).build()?));
         }
         let schema = Arc::new(Type::group_type_builder("tidegate").with_fields(fields).build()?);
-        let primary = self.primary.iter().map(|quantity| KeyValue::new(PRIMARY.to_owned(), quantity.clone())).collect();
+        let primary = self.primary.iter().map(|quantity| KeyValue::new(PRIMARY.to_owned(), quantity.clone()));
+        let between = String::from(BETWEEN);
+        let order = self.order.iter().map(|(name, values)| {
+            let all: Vec<&str> = [name].into_iter().chain(values).map(String::as_str).collect();
+            KeyValue::new(ORDER.to_owned(), all.join(&between))
+        });
+        let kept: Vec<KeyValue> = primary.chain(order).collect();
         let properties = WriterProperties::builder()
             .set_created_by(concat!("tidegate ", env!("CARGO_PKG_VERSION")).to_owned())
-            .set_key_value_metadata(Some(primary).filter(|all: &Vec<KeyValue>| !all.is_empty()))
+            .set_key_value_metadata(Some(kept).filter(|all| !all.is_empty()))
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .build();
         let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
@@ -69,8 +79,16 @@ impl Table {
         let metadata = reader.metadata().file_metadata();
         let schema = metadata.schema_descr();
         let mut table = Self::default();
-        let kept = metadata.key_value_metadata().into_iter().flatten().filter(|entry| entry.key == PRIMARY);
-        table.primary = kept.filter_map(|entry| entry.value.clone()).collect();
+        let of = |key: &'static str| {
+            let kept = metadata.key_value_metadata().into_iter().flatten();
+            kept.filter(move |entry| entry.key == key).filter_map(|entry| entry.value.clone())
+        };
+        table.primary = of(PRIMARY).collect();
+        let axis = |text: String| {
+            let mut all = text.split(BETWEEN).map(str::to_owned);
+            Some((all.next()?, all.collect()))
+        };
+        table.order = of(ORDER).filter_map(axis).collect();
         for column in schema.columns() {
             let empty = match column.physical_type() {
                 Physical::BYTE_ARRAY => Column::Text(Vec::new()),
@@ -165,6 +183,26 @@ mod tests {
         assert!(matches!(table.column("seed"), Some(Column::Integer(_))) && table.column("none").is_none());
         for cut in [0, 3, bytes.len() / 2, bytes.len() - 1] {
             assert!(Table::from_parquet(bytes[..cut].to_vec()).is_err(), "{cut} bytes of it");
+        }
+    }
+
+    /// The value of an axis that was added later stands where the later sweep has it.
+    #[test]
+    fn rows_have_the_order_of_the_axes_in_all_files() {
+        let of = |rates: &[&str], all: &[&str]| {
+            let text = |texts: &[&str]| Column::Text(texts.iter().map(|text| Some((*text).to_owned())).collect());
+            let order = vec![("rate".to_owned(), all.iter().map(|text| (*text).to_owned()).collect())];
+            let table =
+                Table { order, ..Table::default().with("rate", text(rates)).with("variant", text(&["pie"; 2])) };
+            Table::from_parquet(table.parquet().expect("written")).expect("read")
+        };
+        let (old, new) =
+            (of(&["50mbit", "5mbit"], &["50mbit", "5mbit"]), of(&["20mbit"; 2], &["50mbit", "20mbit", "5mbit"]));
+        for [mut first, second] in [[old.clone(), new.clone()], [new, old]] {
+            first.append(second).expect("the same columns");
+            let rows = first.in_order();
+            let Some(Column::Text(rates)) = rows.column("rate") else { panic!("a column") };
+            assert_eq!(rates.iter().flatten().collect::<Vec<_>>(), ["50mbit", "20mbit", "20mbit", "5mbit"]);
         }
     }
 

@@ -7,27 +7,49 @@ use pdf_writer::{Content, Finish as _, Name, Pdf, Rect, Ref, Str};
 use crate::drawing::{Drawing, Ink, OPACITY, POINT, Shape, corners};
 use crate::font;
 
-/// Decodes a byte of WinAnsiEncoding, as far as figures use it: Latin-1 and a few other characters.
+/// Characters of the font that WinAnsiEncoding lacks, with their names in the Adobe Glyph List. They take the bytes from 0x80 on, whose
+/// characters the font lacks.
+const MORE: [(char, &str); 11] = [
+    // The name `Delta` is that of the increment, U+2206.
+    ('\u{394}', "uni0394"),
+    ('\u{3b1}', "alpha"),
+    ('\u{3b2}', "beta"),
+    ('\u{3bb}', "lambda"),
+    ('\u{3c3}', "sigma"),
+    // 0x85 is the ellipsis.
+    ('\u{2026}', "ellipsis"),
+    ('\u{221e}', "infinity"),
+    ('\u{2248}', "approxequal"),
+    ('\u{2264}', "lessequal"),
+    ('\u{2265}', "greaterequal"),
+    ('\u{2212}', "minus"),
+];
+/// The byte of the first of them.
+const FIRST: u8 = 0x80;
+
+/// Decodes a byte of the encoding of the font: WinAnsiEncoding, as far as figures use it, and [`MORE`].
 fn character(byte: u8) -> char {
     match byte {
-        0x85 => '\u{2026}',
         0x91 => '\u{2018}',
         0x92 => '\u{2019}',
         0x93 => '\u{201c}',
         0x94 => '\u{201d}',
         0x96 => '\u{2013}',
         0x97 => '\u{2014}',
-        byte => char::from(byte),
+        byte => match byte.checked_sub(FIRST).and_then(|at| MORE.get(usize::from(at))) {
+            Some((known, _)) => *known,
+            None => char::from(byte),
+        },
     }
 }
 
-/// Encodes a character in WinAnsiEncoding.
-fn byte(wanted: char) -> u8 {
-    match wanted {
-        '\u{2212}' => b'-',
-        '\u{3bc}' => 0xb5,
-        _ => (b' '..=255).find(|byte| character(*byte) == wanted && *byte != 0x7f).unwrap_or(b'?'),
-    }
+/// Encodes a text in which all characters are in the font.
+fn bytes(text: &str) -> Vec<u8> {
+    let byte = |wanted: char| match wanted {
+        '\u{3bc}' => Some(0xb5),
+        _ => (b' '..=255).find(|byte| character(*byte) == wanted && *byte != 0x7f),
+    };
+    font::spelled(text).chars().filter_map(byte).collect()
 }
 
 /// The names of the font and of the graphics state for areas in the resources of the page.
@@ -37,7 +59,7 @@ const AREA: Name<'_> = Name(b"A");
 const FONT_NAME: Name<'_> = Name(b"TIDEGT+Roboto-Regular");
 
 impl Drawing {
-    /// Formats the drawing as a PDF of one page of its size. Characters that cannot be encoded become question marks.
+    /// Formats the drawing as a PDF of one page of its size. Characters that the font lacks are spelled with others.
     pub fn pdf(&self) -> Vec<u8> {
         let [catalog, pages, page, content, font, descriptor, file] = [1, 2, 3, 4, 5, 6, 7].map(Ref::new);
         let mut pdf = Pdf::new();
@@ -59,8 +81,13 @@ impl Drawing {
             .pair(Name(b"BaseFont"), FONT_NAME)
             .pair(Name(b"FirstChar"), 32)
             .pair(Name(b"LastChar"), 255)
-            .pair(Name(b"FontDescriptor"), descriptor)
-            .pair(Name(b"Encoding"), Name(b"WinAnsiEncoding"));
+            .pair(Name(b"FontDescriptor"), descriptor);
+        let mut encoding = dictionary.insert(Name(b"Encoding")).dict();
+        encoding.pair(Name(b"Type"), Name(b"Encoding")).pair(Name(b"BaseEncoding"), Name(b"WinAnsiEncoding"));
+        let mut differences = encoding.insert(Name(b"Differences")).array();
+        differences.item(i32::from(FIRST)).items(MORE.iter().map(|(_, name)| Name(name.as_bytes())));
+        differences.finish();
+        encoding.finish();
         let widths = (b' '..=255).map(|byte| font::advance(character(byte)).round() as f32);
         dictionary.insert(Name(b"Widths")).array().items(widths);
         dictionary.finish();
@@ -121,7 +148,7 @@ impl Drawing {
                     }
                 }
                 Shape::Text { x, y, anchor, size, ink, text, .. } => {
-                    let bytes: Vec<u8> = text.chars().map(byte).collect();
+                    let bytes = bytes(text);
                     let width = bytes.iter().map(|byte| font::advance(character(*byte))).sum::<f64>() * size / 1000.0;
                     let (x, y) = self.point((anchor.begin(*x, width), *y));
                     self.fill_colour(page.begin_text(), *ink)
@@ -169,6 +196,21 @@ mod tests {
     use crate::drawing::Anchor;
 
     #[test]
+    fn characters_are_encoded_or_spelled() {
+        let text =
+            "\u{3b1} \u{2264} 5 \u{3bc}s \u{2212} \u{394}, \u{3b8} \u{2192} \u{141}\u{f3}d\u{17a}, \u{4e2d}?\u{2026}";
+        assert_eq!(bytes(text), b"\x81 \x88 5 \xb5s \x8a \x80, theta -> L\xf3dz, U+4E2D?\x85");
+        // Each character of the font has one byte, which leads back to it.
+        for character in (b' '..=255).map(character).filter(|character| font::has(*character)) {
+            assert_eq!(
+                bytes(&character.to_string()).into_iter().map(self::character).collect::<String>(),
+                character.to_string()
+            );
+        }
+        assert!(MORE.iter().all(|(character, _)| font::has(*character)));
+    }
+
+    #[test]
     fn a_pdf_has_its_shapes_and_its_font() {
         let mut drawing = Drawing { width: 200.0, height: 100.0, ..Drawing::default() };
         drawing.text((10.0, 20.0), Anchor::Start, 12.0, Ink::Text, "50 % of 2 s");
@@ -179,7 +221,14 @@ mod tests {
         let text: String = pdf.iter().map(|byte| char::from(*byte)).collect();
         // The second text has characters beyond ASCII, which are written in hexadecimal. The rectangle is at the
         // bottom. 200 points of TeX are 199.25 of PDF.
-        for part in ["/MediaBox [0 0 199.253 99.626]", "(50 % of 2 s) Tj", "<B1B5> Tj", "0 0 20 10 re", "/A gs"] {
+        for part in [
+            "/MediaBox [0 0 199.253 99.626]",
+            "(50 % of 2 s) Tj",
+            "<B1B5> Tj",
+            "0 0 20 10 re",
+            "/A gs",
+            "/Differences [128 /uni0394 /alpha",
+        ] {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(pdf.windows(font::FILE.len()).any(|part| part == font::FILE), "the font, whole");

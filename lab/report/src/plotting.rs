@@ -50,6 +50,17 @@ impl Legend {
             drawing.text((x + from + 34.0 * unit, base), Anchor::Start, size, Ink::Text, name);
         }
     }
+
+    /// Draws the entries with a field of the ink of each before it.
+    pub(crate) fn draw_fields(self, drawing: &mut Drawing, (x, y): (f64, f64), (size, unit): (f64, f64), inks: &[Ink]) {
+        for ((from, row, name), ink) in self.entries.into_iter().zip(inks) {
+            let base = y + row as f64 * (size + 7.0 * unit);
+            let (left, top, wide, tall) = (x + from, base - size * 0.75, 28.0 * unit, size * 0.8);
+            drawing.rectangle((left, top), wide, tall, *ink);
+            drawing.outline((left, top), wide, tall);
+            drawing.text((left + 34.0 * unit, base), Anchor::Start, size, Ink::Text, name);
+        }
+    }
 }
 
 /// Draws a sample of a pen for a legend.

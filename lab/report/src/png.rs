@@ -6,7 +6,7 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::fontdb::Database;
 use resvg::usvg::{Options, Tree};
 
-use crate::drawing::Drawing;
+use crate::drawing::{Drawing, Shape};
 use crate::font;
 
 /// The maximum number of pixels. Rendering that many takes 256 MB.
@@ -34,7 +34,13 @@ impl Drawing {
         // Round joins avoid spikes where a curve turns back.
         let style_sheet = Some("path { stroke-linejoin: round }".to_owned());
         let options = Options { fontdb: Arc::clone(&FONTS), style_sheet, ..Options::default() };
-        let tree = Tree::from_str(&self.svg(), &options).map_err(|error| error.to_string())?;
+        let mut drawing = self.clone();
+        for shape in &mut drawing.shapes {
+            if let Shape::Text { text, .. } = shape {
+                *text = font::spelled(text);
+            }
+        }
+        let tree = Tree::from_str(&drawing.svg(), &options).map_err(|error| error.to_string())?;
         let mut pixels = Pixmap::new(width as u32, height as u32).ok_or_else(large)?;
         // A figure on paper states its size in points, which are pixels of 1/96 inch in the tree.
         let (x, y) = (width as f32 / tree.size().width(), height as f32 / tree.size().height());
@@ -46,7 +52,7 @@ impl Drawing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drawing::{Anchor, Ink, Shape};
+    use crate::drawing::{Anchor, Ink};
 
     #[test]
     fn shapes_are_where_they_are_in_the_drawing() {
@@ -69,6 +75,13 @@ mod tests {
             range.flat_map(|x| (20..44).map(move |y| (x, y))).any(|(x, y)| at(x, y).is_some_and(|c| c[0] < 100))
         };
         assert!(dark(130..198) && !dark(199..200));
+        // An arrow, which the font lacks, is written as PDF has it.
+        let arrow = |text: &str| {
+            let mut drawing = Drawing { width: 40.0, height: 20.0, ..Drawing::default() };
+            drawing.text((2.0, 15.0), Anchor::Start, 12.0, Ink::Text, text);
+            drawing.png(1.0).expect("a picture")
+        };
+        assert!(arrow("\u{2192}") == arrow("->") && arrow("->") != arrow(" "));
         // A drawing that states its size on paper is as large.
         let finish = crate::drawing::Finish { on_paper: true, ..drawing.finish };
         let paper = Pixmap::decode_png(&Drawing { finish, ..drawing.clone() }.png(2.0).expect("a picture"));

@@ -120,8 +120,7 @@ struct Marks(BTreeSet<&'static str>);
 
 impl Marks {
     /// The explanations, in the order in which they are stated.
-    const ALL: [&str; 8] = [
-        "\u{b1} is half the width of a 95 % interval of the mean",
+    const ALL: [&str; 7] = [
         "n.r. (k/n): not reached in k of n runs",
         "best: a name alone is told apart from all others",
         "names together are equal within 2 % or, with ?, not told apart",
@@ -132,27 +131,25 @@ impl Marks {
     ];
 
     fn add_numbers(&mut self, rows: &Rows) {
-        let mut numbers = rows.rows.iter().flat_map(|(.., cells)| cells).flatten();
-        self.0.extend(numbers.any(|number| number.half.is_some()).then_some(Self::ALL[0]));
-        self.0.extend(rows.has_open().then_some(Self::ALL[1]));
+        self.0.extend(rows.has_open().then_some(Self::ALL[0]));
     }
 
     fn add(&mut self, best: &Best<'_>) {
         self.0.extend(match best {
-            Best::One(_) => Some(Self::ALL[2]),
-            Best::Several(..) => Some(Self::ALL[3]),
-            Best::Alike => Some(Self::ALL[4]),
-            Best::Undecided => Some(Self::ALL[5]),
-            Best::Only(_) => Some(Self::ALL[6]),
-            Best::OfCompleted => Some(Self::ALL[7]),
+            Best::One(_) => Some(Self::ALL[1]),
+            Best::Several(..) => Some(Self::ALL[2]),
+            Best::Alike => Some(Self::ALL[3]),
+            Best::Undecided => Some(Self::ALL[4]),
+            Best::Only(_) => Some(Self::ALL[5]),
+            Best::OfCompleted => Some(Self::ALL[6]),
             Best::Nobody | Best::Untested => None,
         });
     }
 
-    /// Explains them in one sentence; empty if there are none.
-    fn said(&self) -> String {
+    /// Explains them in one sentence; `None` if there are none.
+    fn said(&self) -> Option<String> {
         let said: Vec<&str> = Self::ALL.into_iter().filter(|of| self.0.contains(of)).collect();
-        if said.is_empty() { String::new() } else { format!("{}.", said.join("; ")) }
+        (!said.is_empty()).then(|| format!("{}.", said.join("; ")))
     }
 }
 
@@ -163,7 +160,7 @@ pub struct OverPoints {
     pub sentences: Vec<String>,
     /// A table of the values of each quantity.
     pub tables: Vec<Table>,
-    /// Explains the signs in these tables; empty if there are none.
+    /// Says of how many runs the numbers of these tables are, and explains their signs; empty without tables.
     pub legend: String,
 }
 
@@ -185,8 +182,10 @@ impl Comparison {
         }
         let sentences = all.iter().filter_map(|quantity| quantity.sentence(&family)).collect();
         let mut marks = Marks::default();
-        let tables = all.iter().filter_map(|quantity| quantity.table(&family, &mut marks)).collect();
-        OverPoints { sentences, tables, legend: marks.said() }
+        let tables: Vec<Table> = all.iter().filter_map(|quantity| quantity.table(&family, &mut marks)).collect();
+        let precision = self.precision().filter(|_| !tables.is_empty());
+        let legend = precision.into_iter().chain(marks.said()).collect::<Vec<_>>().join(" ");
+        OverPoints { sentences, tables, legend }
     }
 
     fn quantities_over_points(&self) -> Vec<Quantity<'_>> {
@@ -307,7 +306,7 @@ mod tests {
         assert_eq!(best, ["(cake)", "cake"]);
         assert_eq!(
             said.legend,
-            "\u{b1} is half the width of a 95 % interval of the mean; n.r. (k/n): not reached in k of n runs; best: a name alone is told \
+            "Means of 3 runs; \u{b1} is half the width of a 95 % interval of the mean. n.r. (k/n): not reached in k of n runs; best: a name alone is told \
              apart from all others; (in parentheses): alone in reaching it in all runs, and not tested."
         );
         let legend = of("completion mean").legend;

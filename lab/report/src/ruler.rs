@@ -188,13 +188,22 @@ impl Ruler {
     pub(crate) fn label(&mut self, unit: &str) -> String {
         let most = self.ticks.iter().map(|(value, _)| value.abs()).fold(0.0, f64::max);
         let (scale, unit) = tidegate_display::unit_of(most, unit);
+        self.label_in(scale);
+        unit.to_owned()
+    }
+    /// Labels the ticks of an axis divided by `scale`, with the digits that tell neighbours apart.
+    pub(crate) fn label_in(&mut self, scale: f64) {
         let step = self.ticks.windows(2).map(|two| two[1].0 - two[0].0).fold(f64::INFINITY, f64::min) / scale;
         let places = if step.is_finite() { (-(step.log10() + 1e-9).floor()).clamp(0.0, 12.0) as usize } else { 0 };
         for (value, label) in &mut self.ticks {
             let value = *value / scale;
             *label = if step.is_finite() { format!("{value:.places$}") } else { plain(value) };
         }
-        unit.to_owned()
+    }
+    /// Whether its ticks are evenly spaced, as those of a linear axis are unless they are values that were taken.
+    pub(crate) fn has_even_ticks(&self) -> bool {
+        let steps: Vec<f64> = self.ticks.windows(2).map(|two| two[1].0 - two[0].0).collect();
+        self.scale == Scale::Linear && steps.iter().all(|step| (step - steps[0]).abs() <= 1e-6 * steps[0].abs())
     }
     /// The position of a value along the axis, from 0 to 1.
     pub(crate) fn at(&self, value: f64) -> f64 {

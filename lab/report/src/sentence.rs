@@ -66,23 +66,41 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
     let by = if verdict.alike.is_empty() { "" } else { " by more than 2 %" };
     let differences = if verdict.open.len() > 1 { "differences" } else { "the difference" };
     let (best, value) = ranked[0];
-    if verdict.reach == 0.0 {
-        let same = [&[verdict.best][..], &verdict.open].concat();
-        let same = if same.len() == ranked.len() { String::new() } else { format!(" by {}", together(ranked, &same)) };
-        return format!(
-            "the same in all {} runs{same}, {}, and too few of them to call that equal{}",
-            verdict.runs,
-            measure.mean(value),
-            more(ranked, verdict).map_or(String::new(), |more| format!("; {more}"))
-        );
-    }
     format!(
-        "undecided, {} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
+        "undecided, {}{} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
         verdict.runs,
+        if verdict.most_runs > verdict.runs { format!(" to {}", verdict.most_runs) } else { String::new() },
         measure.mean(value),
         up_to(verdict.reach),
         more(ranked, verdict).map_or(String::new(), |more| format!("; {more}"))
     )
+}
+
+/// States what the seeds do not change: the values of all variants or of some, or the difference of two. Nothing is tested by these.
+fn unchanged(ranked: &Ranked<'_>, verdict: &Verdict) -> String {
+    let is_constant = |place: &usize| {
+        let values = &ranked[*place].1.values;
+        !values.is_empty() && values.iter().all(|value| *value == values[0])
+    };
+    let constant: Vec<usize> = (0..ranked.len()).filter(is_constant).collect();
+    let others = verdict.fixed.iter().filter(|pair| !pair.iter().all(|place| constant.contains(place)));
+    let others = others.map(|pair| {
+        let names = together(ranked, pair);
+        let is_same = ranked[pair[0]].1.mean == ranked[pair[1]].1.mean;
+        if is_same {
+            format!("; {names} have the same in each run")
+        } else {
+            format!("; {names} differ by the same in each run")
+        }
+    });
+    let all = match constant.len() {
+        0 | 1 => String::new(),
+        n if n == ranked.len() => {
+            format!("; the seeds do not change this quantity, it is the same in all {} runs", verdict.runs)
+        }
+        _ => format!("; the seeds do not change those of {}", together(ranked, &constant)),
+    };
+    std::iter::once(all).chain(others).collect()
 }
 
 /// States which variants are the best, and which others are perhaps.
@@ -202,7 +220,8 @@ impl Group {
             }
             verdict => best(measure, &ranked, verdict.as_ref()) + &behind_the_best(measure, &ranked, verdict.as_ref()),
         };
-        Some(format!("{}{subject}: {said}{not_reached}", measure.name))
+        let unchanged = verdict.map_or(String::new(), |verdict| unchanged(&ranked, &verdict));
+        Some(format!("{}{subject}: {said}{unchanged}{not_reached}", measure.name))
     }
 
     /// The variants that did not reach a measure in all runs.
@@ -305,30 +324,57 @@ mod tests {
         }
     }
 
-    /// Two runs without a loss are no equality: a pair lies on either side of the margin with a probability of a half.
+    /// However many runs there are, a quantity that the seeds do not change is stated as it is: with the better variant, and no test.
     #[test]
-    fn the_same_in_a_few_runs_is_no_equality() {
-        let of = |runs: u64, names: &[&str]| {
-            let (values, seeds) = (vec![0.0; runs as usize], (1..=runs).collect::<Vec<_>>());
-            let cells = || vec![Some(crate::judgement::tests::estimate(&values, &seeds))];
-            let rows = names.iter().map(|name| Row { name: (*name).into(), cells: cells() }).collect();
+    fn what_the_seeds_do_not_change_is_stated_as_it_is() {
+        let of = |runs: u64, rows: &[(&str, &dyn Fn(u64) -> f64)]| {
+            let seeds: Vec<u64> = (1..=runs).collect();
+            let row = |(name, value): &(&str, &dyn Fn(u64) -> f64)| {
+                let values: Vec<f64> = seeds.iter().map(|n| value(*n)).collect();
+                Row { name: (*name).into(), cells: vec![Some(crate::judgement::tests::estimate(&values, &seeds))] }
+            };
             let measures = vec![Measure::new("loss", "%", Better::Less)];
+            let rows = rows.iter().map(row).collect();
             let group = crate::comparison::Group { name: "flow call".into(), measures, rows, ..Default::default() };
-            Comparison::new("", vec![group]).sentences().remove(0)
+            Comparison::new("", vec![group])
         };
+        for runs in [2, 4, 40] {
+            let found = of(runs, &[("a", &|_| 12.0), ("b", &|_| 11.5)]);
+            let same = format!("the seeds do not change this quantity, it is the same in all {runs} runs");
+            assert_eq!(found.sentences(), [format!("loss of flow call: b has the least, 11.5 %; a has 12 %; {same}")]);
+            assert_eq!(
+                found.method().as_deref(),
+                Some(
+                    "A difference that the seeds do not change is the same in all runs: it is stated as it is, without a test."
+                )
+            );
+            let contrast = found.contrasts().remove(0);
+            assert_eq!(
+                (contrast.test(), contrast.difference.p, contrast.stated, contrast.alone),
+                ("none", None, None, None)
+            );
+            assert_eq!(
+                (contrast.is_decided(), contrast.is_equal(), contrast.more_runs()),
+                (Some(true), Some(false), None)
+            );
+            assert_eq!(found.groups[0].best(0, &found.family()), ["b"]);
+            // No run has a loss in either.
+            let none = of(runs, &[("a", &|_| 0.0), ("b", &|_| 0.0)]);
+            assert_eq!(none.sentences(), [format!("loss of flow call: no difference above 2 %, 0 %; {same}")]);
+            assert_eq!(none.contrasts()[0].is_decided(), Some(false));
+        }
+        // Others are tested beside them, and corrected for each other alone.
+        let some =
+            of(8, &[("a", &|_| 12.0), ("b", &|_| 11.0), ("c", &|n| 20.0 + n as f64), ("d", &|n| 20.0 + n as f64)]);
         assert_eq!(
-            of(2, &["fifo", "codel"]),
-            "loss of flow call: the same in all 2 runs, 0 %, and too few of them to call that equal"
+            some.sentences(),
+            [
+                "loss of flow call: b has the least, 11 %; next is a with 12 %; c and d have 24.5 %, equal within 2 %, 2.2 times as much; \
+              the seeds do not change those of b and a; c and d have the same in each run"
+            ]
         );
-        assert_eq!(
-            of(4, &["fifo", "codel"]),
-            "loss of flow call: the same in all 4 runs, 0 %, and too few of them to call that equal; about 1 more run would decide, \
-             a guess from 4"
-        );
-        assert_eq!(of(5, &["fifo", "codel"]), "loss of flow call: no difference above 2 %, 0 %");
-        // Three pairs are corrected for each other: 3/32 from five runs, and 3/64 from six.
-        assert!(of(5, &["fifo", "codel", "pie"]).contains("the same in all 5 runs"));
-        assert_eq!(of(6, &["fifo", "codel", "pie"]), "loss of flow call: no difference above 2 %, 0 %");
+        assert_eq!(some.family().len(), 4);
+        assert!(some.method().is_some_and(|said| said.contains("corrected for all 4 differences (Holm)")));
     }
 
     /// Nobody wins by runs that are all equal, and means that are near each other are no equality if runs differ by far.
@@ -346,12 +392,12 @@ mod tests {
             let group = crate::comparison::Group { name: "flow call".into(), measures, rows, ..Default::default() };
             Comparison::new("", vec![group]).sentences().remove(0)
         };
-        let fast = |n: u64| 17e6 + 1e4 * n as f64;
+        let fast = |n: u64| 17e6 + 1e4 * n as f64 + 1e3 * (n * 3 % 7) as f64;
         let (fifo, codel, cake) = (of("fifo", &|n| 75e6 + 1e5 * n as f64), of("fq-codel", &fast), of("cake", &fast));
         assert_eq!(
             said(vec![fifo, codel, cake]),
             "delay p99 of flow call: fq-codel and cake have the least, 17.1 ms, equal within 2 %; fifo has 76 ms, 4.4 times \
-             as much"
+             as much; fq-codel and cake have the same in each run"
         );
         // Means of 4.50 and 4.55 s, and runs that differ by up to 1 s in both directions.
         let wide = |shift: f64, by: u64| move |n: u64| (4.0 + shift + ((n + by) % 5) as f64 / 4.0) * 1e9;
@@ -379,14 +425,15 @@ mod tests {
         assert_eq!(
             twins,
             "delay p99 of flow call: cake has the least, 17.1 ms; next are codel and same with 30.1 ms, equal within 2 %; fifo and twin \
-             have 76 ms, equal within 2 %, 4.4 times as much"
+             have 76 ms, equal within 2 %, 4.4 times as much; codel and same have the same in each run; fifo and twin have the same in \
+             each run"
         );
         // The second is named, and those between it and the last are in the table.
         let four = said(vec![
             of("codel", &|n| 30e6 + 1e4 * n as f64),
             of("cake", &fast),
             of("fifo", &|n| 75e6 + 1e5 * n as f64),
-            of("pie", &|n| 40e6 + 1e5 * n as f64),
+            of("pie", &|n| 40e6 + 9e4 * n as f64),
         ]);
         assert_eq!(
             four,

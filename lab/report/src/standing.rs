@@ -25,6 +25,18 @@ pub(crate) enum Best<'a> {
     OfCompleted,
 }
 
+impl<'a> Best<'a> {
+    /// Those that have a colour in a map.
+    pub(crate) fn coloured(&self) -> impl Iterator<Item = &'a str> {
+        let all = match self {
+            Self::One(only) => vec![*only],
+            Self::Several(first, open) => [first.as_slice(), open.as_slice()].concat(),
+            _ => Vec::new(),
+        };
+        all.into_iter()
+    }
+}
+
 impl Group {
     /// Who is the best by a measure. Variants that did not reach it in all runs are left out.
     pub(crate) fn standing(&self, at: usize, family: &Family) -> Best<'_> {

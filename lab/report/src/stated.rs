@@ -121,22 +121,25 @@ pub(crate) fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<
     let meant: Vec<&str> = names.iter().copied().filter(|name| has_all(name)).collect();
     match meant.as_slice() {
         &[name] => Ok(name),
-        [] => {
-            // The name that has it, or that has the most of its words.
-            let common = |name: &str| {
-                let name = name.to_lowercase();
-                lower.split_whitespace().filter(|word| name.split_whitespace().any(|of_name| of_name == *word)).count()
-            };
-            let near = names.iter().copied().find(|name| name.to_lowercase().contains(&lower));
-            let likest = || names.iter().copied().rev().max_by_key(|name| common(name)).filter(|name| common(name) > 0);
-            let near =
-                near.or_else(likest).map_or("; there".to_owned(), |name| format!(". Did you mean `{name}`? There"));
-            let more = if names.len() > MOST_NAMED { ", ..." } else { "" };
-            let some = names[..names.len().min(MOST_NAMED)].join(", ");
-            Err(format!("no {what} is meant by `{text}`{near} are {some}{more}"))
-        }
+        [] => Err(not_meant(names, text, what)),
         several => Err(format!("`{text}` is more than one {what}: {}; name one", several.join(", "))),
     }
+}
+
+/// The error that `text` means none of the names: with the one that has it as a part, or that has the most of its words, and those that
+/// there are.
+pub(crate) fn not_meant(names: &[&str], text: &str, what: &str) -> String {
+    let lower = text.to_lowercase();
+    let common = |name: &str| {
+        let name = name.to_lowercase();
+        lower.split_whitespace().filter(|word| name.split_whitespace().any(|of_name| of_name == *word)).count()
+    };
+    let near = names.iter().copied().find(|name| name.to_lowercase().contains(&lower));
+    let likest = || names.iter().copied().rev().max_by_key(|name| common(name)).filter(|name| common(name) > 0);
+    let near = near.or_else(likest).map_or("; there".to_owned(), |name| format!(". Did you mean `{name}`? There"));
+    let more = if names.len() > MOST_NAMED { ", ..." } else { "" };
+    let some = names[..names.len().min(MOST_NAMED)].join(", ");
+    format!("no {what} is meant by `{text}`{near} are {some}{more}")
 }
 
 /// The places of the groups of a subject: at the points of a sweep it has one at each.

@@ -155,7 +155,7 @@ fn at_point(subject: &str, point: &str) -> String {
 
 /// The axes of a sweep, and which of them are compared.
 struct Compared<'a> {
-    axes: Vec<(&'a str, &'a Column)>,
+    axes: Vec<Axis<'a>>,
     /// The places of the axes that are compared; the others make a point.
     chosen: Vec<usize>,
     /// Whether the scenario has several variants, and whether these are compared.
@@ -170,10 +170,9 @@ impl<'a> Compared<'a> {
         let mut chosen = if usual && !several { (0..axes.len()).collect() } else { Vec::new() };
         for name in by.iter().filter(|name| *name != "variant") {
             let column = table.known(name)?;
-            let is_named = |axis: &Column| std::ptr::eq(axis, column) || vary_together(axis, column, rows);
-            let place = axes.iter().position(|(_, axis)| is_named(axis)).filter(|_| varies(column, rows));
+            let place = axes.iter().position(|axis| axis.columns.iter().any(|of| std::ptr::eq(*of, column)));
             chosen.push(place.ok_or_else(|| {
-                let mut names: Vec<&str> = axes.iter().map(|(name, _)| *name).collect();
+                let mut names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
                 names.extend(several.then_some("variant"));
                 let others = if names.is_empty() { String::new() } else { format!("; {} do", names.join(", ")) };
                 format!("the column `{name}` has no two values in these runs{others}")
@@ -194,7 +193,7 @@ impl<'a> Compared<'a> {
         let (several, compared) = self.variants;
         let own = (several && compared == of_variant).then(|| own.to_owned());
         let axes = self.axes.iter().enumerate().filter(|(n, _)| self.chosen.contains(n) == of_variant);
-        let values = axes.filter_map(|(_, (name, column))| Some(format!("{name}={}", short(&column.text(row)?))));
+        let values = axes.filter_map(|(_, axis)| Some(format!("{}={}", axis.name, axis.value(row)?)));
         own.into_iter().chain(values).collect::<Vec<_>>().join(", ")
     }
 }
@@ -214,18 +213,56 @@ fn vary_together(a: &Column, b: &Column, rows: &[usize]) -> bool {
     })
 }
 
-/// The axes that take several values in `rows`, by the last part of their path, or the whole path where two end alike. Of those that vary
-/// together the first stands for all.
-fn axes<'a>(table: &'a Table, rows: &[usize]) -> Vec<(&'a str, &'a Column)> {
-    let mut axes: Vec<(&str, &Column)> = Vec::new();
-    for (name, column) in table.columns().filter(|(name, column)| !OWN.contains(name) && varies(column, rows)) {
-        if !axes.iter().any(|(_, known)| vary_together(known, column, rows)) {
-            axes.push((name, column));
+/// An axis that takes several values: a key of the scenario, or several that vary together.
+struct Axis<'a> {
+    /// The last part of the path of a key, or the whole path where two end alike; between several keys stands a `/`, as between their values.
+    name: String,
+    columns: Vec<&'a Column>,
+}
+
+impl Axis<'_> {
+    /// The values of the keys in a row; one alone where they are all the same.
+    fn value(&self, row: usize) -> Option<String> {
+        let values: Vec<String> = self.columns.iter().filter_map(|column| column.text(row)).collect();
+        let short: Vec<&str> = values.iter().map(|value| short(value)).collect();
+        match short.as_slice() {
+            [] => None,
+            [first, others @ ..] if others.iter().all(|other| other == first) => Some((*first).to_owned()),
+            all => Some(all.join("/")),
         }
     }
-    let is_unique = |name: &str| axes.iter().filter(|(other, _)| end(other) == name).count() == 1;
-    let shown = |&(name, column): &(&'a str, &'a Column)| (if is_unique(end(name)) { end(name) } else { name }, column);
-    axes.iter().map(shown).collect()
+}
+
+/// The axes that take several values in `rows`. Keys that vary together are one.
+fn axes<'a>(table: &'a Table, rows: &[usize]) -> Vec<Axis<'a>> {
+    let mut groups: Vec<Vec<(&str, &Column)>> = Vec::new();
+    for (name, column) in table.columns().filter(|(name, column)| !OWN.contains(name) && varies(column, rows)) {
+        match groups.iter_mut().find(|group| vary_together(group[0].1, column, rows)) {
+            Some(group) => group.push((name, column)),
+            None => groups.push(vec![(name, column)]),
+        }
+    }
+    let all: Vec<&str> = groups.iter().flatten().map(|(name, _)| *name).collect();
+    let axis = |group: &Vec<(&str, &'a Column)>| {
+        let keys: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
+        Axis { name: names(&keys, &all).join("/"), columns: group.iter().map(|(_, column)| *column).collect() }
+    };
+    groups.iter().map(axis).collect()
+}
+
+/// The names of the keys of an axis, of `all` keys that vary: the last part of each, or the whole path where two end alike. Keys of one
+/// section do without its name: `rate` and `queue.rate` of a link.
+fn names<'a>(keys: &[&'a str], all: &[&str]) -> Vec<&'a str> {
+    let section = |key: &'a str| &key[..key.rfind('.').map_or(0, |at| at + 1)];
+    let common = keys.iter().map(|key| section(key)).min_by_key(|section| section.len()).unwrap_or_default();
+    let is_of_others = |name: &str| all.iter().any(|other| !keys.contains(other) && end(other) == end(name));
+    let is_one_section = keys.len() > 1 && !common.is_empty() && keys.iter().all(|key| key.starts_with(common));
+    let name = |key: &&'a str| match *key {
+        key if all.iter().filter(|other| end(other) == end(key)).count() == 1 => end(key),
+        key if is_one_section && !is_of_others(key) => &key[common.len()..],
+        key => key,
+    };
+    keys.iter().map(name).collect()
 }
 
 /// The value of an axis for people: a section that has a kind alone is named by it.
@@ -336,7 +373,7 @@ mod tests {
         assert!(said(&["digest"]).is_err_and(|why| why.ends_with("no two values in these runs; rate, variant do")));
     }
 
-    /// A shaper a little below its line varies with it: a point is named by the first key alone, and either key names the axis.
+    /// A shaper a little below its line varies with it: a point has the names and the values of both keys, and either key names the axis.
     #[test]
     fn keys_that_vary_together_are_one_axis() {
         let text = |all: [&str; 4]| Column::Text(all.map(|text| Some(text.to_owned())).into());
@@ -346,12 +383,31 @@ mod tests {
             let found = quantities(&table, &[], by).expect("a sweep");
             found.iter().map(|of| of.variant.clone()).collect::<Vec<_>>()
         };
-        assert_eq!(said(&[]), ["rate=2mbit", "rate=5mbit"]);
-        assert_eq!(said(&["variant.cake.rate".to_owned()]), ["rate=2mbit", "rate=5mbit"]);
+        let both = "link.a->b.rate/variant.cake.rate=";
+        assert_eq!(said(&[]), [format!("{both}2mbit/1900kbit"), format!("{both}5mbit/4700kbit")]);
+        assert_eq!(said(&["variant.cake.rate".to_owned()]), said(&[]));
+        assert_eq!(said(&["link.a->b.rate".to_owned()]), said(&[]));
         let other = quantities(&table, &[], &["link.a->b.queue".to_owned()]).expect_err("one value");
         assert!(other.contains("no two values"), "{other}");
+        // Keys of one link have no need of its name, and those that end differently have no need of their sections.
+        let cases: [(&[&str], &[&str], &str); 6] = [
+            (&["link.1.rate", "link.1.queue.rate"], &[], "rate/queue.rate"),
+            (&["link.1.rate", "link.1.queue.rate"], &["link.2.rate"], "link.1.rate/link.1.queue.rate"),
+            (&["link.1.rate", "link.1.delay"], &[], "rate/delay"),
+            (&["link.1.rate", "link.2.rate"], &[], "link.1.rate/link.2.rate"),
+            (&["link.1.rate"], &["link.2.rate"], "link.1.rate"),
+            (&["link.1.rate"], &["duration"], "rate"),
+        ];
+        for (keys, all, expected) in cases {
+            assert_eq!(names(keys, &[keys, all].concat()).join("/"), expected);
+        }
+        // Values that are the same in all keys are written once.
+        let same =
+            table.without(&["variant.cake.rate"]).with("link.c->d.rate", text(["2mbit", "2mbit", "5mbit", "5mbit"]));
+        let found = quantities(&same, &[], &[]).expect("a sweep");
+        assert_eq!(found[0].variant, "link.a->b.rate/link.c->d.rate=2mbit");
         // A key that takes a value with two of the other's is an axis of its own.
-        let table = table.without(&["variant.cake.rate"]).with("buffer", text(["10", "20", "10", "20"]));
+        let table = same.without(&["link.c->d.rate"]).with("buffer", text(["10", "20", "10", "20"]));
         let found = quantities(&table, &[], &["rate".to_owned()]).expect("a sweep");
         assert_eq!(found[0].subject, "rate=2mbit: flow bulk at buffer=10");
     }

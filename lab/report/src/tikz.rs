@@ -135,6 +135,10 @@ pub(crate) fn latex(text: &str) -> String {
             '"' => out.push_str("''"),
             '\u{b1}' => out.push_str("$\\pm$"),
             '\u{b5}' | '\u{3bc}' => out.push_str("$\\mu$"),
+            'α'..='ω' | 'Α'..='Ω' => match greek(character) {
+                Some(name) => out.push_str(&format!("$\\{name}$")),
+                None => out.push(character),
+            },
             '\u{d7}' => out.push_str("$\\times$"),
             '\u{2212}' => out.push_str("$-$"),
             '\u{2264}' => out.push_str("$\\leq$"),
@@ -147,6 +151,55 @@ pub(crate) fn latex(text: &str) -> String {
         }
     }
     out
+}
+
+/// The name of a Greek letter that the alphabet of LaTeX has. Those of the capitals that look like Latin letters have none.
+pub(crate) fn greek(letter: char) -> Option<&'static str> {
+    const SMALL: [&str; 25] = [
+        "alpha",
+        "beta",
+        "gamma",
+        "delta",
+        "varepsilon",
+        "zeta",
+        "eta",
+        "theta",
+        "iota",
+        "kappa",
+        "lambda",
+        "mu",
+        "nu",
+        "xi",
+        "omicron",
+        "pi",
+        "rho",
+        "varsigma",
+        "sigma",
+        "tau",
+        "upsilon",
+        "varphi",
+        "chi",
+        "psi",
+        "omega",
+    ];
+    const GREAT: [(char, &str); 10] = [
+        ('Γ', "Gamma"),
+        ('Δ', "Delta"),
+        ('Θ', "Theta"),
+        ('Λ', "Lambda"),
+        ('Ξ', "Xi"),
+        ('Π', "Pi"),
+        ('Σ', "Sigma"),
+        ('Φ', "Phi"),
+        ('Ψ', "Psi"),
+        ('Ω', "Omega"),
+    ];
+    if let Some((_, name)) = GREAT.iter().find(|(great, _)| *great == letter) {
+        return Some(name);
+    }
+    let at = (letter as usize).checked_sub('α' as usize)?;
+    // LaTeX has no command for omicron, which looks like its Latin sister.
+    SMALL.get(at).copied().filter(|name| *name != "omicron")
 }
 
 #[cfg(test)]
@@ -234,5 +287,6 @@ pub(crate) mod tests {
             "a-\\textgreater{}b 5 $\\pm$ 1 $\\mu$s \\textasciitilde{} 30\\textasciicircum{}2"
         );
         assert_eq!(latex("--"), "-{}-");
+        assert_eq!(latex("α = 0.5, Δ, ω"), "$\\alpha$ = 0.5, $\\Delta$, $\\omega$");
     }
 }

@@ -25,11 +25,15 @@ pub(crate) struct Verdict {
     pub(crate) equal: Vec<[usize; 2]>,
     /// Whether each variant is equal to each other within 2 %.
     pub(crate) all_alike: bool,
+    /// The pairs whose difference the seeds do not change, with the lesser place first. They are not tested: they are in `orders` or in
+    /// `equal`.
+    pub(crate) fixed: Vec<[usize; 2]>,
     /// By which share of the greater mean the best and one of `open` may differ at most, by the test of equality with its correction: more
-    /// than the share within which equality was not found, or 0 if each run has the same in all of them.
+    /// than the share within which equality was not found.
     pub(crate) reach: f64,
-    /// The number of runs of the smallest sample.
+    /// The number of runs of the smallest sample, and of the greatest.
     pub(crate) runs: usize,
+    pub(crate) most_runs: usize,
     /// The fewest further runs that would decide about one of `open` that is perhaps the best, and which.
     pub(crate) more: Option<(u64, usize)>,
 }
@@ -61,9 +65,11 @@ impl Verdict {
             candidates: Vec::new(),
             orders: orders.collect(),
             equal: pairs.iter().filter(|pair| family.are_equal(pair)).map(|pair| pair.places).collect(),
+            fixed: pairs.iter().filter(|pair| pair.difference.is_fixed()).map(|pair| pair.places).collect(),
             all_alike: pairs.iter().all(|pair| family.are_equal(pair)),
             reach: 0.0,
             runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,
+            most_runs: with_best.iter().map(|(_, pair)| pair.difference.runs).max()?,
             more: None,
         };
         let mut more = Vec::new();
@@ -76,9 +82,7 @@ impl Verdict {
                 (false, true) => verdict.apart.push(other),
                 (false, false) => {
                     verdict.open.push(other);
-                    // Runs that are the same say how far apart the variants are, and are only too few.
-                    let reach = if pair.is_same() { 0.0 } else { pair.reach(estimates, family.len()) };
-                    verdict.reach = verdict.reach.max(reach);
+                    verdict.reach = verdict.reach.max(pair.reach(estimates, family.len()));
                     more.extend(pair.more_runs(family.len()).map(|more| (more, other)));
                 }
             }
@@ -108,7 +112,7 @@ mod tests {
 
     /// The verdict about estimates whose tests are stated alone.
     fn alone(estimates: &[&Estimate], better: Better) -> Option<Verdict> {
-        Verdict::of(estimates, better, &Family::of(&pairs(estimates)))
+        Verdict::of(estimates, better, &Family::of(&pairs(estimates), 0))
     }
 
     /// Two variants on ten networks of very different rates: the second is a little slower on each. The intervals of the

@@ -1,6 +1,6 @@
 //! `tidegate compare`: results of simulations, replays and recordings side by side.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -41,9 +41,9 @@ use crate::progress::Reading;
 /// the others. Without it these are the variants of the scenario, if it has several, and otherwise all columns.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The results, recordings and folders of sweeps
-    #[arg(required = true, num_args = 1.., value_name = "FILE")]
-    files: Vec<PathBuf>,
+    /// The results, recordings and folders of sweeps, each with a name for its variant before it if you like
+    #[arg(required = true, num_args = 1.., value_name = "[NAME=]FILE", value_parser = Named::parse)]
+    named: Vec<Named>,
     /// Compare only runs of a sweep that have this text in this column; several texts of one
     /// column are united
     #[arg(long, value_name = "COLUMN=TEXT", value_parser = pair)]
@@ -64,9 +64,31 @@ pub struct Args {
     json: bool,
 }
 
+/// A file, and the name under which it is compared.
+#[derive(Debug, Clone)]
+struct Named {
+    name: Option<String>,
+    path: PathBuf,
+}
+
+impl Named {
+    fn parse(text: &str) -> Result<Self, String> {
+        // The path of a file may have the sign, too.
+        let whole = PathBuf::from(text);
+        match text.split_once('=').filter(|_| !whole.exists()) {
+            Some((name, path)) if !name.is_empty() && !path.is_empty() => {
+                Ok(Self { name: Some(name.to_owned()), path: path.into() })
+            }
+            Some(_) => Err("write NAME=FILE".into()),
+            None => Ok(Self { name: None, path: whole }),
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if !args.files.iter().any(|path| path.is_dir()) {
+    let files: &[PathBuf] = &args.named.iter().map(|named| named.path.clone()).collect::<Vec<_>>();
+    if !files.iter().any(|path| path.is_dir()) {
         for (option, does) in
             [(!args.only.is_empty(), "--only chooses runs"), (!args.by.is_empty(), "--by chooses columns")]
         {
@@ -77,12 +99,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             }
         }
     }
-    args.output.try_them(args.files.iter().map(PathBuf::as_path))?;
+    args.output.try_them(files.iter().map(PathBuf::as_path))?;
     let load = |path: &PathBuf| if path.is_dir() { sweep(path, args) } else { load(path) };
     let (loaded, primary): (Vec<_>, Vec<_>) =
-        args.files.iter().map(load).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+        files.iter().map(load).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
     let primary = primary.concat();
-    if let ([file], [found]) = (args.files.as_slice(), loaded.as_slice())
+    if let ([file], [found]) = (files, loaded.as_slice())
         && found.iter().all(|quantity| quantity.variant == found[0].variant)
     {
         return Err(Failure::Usage(format!(
@@ -90,7 +112,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             file.display()
         )));
     }
-    let all = named(loaded, &names(&args.files));
+    let given: Vec<Option<&str>> = args.named.iter().map(|named| named.name.as_deref()).collect();
+    let all = named(loaded, &names(files), &given);
     let title = "The files beside each other";
     let comparison = compared(title, &all);
     let (all, comparison, primary) = match args.only.iter().any(is_of_quantities) && !primary.is_empty() {
@@ -112,7 +135,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             });
             let answer = Section::new("Answer").with(comparison.clone());
             Report {
-                title: match args.files.as_slice() {
+                title: match files {
                     [sweep] => format!("The runs of {} beside each other", sweep.display()),
                     files => format!("{} results beside each other", files.len()),
                 },
@@ -130,7 +153,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let items: Vec<Item> = all.into_iter().map(Item::from).collect();
     let mut out = crate::output::stdout();
     if args.json {
-        let files: Vec<_> = args.files.iter().map(|path| path.display().to_string()).collect();
+        let files: Vec<_> = files.iter().map(|path| path.display().to_string()).collect();
         writeln!(
             out,
             "{:#}",
@@ -215,33 +238,55 @@ fn names(files: &[PathBuf]) -> Vec<String> {
 }
 
 /// The quantities of all files under the names of their variants: that of the variant or configuration if only one file has
-/// it, otherwise the name of the file before it.
-fn named(loaded: Vec<Vec<Quantity>>, files: &[String]) -> Vec<Quantity> {
+/// it, otherwise the name of the file before it. A name that is given stands for a file with one variant, and before those of several.
+fn named(loaded: Vec<Vec<Quantity>>, files: &[String], given: &[Option<&str>]) -> Vec<Quantity> {
     let own: Vec<BTreeSet<String>> =
         loaded.iter().map(|found| found.iter().map(|quantity| quantity.variant.clone()).collect()).collect();
     let is_unique = |variant: &String| own.iter().filter(|names| names.contains(variant)).count() == 1;
-    let renamed = |quantity: Quantity, file: &str| {
-        let plain = quantity.plain().to_owned();
+    let renamed = |quantity: Quantity, at: usize| {
+        let (plain, file) = (quantity.plain().to_owned(), given[at].unwrap_or(&files[at]));
         let variant = match quantity.variant.as_str() {
             "" => file.to_owned(),
+            _ if given[at].is_some() && own[at].len() == 1 => file.to_owned(),
+            variant if given[at].is_some() => format!("{file} {variant}"),
             _ if is_unique(&quantity.variant) => quantity.variant.clone(),
             variant => format!("{file} {variant}"),
         };
         Quantity { subject: format!("{variant}: {plain}"), variant, ..quantity }
     };
-    let all = loaded.into_iter().zip(files);
-    all.flat_map(|(found, file)| found.into_iter().map(move |quantity| renamed(quantity, file))).collect()
+    let all = loaded.into_iter().enumerate();
+    all.flat_map(|(at, found)| found.into_iter().map(move |quantity| renamed(quantity, at))).collect()
 }
 
 /// The quantities of a file, and those that its scenario names before its first run.
 type Loaded = (Vec<Quantity>, Vec<String>);
+
+/// The files in the folder of a sweep by the scenarios whose runs they have, for an error.
+fn scenarios(folder: &Path) -> String {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let scenario = name.strip_suffix(".parquet").and_then(|name| name.split('-').nth(2)).map(str::to_owned);
+        if let Some(scenario) = scenario {
+            all.entry(scenario).or_default().push(name);
+        }
+    }
+    all.values_mut().for_each(|names| names.sort());
+    let some = |names: &Vec<String>| match names.as_slice() {
+        [first, .., _] => format!("{first} and {} more", names.len() - 1),
+        names => names.concat(),
+    };
+    let all: Vec<String> = all.values().map(some).collect();
+    format!(": {}; move the files of one to another folder", all.join(", or "))
+}
 
 /// Reads the values in the folder of a sweep.
 fn sweep(folder: &Path, args: &Args) -> Result<Loaded, Failure> {
     let table = read(&[folder.to_owned()])?;
     let wrong = |why: String| {
         let advice = if why.ends_with("choose some") { " by --only COLUMN=TEXT" } else { "" };
-        Failure::Usage(format!("{}: {why}{advice}", folder.display()))
+        let mixed = if why.ends_with("two scenarios") { scenarios(folder) } else { String::new() };
+        Failure::Usage(format!("{}: {why}{mixed}{advice}", folder.display()))
     };
     // Quantities are chosen later from those that were planned, and are corrected for all of these.
     let is_loaded = |only: &&(String, String)| table.primary.is_empty() || !is_of_quantities(only);

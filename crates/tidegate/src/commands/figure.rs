@@ -115,7 +115,7 @@ fn beside(path: &Path) -> Result<Vec<(String, f64, f64)>, Failure> {
     lines.map(point).collect()
 }
 
-/// Reads tables, and folders of tables, as one table.
+/// Reads tables, and folders of tables, as one table. The rows of sweeps are in the order of their axes, whichever file has them.
 pub(super) fn read(named: &[PathBuf]) -> Result<Table, Failure> {
     let (mut table, mut known) = (Table::default(), HashSet::new());
     for path in files(named)? {
@@ -130,7 +130,7 @@ pub(super) fn read(named: &[PathBuf]) -> Result<Table, Failure> {
         })?;
         table.append(part.without_runs(&mut known)).map_err(wrong)?;
     }
-    Ok(table)
+    Ok(table.in_order())
 }
 
 /// The files of tables, with those in folders by their names.

@@ -53,7 +53,8 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
     /// Write results.json, summary.csv, runs.csv, the differences of variants (differences.csv), the transfers of each run
-    /// (transfers.csv and transfers.parquet), its pages (pages.csv and pages.parquet) and its curves to this folder
+    /// (transfers.csv and transfers.parquet), its pages (pages.csv and pages.parquet) and its curves to this folder, in the place of
+    /// those of an earlier simulation
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -186,9 +187,10 @@ pub(super) struct Difference {
     half_width_95: f64,
     /// By the bootstrap over pairs; null without pairs.
     bootstrap_95: Option<[f64; 2]>,
+    /// `none` if the seeds do not change the difference. It has no p then.
     test: &'static str,
     pairs: usize,
-    p: f64,
+    p: Option<f64>,
     /// Corrected for `comparisons`, all that are stated together.
     p_holm: Option<f64>,
     comparisons: Option<usize>,
@@ -196,8 +198,8 @@ pub(super) struct Difference {
     /// How many more runs would decide it or show that it is at most 2 %; null if either is decided, or it cannot be said.
     more_runs: Option<u64>,
     /// Corrected for `comparisons_measure`, the pairs of variants in this measure alone.
-    p_holm_measure: f64,
-    comparisons_measure: usize,
+    p_holm_measure: Option<f64>,
+    comparisons_measure: Option<usize>,
     /// The probability of samples this equal if the means differ by 2 % (TOST), corrected for `comparisons`.
     p_equal_holm: Option<f64>,
     /// Whether the variants are equal within 2 %.
@@ -223,8 +225,8 @@ impl From<Contrast> for Difference {
             variants: found.variants,
             p_holm: found.stated.map(|stated| stated.p),
             comparisons: found.stated.map(|stated| stated.comparisons),
-            p_holm_measure: found.alone.p,
-            comparisons_measure: found.alone.comparisons,
+            p_holm_measure: found.alone.map(|alone| alone.p),
+            comparisons_measure: found.alone.map(|alone| alone.comparisons),
         }
     }
 }
@@ -282,6 +284,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     args.files.try_them([file])?;
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder)
+            .and_then(|()| written::check(folder))
             .map_err(|error| Failure::Usage(format!("cannot write into {}: {error}", folder.display())))?;
     }
     if args.out.is_some() || args.files.wanted() {
@@ -301,7 +304,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cached = || Cache::new(args.cache.as_deref(), texts(), with_parts);
     let cache = if args.no_cache { None } else { cached()? };
     let begin = Instant::now();
-    let (made, notes) = run_all(args, &scenario, seed, jobs, cache.as_ref())?;
+    let (made, mut notes) = run_all(args, &scenario, seed, jobs, cache.as_ref())?;
+    notes.extend(scenario.repeats());
     let mut stopped = stopped(args, &made)?;
     let outcomes = &made.outcomes;
     // A digest of some of the runs would be taken for that of all.

@@ -116,7 +116,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     let several = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let before = if found > 0 { format!(", {found} of them made before") } else { String::new() };
+    let before = if found > 0 { format!("; {} made before", several(found, "run")) } else { String::new() };
     let text = format!("{} in {} in {}{before}", several(runs, "run"), several(files, "file"), args.out.display());
     writeln!(crate::output::stdout(), "{text}")?;
     Ok(())
@@ -169,6 +169,12 @@ pub(super) fn make(
         *name = sweep.missing(sweep.batch(n).map_err(Failure::Failed)?).name;
     }
     names.retain(|name| folder.join(name).exists());
+    if !others.is_empty() && *made > 0 {
+        message!(
+            "runs were added to those that were there: if their results were the reason, p and intervals are too small (optional \
+             stopping); plan the number of runs before the first"
+        );
+    }
     names.extend(others);
     Ok((*found, names))
 }
@@ -177,8 +183,12 @@ pub(super) fn make(
 /// these files.
 fn know(sweep: &mut Sweep, folder: &Path) -> Result<Vec<String>, Failure> {
     let wrong = |error: &dyn std::fmt::Display| Failure::Usage(format!("{}: {error}", folder.display()));
-    let planned: Result<BTreeSet<String>, String> = (0..sweep.batches()).map(|n| Ok(sweep.batch(n)?.name)).collect();
-    let planned = planned.map_err(Failure::Usage)?;
+    let (mut planned, mut runs) = (BTreeSet::new(), BTreeSet::new());
+    for n in 0..sweep.batches() {
+        let Batch { name, runs: of_batch } = sweep.batch(n).map_err(Failure::Usage)?;
+        planned.insert(name);
+        runs.extend(of_batch.into_iter().map(|run| (run.values, run.seed)));
+    }
     let mut others = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|error| wrong(&error))? {
         let entry = entry.map_err(|error| wrong(&error))?;
@@ -190,8 +200,10 @@ fn know(sweep: &mut Sweep, folder: &Path) -> Result<Vec<String>, Failure> {
     others.sort();
     let mut known = Vec::new();
     for name in others {
-        let table = read(&[folder.join(&name)])?;
-        if sweep.know(&name, swept::runs(&table)).map_err(Failure::Usage)? {
+        let found = swept::runs(&read(&[folder.join(&name)])?);
+        // A file of other seeds and values alone is none of this sweep.
+        let is_planned = found.iter().any(|run| runs.contains(run));
+        if sweep.know(&name, found).map_err(Failure::Usage)? && is_planned {
             known.push(name);
         }
     }
@@ -323,7 +335,8 @@ impl Work<'_> {
             Some((_, Ok(scenario))) => scenario.primary.as_slice(),
             _ => &[],
         };
-        let rows = sweep_rows(made.iter().map(|(point, outcome)| (&*point.values, shown(outcome))), primary);
+        let mut rows = sweep_rows(made.iter().map(|(point, outcome)| (&*point.values, shown(outcome))), primary);
+        rows.order = self.sweep.order();
         let bytes = rows.parquet().map_err(|error| unwritten(&error))?;
         write_whole(path, &bytes).map_err(|error| unwritten(&error))?;
         if failed.is_empty() {

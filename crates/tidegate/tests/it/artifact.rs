@@ -379,7 +379,7 @@ fn a_claim_that_the_results_do_not_support_is_refused() {
         readme.split_once("## Claims").and_then(|(_, rest)| rest.split_once("## Requirements")).expect("claims").0;
     assert!(claims.matches(", p ").count() > 3, "{claims}");
     assert!(
-        claims.matches("corrected").count() == 1 && claims.contains("\nEach p is corrected for all 38 differences"),
+        claims.matches("corrected").count() == 1 && claims.contains("\nEach p is corrected for all 28 differences"),
         "{claims}"
     );
     let (code, said) = duel("mean", &["--claim", "short=completion mean of flow mice: fair < one"]);
@@ -469,4 +469,44 @@ fn an_artifact_cannot_reach_outside_of_its_folder() {
     fs::write(&study, SCENARIO.replace("../traces/line.mahimahi", &trace)).expect("written");
     let output = tidegate(&scratch.0, &["artifact", "new", "--scenario", "study/scenarios/absolute.toml"]);
     assert!(output.status.code() == Some(2) && text(&output).contains("absolute path"), "{}", text(&output));
+}
+
+/// A paper has several experiments: one artifact has a folder for each, and repeats them all.
+#[test]
+fn several_scenarios_are_one_artifact() {
+    let scratch = Folder::new("parts");
+    packed(&scratch);
+    let study = scratch.0.join("study");
+    fs::write(study.join("duel.toml"), crate::told_apart::DUEL.replace("10s", "2s")).expect("written");
+    let scenarios = ["--scenario", "scenarios/line.toml", "--scenario", "duel.toml"];
+    let pack = |more: &[&str]| tidegate(&study, &[&["artifact", "../both"], &scenarios[..], more].concat());
+    let refused = pack(&["--claim", "goodput of flow bulk: fifo < codel"]);
+    assert!(refused.status.code() == Some(2) && text(&refused).contains("a single scenario"), "{}", text(&refused));
+    let made = pack(&["--runs", "2", "--title", "Two experiments"]);
+    assert!(made.status.success(), "{}", text(&made));
+    let both = scratch.0.join("both");
+    let readme = fs::read_to_string(both.join("README.md")).expect("a README");
+    assert!(readme.starts_with("# Two experiments\n") && readme.contains("| [line](line/README.md) |"), "{readme}");
+    for _ in 0..2 {
+        // What the first repetition wrote is no part of the artifact.
+        let again = reproduce(&both, env!("CARGO_BIN_EXE_tidegate"));
+        assert!(again.status.success() && text(&again).ends_with("\nreproduced: 2 of 2\n"), "{}", text(&again));
+        assert!(!text(&again).contains("not packed"), "{}", text(&again));
+    }
+    let alone = reproduce(&both.join("duel"), env!("CARGO_BIN_EXE_tidegate"));
+    assert!(alone.status.success(), "{}", text(&alone));
+    // One of them that is not as it was packed.
+    let path = both.join("duel/artifact.json");
+    let turned = fs::read_to_string(&path).expect("a manifest").replacen("\"mean\": ", "\"mean\": 1", 1);
+    fs::write(path, turned).expect("written");
+    let damaged = reproduce(&both, env!("CARGO_BIN_EXE_tidegate"));
+    assert!(
+        damaged.status.code() == Some(2) && text(&damaged).contains("duel/artifact.json was changed"),
+        "{}",
+        text(&damaged)
+    );
+    renew(&both.join("duel"));
+    renew(&both);
+    let wrong = reproduce(&both, env!("CARGO_BIN_EXE_tidegate"));
+    assert!(wrong.status.code() == Some(1) && text(&wrong).ends_with("reproduced: 1 of 2\n"), "{}", text(&wrong));
 }

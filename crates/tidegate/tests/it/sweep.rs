@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::command::tidegate;
+use tidegate_report::columns::Table;
 use tidegate_testbed::files::{Folder, text};
 
 const NET: &str = r#"
@@ -44,6 +45,25 @@ fn files(folder: &str) -> Vec<(String, Vec<u8>)> {
 
 const QUEUES: &str = r#"link.a->b.queue=[{kind = "fifo"}, {kind = "codel"}]"#;
 
+/// A rate that is added later stands between those that were there, as in the command that added it, in the table and with `--all`.
+#[test]
+fn values_that_are_added_stand_where_the_sweep_has_them() {
+    let folder = folder("order");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    for rates in ["link.1.rate=5mbit,2mbit", "link.1.rate=5mbit,3mbit,2mbit"] {
+        let args = ["sweep", &net, "--vary", rates, "--vary", QUEUES, "--seed", "3", "--runs", "2", "--out", &out];
+        let output = tidegate(&args);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    for all in [&[][..], &["--all"]] {
+        let output = tidegate(&[&["compare", &out, "--by", "queue"][..], all].concat());
+        let said = text(&output.stdout);
+        let rows: Vec<&str> = said.lines().skip_while(|line| !line.contains("queue=fifo  ")).collect();
+        let place = |rate: &str| rows.iter().position(|row| row.contains(rate)).unwrap_or_else(|| panic!("{said}"));
+        assert!(place("5mbit") < place("3mbit") && place("3mbit") < place("2mbit"), "{said}");
+    }
+}
+
 #[test]
 fn files_do_not_depend_on_threads_and_what_is_there_is_not_made_again() {
     let folder = folder("files");
@@ -73,7 +93,7 @@ fn files_do_not_depend_on_threads_and_what_is_there_is_not_made_again() {
     }
 
     std::fs::remove_file(Path::new(&one).join(&all[1].0)).expect("removed");
-    assert_eq!(sweep(&one, "2"), format!("8 runs in 3 files in {one}, 5 of them made before\n"));
+    assert_eq!(sweep(&one, "2"), format!("8 runs in 3 files in {one}; 5 runs made before\n"));
     assert_eq!(files(&one), all);
 }
 
@@ -104,6 +124,18 @@ fn more_seeds_and_values_add_to_the_folder() {
     let said = text(&compared.stdout);
     assert!(said.contains("goodput of flow bulk: rate=9mbit has the most"), "{said}{}", text(&compared.stderr));
     assert!(said.contains("by paired differences over 4 seeds"), "{said}");
+    // Files of other values are not counted, and who adds runs is told what that does to p.
+    let some = ["sweep", &net, "--vary", "link.1.rate=5mbit", "--seed", "1", "--runs", "5", "--out", &out];
+    let some = tidegate(&some);
+    assert!(text(&some.stderr).contains("optional stopping"), "{}", text(&some.stderr));
+    assert!(text(&some.stdout).starts_with("5 runs in ") && text(&some.stdout).ends_with("4 runs made before\n"));
+    let has_rate = |bytes: Vec<u8>| Table::from_parquet(bytes).expect("a table").csv().contains("\n5mbit,");
+    let of_rate = files(&out).into_iter().filter(|(_, bytes)| has_rate(bytes.clone())).count();
+    assert!(text(&some.stdout).contains(&format!(" in {of_rate} files")), "{} {of_rate}", text(&some.stdout));
+    let compared = tidegate(&["compare", &out, "--only", "link.1.rate=2mbit", "--only", "link.1.rate=9mbit"]);
+    let said_of_two = text(&compared.stdout);
+    assert!(said_of_two.contains("over 4 seeds"), "{said_of_two}");
+    let said = text(&tidegate(&["compare", &out]).stdout);
     // Files that were made twice, as by two machines, count once.
     let again = folder.path("again");
     let vary = ["--vary", "link.1.rate=5mbit,2mbit,9mbit", "--seed", "1", "--runs", "4", "--batch", "5"];
@@ -147,9 +179,13 @@ fn the_values_of_a_column_are_compared_at_each_point() {
     let found = tidegate(&["compare", &out, "--by", "queue", "--json"]);
     let found: serde_json::Value = serde_json::from_slice(&found.stdout).expect("JSON");
     let differences = found["differences"].as_array().expect("a list");
+    let is_tested = |one: &&serde_json::Value| one["test"] != "none";
+    let tested = differences.iter().filter(is_tested).count();
+    assert!(tested > 4, "{found}");
     for one in differences {
         assert_eq!(one["variants"], serde_json::json!(["queue=fifo", "queue=codel"]), "{one}");
-        assert_eq!(one["comparisons"], differences.len(), "corrected for all points together: {one}");
+        let all = if is_tested(&one) { serde_json::json!(tested) } else { serde_json::Value::Null };
+        assert_eq!(one["comparisons"], all, "corrected for all points together: {one}");
     }
     let of = |subject: &str| differences.iter().filter(|one| one["subject"] == subject).count();
     assert!(of("flow bulk at rate=2mbit") > 2 && of("flow bulk at rate=2mbit") == of("flow bulk at rate=5mbit"));
@@ -229,7 +265,7 @@ fn a_chosen_mean_is_shown_and_not_tested_where_transfers_are_left() {
         found.starts_with("completion mean of flow short: not tested, as not all was completed, at all 2 points"),
         "{found}"
     );
-    assert!(found.contains("n.t.\n") && found.contains("; n.t.: not tested, because"), "{found}");
+    assert!(found.contains("n.t.\n") && found.contains(". n.t.: not tested, because"), "{found}");
     assert!(found.contains("Not completed, in the mean of a run, at the point where"), "{found}");
     let json: serde_json::Value = serde_json::from_str(&said(&["--json"])).expect("JSON");
     assert!(json["unfinished"].is_string() && json["differences"].as_array().is_some_and(Vec::is_empty), "{json:#}");
@@ -316,9 +352,9 @@ fn names_depend_on_the_files_of_every_value() {
     shaper("one.toml", "1mbit");
     shaper("two.toml", "2mbit");
     made_before();
-    assert!(made_before().ends_with(", 2 of them made before\n"));
+    assert!(made_before().ends_with("; 2 runs made before\n"));
     shaper("two.toml", "3mbit");
-    assert!(made_before().ends_with(", 1 of them made before\n"));
+    assert!(made_before().ends_with("; 1 run made before\n"));
     assert_eq!(files(&out).len(), 3);
 }
 
@@ -345,4 +381,37 @@ fn what_was_interrupted_goes_on() {
     let kept = files(&out);
     assert_eq!(kept.len(), 1);
     assert!(kept[0].0.starts_with("batch-000000-") && kept[0].0.ends_with(".parquet"));
+}
+
+/// Results of two scenarios in one folder are refused, with the files of each. What a scenario says of itself changes no result.
+#[test]
+fn a_folder_of_two_scenarios_is_refused_with_its_files() {
+    let folder = folder("mixed");
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let sweep = || {
+        let made = tidegate(&[
+            "sweep",
+            &net,
+            "--vary",
+            "link.1.rate=5mbit,2mbit",
+            "--runs",
+            "2",
+            "--seed",
+            "1",
+            "--out",
+            &out,
+        ]);
+        assert!(made.status.success(), "{}", text(&made.stderr));
+        text(&made.stdout)
+    };
+    sweep();
+    folder.with("net.toml", format!("sentence = \"A line\"\nprimary = [\"goodput of flow bulk\"]\n{NET}"));
+    assert!(sweep().ends_with("4 runs made before\n"));
+    folder.with("net.toml", NET.replace("10ms", "20ms"));
+    assert!(!sweep().contains("made before"));
+    let refused = tidegate(&["compare", &out]);
+    let said = text(&refused.stderr);
+    let names: Vec<String> = files(&out).into_iter().map(|(name, _)| name).collect();
+    assert_eq!((refused.status.code(), names.len()), (Some(2), 2), "{said}");
+    assert!(names.iter().all(|name| said.contains(name.as_str())), "{said} {names:?}");
 }

@@ -117,7 +117,8 @@ class Results:
         comparisons that the command and the report state beside each other, and decided says whether it is at most 0.05; both are
         missing for other quantities. p_holm_measure is corrected for the comparisons_measure pairs of the measure alone: use it if
         you state no other. equal_within_2 says whether two one-sided tests (TOST) find them equal within 2 %, with p_equal_holm
-        corrected likewise. Runs with the same seed are compared as pairs. more_runs is how many more would decide, a guess if
+        corrected likewise. p_equal is the probability of samples this equal if the means differ by 2 %. Where the seeds do not
+        change a difference, test is "none" and p is missing. Runs with the same seed are compared as pairs. more_runs is how many more would decide, a guess if
         there are fewer than ten. Empty without variants, and with one run."""
     def differences_of(
         self,

@@ -1,6 +1,6 @@
 //! Maps of the best variants: which is the best by a measure at each point of a sweep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Chart;
 use super::cells::{Cell, Grid};
@@ -11,6 +11,7 @@ use crate::drawing::{Drawing, Ink};
 use crate::font::room;
 use crate::look::Look;
 use crate::palette::Pens;
+use crate::plotting::Legend;
 use crate::points::NOT_TESTED;
 use crate::simulation::{better, compared_whole};
 use crate::standing::Best;
@@ -61,7 +62,7 @@ impl Chart {
             });
         }
         let of_completed = || cells.iter().flatten().flatten().filter(|best| **best == Best::OfCompleted);
-        if family.len() == 0 && of_completed().next().is_some() {
+        if family.is_empty() && of_completed().next().is_some() {
             return Err("nobody is the best by the mean of what was completed where not all was: the slower a variant, the more of its \
                         longest durations it leaves out. Draw a percentile, such as --only 'measure=completion p50'"
                 .into());
@@ -80,7 +81,7 @@ impl Chart {
             (has(|best| matches!(best, Best::One(_))), "a name alone is told apart from all others"),
             (
                 has(|best| matches!(best, Best::Several(..))),
-                "names together are equal within 2 % or, with ?, not told apart",
+                "names together, with the colour of each below, are equal within 2 % or, with ? and a lower field, not told apart",
             ),
             (has(|best| *best == Best::Alike), "alike: all within 2 %"),
             (has(|best| *best == Best::Undecided), "? alone: undecided"),
@@ -90,9 +91,15 @@ impl Chart {
         let Some((measure, first)) = quantities.first() else { return Err("no row is left to compare".into()) };
         let (measures, subject) = (quantities.iter().all(|(of, _)| of == measure), subject_of(first));
         let subjects = quantities.iter().all(|(_, of)| subject_of(of) == subject);
+        let decided = match family.len() {
+            _ if family.is_empty() => "Not tested: the seeds change no difference.".to_owned(),
+            n => format!(
+                "Decided at 5 %, by runs with the same seed, corrected for all {n} differences{} (Holm).",
+                if comparison.is_planned() { " that were planned" } else { " of the figure" }
+            ),
+        };
         let note = format!(
-            "The best by {} of {} ({}){signs}.{}{alone}{left_out} Decided at 5 %, by runs with the same seed, corrected for all {} \
-             differences{} (Holm).",
+            "The best by {} of {} ({}){signs}.{}{alone}{left_out} {decided}",
             if measures { measure } else { "each measure" },
             if subjects { subject } else { "each subject" },
             if better(measure) == Better::More { "more is better" } else { "less is better" },
@@ -100,9 +107,7 @@ impl Chart {
                 " Variants that did not reach it in all runs are left out; n.r.: none reached it in all."
             } else {
                 ""
-            },
-            family.len(),
-            if comparison.is_planned() { " that were planned" } else { " of the figure" }
+            }
         );
         Ok(self.map(Grid { xs, ys, note, legend: 0.0, lines: 1 }, &cells, &names, look))
     }
@@ -124,22 +129,31 @@ impl Chart {
     }
 
     fn map(&self, mut grid: Grid, cells: &[Vec<Option<Best<'_>>>], names: &[&str], look: &Look) -> Drawing {
-        let small = Grid::small(look);
+        let (u, small) = (look.unit(), Grid::small(look));
         let mut shown: Vec<String> = short(names);
         let longest = |name: &String| if has_alone(cells) { format!("({name})") } else { format!("{name}?") };
         let wide = shown.iter().map(|name| room(&longest(name), small)).fold(0.0, f64::max);
+        let mut entries = shown.clone();
         if wide > grid.room(look) {
             let letters: Vec<String> = (0..names.len()).map(letter).collect();
-            let said: Vec<String> =
-                letters.iter().zip(&shown).map(|(letter, name)| format!("{letter} {name}")).collect();
-            grid.note = format!("{}. {}", said.join(", "), grid.note);
+            entries = letters.iter().zip(&shown).map(|(letter, name)| format!("{letter} {name}")).collect();
+            grid.note = format!("{}. {}", entries.join(", "), grid.note);
             shown = letters;
         }
-        let colours = Pens::named(names.iter().copied()).of_bars(names);
+        let place = |name: &str| names.iter().position(|known| *known == name).unwrap_or(0);
+        let inks: Vec<Ink> =
+            Pens::named(names.iter().copied()).of_bars(names, look.grey).into_iter().map(Ink::Bar).collect();
+        // A cell of one colour has the name of its variant. Where cells have several, a legend says which is whose.
+        let all = || cells.iter().flatten().flatten();
+        let coloured: BTreeSet<usize> = all().flat_map(Best::coloured).map(place).collect();
+        let has_several = all().any(|best| matches!(best, Best::Several(..)));
+        let coloured: Vec<usize> = coloured.into_iter().filter(|_| has_several).collect();
+        let left = grid.along(look).0;
+        let legend = || Legend::new(coloured.iter().map(|at| entries[*at].as_str()), look.width - left, small, u);
+        let rows = legend().rows as f64;
+        grid.legend = if rows > 0.0 { (rows * (small + 7.0 * u) + 10.0 * u) / small } else { 0.0 };
         let cell = |x: usize, y: usize| {
-            let plain = |lines: Vec<String>| Cell { ground: Ink::Ground, ink: Ink::Text, lines };
-            let place = |name: &str| names.iter().position(|known| *known == name).unwrap_or(0);
-            let all = |of: &[&str]| of.iter().map(|name| shown[place(name)].clone()).collect::<Vec<_>>();
+            let plain = |lines: Vec<String>| Cell { ground: Ink::Ground, ink: Ink::Text, lines, foot: Vec::new() };
             Some(match cells[y][x].as_ref()? {
                 Best::Nobody => plain(vec!["n.r.".into()]),
                 Best::Alike => plain(vec!["alike".into()]),
@@ -148,21 +162,28 @@ impl Chart {
                 // Nobody was tested against it: it is no winner, and has no colour.
                 Best::Only(only) => plain(vec![format!("({})", shown[place(only)])]),
                 Best::One(only) => {
-                    let ground = Ink::Bar(colours[place(only)]);
+                    let ground = inks[place(only)];
                     let ink = if ground.is_dark(look.grey) { Ink::Ground } else { Ink::Text };
-                    Cell { ground, ink, lines: vec![shown[place(only)].clone()] }
+                    Cell { ground, ink, ..plain(vec![shown[place(only)].clone()]) }
                 }
                 Best::Several(first, open) => {
-                    plain(all(first).into_iter().chain(all(open).into_iter().map(|name| name + "?")).collect())
+                    let name = |name: &str| shown[place(name)].clone();
+                    let lines = first.iter().map(|of| name(of)).chain(open.iter().map(|of| name(of) + "?"));
+                    let foot = first.iter().map(|of| (of, 1.0)).chain(open.iter().map(|of| (of, 0.5)));
+                    let foot = foot.map(|(of, part)| (inks[place(of)], part)).collect();
+                    Cell { foot, ..plain(lines.collect()) }
                 }
             })
         };
-        let lines = cells.iter().flatten().flatten().map(|of| match of {
+        let lines = all().map(|of| match of {
             Best::Several(first, open) => first.len() + open.len(),
             _ => 1,
         });
         grid.lines = lines.max().unwrap_or(1);
-        grid.drawing(self, look, cell, |_, _| ())
+        let inks_of_legend: Vec<Ink> = coloured.iter().map(|at| inks[*at]).collect();
+        grid.drawing(self, look, cell, |drawing, (x, y)| {
+            legend().draw_fields(drawing, (x, y + small * 0.8), (small, u), &inks_of_legend);
+        })
     }
 }
 
@@ -320,6 +341,66 @@ mod tests {
         // Another quantity than those that were planned is explored, and corrected for what is drawn.
         both.primary = vec!["loss of flow bulk".into()];
         assert!(said(&both).contains("all 4 differences of the figure"));
+    }
+
+    /// Two that are equal share a cell, below which both have their colour; the legend says which is whose.
+    #[test]
+    fn a_cell_of_two_has_both_colours_and_the_map_a_legend() {
+        let queues = [("fq-codel", [9.0, 9.0]), ("pie", [9.01, 5.0]), ("fifo", [3.0, 3.0])];
+        let mut texts: [Vec<Option<String>>; 2] = Default::default();
+        let (mut seeds, mut values) = (Vec::new(), Vec::new());
+        for (at, rate) in ["4mbit", "10mbit"].into_iter().enumerate() {
+            for seed in 1..=5_u64 {
+                for (queue, of) in queues {
+                    texts.iter_mut().zip([rate, queue]).for_each(|(column, text)| column.push(Some(text.to_owned())));
+                    seeds.push(Some(seed));
+                    values.push(Some(1e6 * (of[at] + seed as f64 * of[at] / 1000.0)));
+                }
+            }
+        }
+        let rows = seeds.len();
+        let all = |text: &str| Column::Text(vec![Some(text.to_owned()); rows]);
+        let [rate, variant] = texts;
+        let table = Table::default()
+            .with("link.1.rate", Column::Text(rate.clone()))
+            .with("link.1.rtt", Column::Text(rate))
+            .with("seed", Column::Integer(seeds))
+            .with("variant", Column::Text(variant))
+            .with("subject", all("flow bulk"))
+            .with("measure", all("goodput"))
+            .with("value", Column::Number(values))
+            .with("unit", all("bps"));
+        for look in [Look::text(), Look::column(), Look { grey: true, ..Look::column() }] {
+            let drawing = chart().drawing(&table, &look).expect("a map");
+            // The fields of the colours of bars, with their widths and the text that follows.
+            let mut fields: Vec<(usize, f64, f64, String)> = Vec::new();
+            for shape in &drawing.shapes {
+                match shape {
+                    Shape::Rectangle { ink: Ink::Bar(ink), x, width, .. } => {
+                        fields.push((*ink, *x, *width, String::new()))
+                    }
+                    Shape::Text { text, .. } => {
+                        if let Some(last) = fields.last_mut().filter(|last| last.3.is_empty()) {
+                            last.3.clone_from(text);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            let [alone, first, second, named, other] = fields.as_slice() else { panic!("{fields:?}") };
+            assert!(first.0 != second.0 && first.2 == second.2 && first.1 + first.2 == second.1, "{fields:?}");
+            assert_eq!((alone.0, alone.3.as_str()), (named.0, "fq-codel"), "{fields:?}");
+            // The legend has the two that have a colour, and the third has none.
+            assert_eq!((named.3.as_str(), other.3.as_str()), ("fq-codel", "pie"));
+            assert_eq!(BTreeSet::from([named.0, other.0]), BTreeSet::from([first.0, second.0]));
+            let bottom = drawing.shapes.iter().filter_map(|shape| match shape {
+                Shape::Text { y, .. } => Some(*y),
+                _ => None,
+            });
+            assert!(bottom.fold(0.0, f64::max) <= drawing.height);
+            let svg = drawing.svg().replace("</text>", " ");
+            assert!(svg.contains("names together"), "{svg}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::Chart;
 use super::units::Labels;
-use crate::drawing::{Anchor, Drawing, Ink, Shape};
+use crate::drawing::{Anchor, Drawing, Ink};
 use crate::font::{fitted, room};
 use crate::look::Look;
 
@@ -39,7 +39,12 @@ pub(super) struct Cell {
     pub(super) ground: Ink,
     pub(super) ink: Ink,
     pub(super) lines: Vec<String>,
+    /// Inks that share its foot evenly, from the left, and the part of the foot's height that each has.
+    pub(super) foot: Vec<(Ink, f64)>,
 }
+
+/// The height of the foot of a cell, in heights of small type.
+const FOOT: f64 = 0.4;
 
 impl Grid {
     /// The type of the text in cells.
@@ -48,7 +53,7 @@ impl Grid {
     }
 
     /// The place of the first cell from the left, and the width of each.
-    fn along(&self, look: &Look) -> (f64, f64) {
+    pub(super) fn along(&self, look: &Look) -> (f64, f64) {
         let (u, size) = (look.unit(), look.size);
         let names =
             Labels::new(&self.ys).texts.iter().map(|name| room(name, size)).fold(0.0, f64::max).min(look.width * 0.35);
@@ -157,14 +162,19 @@ impl Cell {
         let small = Grid::small(look);
         let (wide, tall) = (width - 0.5, high - 0.5);
         drawing.rectangle((x, y), wide, tall, self.ground);
-        // A cell may be as light as the ground, and is a cell nevertheless.
-        let edge = vec![(x, y), (x + wide, y), (x + wide, y + tall), (x, y + tall), (x, y)];
-        drawing.shapes.push(Shape::Lines { lines: vec![edge], width: 0.5, ink: Ink::Muted, dash: &[] });
+        let foot = if self.foot.is_empty() { 0.0 } else { (FOOT * small).min(tall / 2.0) };
+        let share = wide / self.foot.len().max(1) as f64;
+        for (n, (ink, part)) in self.foot.iter().enumerate() {
+            let (left, top) = (x + share * n as f64, y + tall - foot * part);
+            drawing.rectangle((left, top), share, foot * part, *ink);
+            drawing.outline((left, top), share, foot * part);
+        }
+        drawing.outline((x, y), wide, tall);
         let longest = self.lines.iter().map(|line| room(line, small)).fold(0.0, f64::max);
-        if longest > width - 2.0 * look.unit() || self.lines.len() as f64 * small * 1.15 > high {
+        if longest > width - 2.0 * look.unit() || self.lines.len() as f64 * small * 1.15 > high - foot {
             return;
         }
-        let first = y + high / 2.0 + small * (0.35 - 0.575 * (self.lines.len() as f64 - 1.0));
+        let first = y + (high - foot) / 2.0 + small * (0.35 - 0.575 * (self.lines.len() as f64 - 1.0));
         for (n, line) in self.lines.iter().enumerate() {
             let place = (x + width / 2.0, first + small * 1.15 * n as f64);
             drawing.text(place, Anchor::Middle, small, self.ink, line.as_str());

@@ -60,7 +60,7 @@ impl Heat {
             let mean = self.means[y][x]?;
             let (ground, is_dark) = if mean.is_finite() { self.shade(self.part(mean)) } else { (Ink::Ground, false) };
             let ink = if is_dark { Ink::Ground } else { Ink::Text };
-            Some(Cell { ground, ink, lines: vec![values.with_interval(mean, self.halves[y][x])] })
+            Some(Cell { ground, ink, lines: vec![values.with_interval(mean, self.halves[y][x])], foot: Vec::new() })
         };
         grid.drawing(chart, look, cell, |drawing, place| self.scale(drawing, &values, place, look))
     }

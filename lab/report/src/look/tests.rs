@@ -102,8 +102,12 @@ fn a_row_is_meant_by_whole_words_first() {
     assert_eq!(chosen("codel"), [0, 1]);
     assert_eq!(chosen("fq-codel"), [2, 3]);
     assert_eq!(chosen("codel call"), [1]);
-    // A part of a word means what no whole word does.
-    assert_eq!(chosen("fq"), [2, 3]);
+    // A part of a word means nothing.
+    let why = Look::chosen(&names, &["fq".to_owned()], |name| name, "curve").expect_err("no word");
+    assert!(
+        why.contains("no curve is meant by `fq`. Did you mean `fq-codel: flow bulk`? There are codel: flow bulk"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -125,6 +129,11 @@ fn measures_that_are_not_shown_by_themselves_are_found_by_their_names() {
     // All words of `delay p99` are in both names.
     let both = vec![("delay up p99".to_owned(), 4.0), ("delay down p99".to_owned(), 5.0)];
     assert_eq!(shown("measure=delay p99"), Ok(both));
+    // So are all measures that have a word, whether they are usually shown or not.
+    let names = |look: &str| shown(look).map(|found| found.into_iter().map(|(name, _)| name).collect::<Vec<_>>());
+    assert_eq!(names("measure=p99"), Ok(vec!["delay up p99".into(), "delay down p99".into()]));
+    assert_eq!(names("measure=delay"), names("measure=p99"));
+    assert!(names("measure=goodpu").is_err_and(|why| why.contains("Did you mean `goodput`?")));
     assert!(shown("measure=jitter").is_err_and(|why| why.contains("page load p50") && why.contains("goodput")));
 }
 

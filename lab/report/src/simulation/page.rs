@@ -50,7 +50,7 @@ impl Simulation<'_> {
             ("digest", self.digest.clone()),
         ];
         let facts = facts.into_iter().map(|(name, value)| (name.to_owned(), value));
-        let facts = facts.chain(self.notes.iter().map(|note| ("chosen by a rule".to_owned(), note.clone())));
+        let facts = facts.chain(self.notes.iter().map(|note| ("note".to_owned(), note.clone())));
         facts.chain(self.unfinished().map(|unfinished| ("not completed".to_owned(), unfinished))).collect()
     }
 

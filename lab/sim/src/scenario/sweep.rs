@@ -79,8 +79,14 @@ impl Axis {
 /// `workload`).
 const FILES: [&str; 2] = ["shaper", "file"];
 
+/// The keys of a scenario on which no result of a run depends.
+const NO_RESULT: [&str; 4] = ["seed", "runs", "sentence", "primary"];
+
 /// How many values of an axis are checked before the first run.
 const CHECKED: usize = 100;
+
+/// The path and the value of each axis at a point.
+type Values = Vec<(String, String)>;
 
 /// A run of a sweep.
 #[derive(Clone, PartialEq, Debug)]
@@ -139,10 +145,14 @@ pub struct Sweep {
     seeds: Vec<u64>,
     size: usize,
     shared: Digest,
+    /// That of the scenario without its axes, its seeds and what no result depends on, after `shared`.
+    scenario: Digest,
+    /// The values of the axes at each point, and the digests of the files that it refers to, if somebody has asked for them.
+    of_points: Option<BTreeMap<Values, Vec<Digest>>>,
     /// Digests of the files that runs refer to, by name.
     files: BTreeMap<String, Digest>,
     /// Runs whose results are elsewhere, by the values of their axes and their seed.
-    known: BTreeSet<(Vec<(String, String)>, u64)>,
+    known: BTreeSet<(Values, u64)>,
 }
 
 impl Sweep {
@@ -169,7 +179,29 @@ impl Sweep {
         }
         let mut shared = Digest::default();
         shared.bytes(env!("CARGO_PKG_VERSION").as_bytes());
-        Ok(Self { base: base.clone(), axes, seeds, size, shared, files: BTreeMap::new(), known: BTreeSet::new() })
+        let mut kept = base.clone();
+        if let Value::Table(entries) = &mut kept.value {
+            entries.retain(|entry| !NO_RESULT.contains(&entry.key.as_str()));
+        }
+        let mut scenario = shared;
+        scenario.bytes(kept.to_text().as_bytes());
+        let (base, files, known) = (base.clone(), BTreeMap::new(), BTreeSet::new());
+        Ok(Self { base, axes, seeds, size, shared, scenario, of_points: None, files, known })
+    }
+
+    /// The path of each key of the axes, with its values in their order, each once.
+    pub fn order(&self) -> Vec<(String, Vec<String>)> {
+        let keys = self.axes.iter().flat_map(|axis| (0..axis.paths.len()).map(move |at| (axis, at)));
+        let of = |(axis, at): (&Axis, usize)| {
+            let mut values: Vec<String> = Vec::new();
+            for value in axis.values.iter().map(|values| shown(&values[at])) {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            (axis.paths[at].clone(), values)
+        };
+        keys.map(of).collect()
     }
 
     /// The names of all files that runs may refer to.
@@ -194,6 +226,7 @@ impl Sweep {
         digest.number(text.len() as u64);
         digest.bytes(text.as_bytes());
         self.files.insert(name.to_owned(), digest);
+        self.of_points = None;
     }
 
     /// Leaves runs, each the values of the axes and the seed, out of [`missing`](Self::missing), because the file `name` has their results, if
@@ -204,12 +237,13 @@ impl Sweep {
     pub fn know(&mut self, name: &str, runs: BTreeSet<(Vec<(String, String)>, u64)>) -> Result<bool, String> {
         let mut files = BTreeSet::new();
         if !self.files.is_empty() {
-            let mut of_points = BTreeMap::new();
-            for number in 0..self.runs() / self.seeds.len() {
-                let (point, files) = self.point(number, self.seeds[0])?;
-                of_points.insert(point.values, files);
+            if self.of_points.is_none() {
+                let point = |number| self.point(number, self.seeds[0]).map(|(point, files)| (point.values, files));
+                let all: Result<_, String> = (0..self.runs() / self.seeds.len()).map(point).collect();
+                self.of_points = Some(all?);
             }
             for (values, _) in &runs {
+                let Some(of_points) = &self.of_points else { return Ok(false) };
                 // Nobody knows the files of a point that is not in this sweep.
                 let Some(of_point) = of_points.get(values) else { return Ok(false) };
                 files.extend(of_point.iter().map(Digest::to_string));
@@ -239,12 +273,7 @@ impl Sweep {
 
     /// The scenario without its axes and seeds, and these files, in short.
     fn scenario(&self, files: &BTreeSet<String>) -> String {
-        let mut base = self.base.clone();
-        if let Value::Table(entries) = &mut base.value {
-            entries.retain(|entry| !matches!(entry.key.as_str(), "seed" | "runs"));
-        }
-        let mut digest = self.shared;
-        digest.bytes(base.to_text().as_bytes());
+        let mut digest = self.scenario;
         files.iter().for_each(|file| digest.bytes(file.as_bytes()));
         digest.to_string()[..8].to_owned()
     }
@@ -492,7 +521,9 @@ mod tests {
         let rates = || vec![Axis::parse("link.1.rate", r#"["1mbit", "2mbit"]"#).expect("an axis")];
         let of = |text: &str, seeds: Vec<u64>| Sweep::new(&base(text), rates(), seeds, 3).expect("an axis");
         let few = of(NET, vec![1, 2]);
-        let mut more = of(&format!("runs = 4\n{NET}"), vec![1, 2, 3]);
+        // What is said about a scenario, and what is planned with it, changes no result.
+        let said = "runs = 4\nsentence = \"One line\"\nprimary = [\"goodput of flow v1.2\"]\n";
+        let mut more = of(&format!("{said}{NET}"), vec![1, 2, 3]);
         let (first, second) = (batch(&few, 0), batch(&few, 1));
         let runs = |batch: &Batch| batch.runs.iter().map(|run| (run.values.clone(), run.seed)).collect::<BTreeSet<_>>();
         let knows = |sweep: &mut Sweep, name: &str, batch: &Batch| sweep.know(name, runs(batch)).expect("an axis");

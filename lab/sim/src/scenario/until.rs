@@ -17,6 +17,7 @@ use tidegate_metrics::{Points, Series, summarise};
 use super::model::Scenario;
 use super::outcome::Outcome;
 use super::run::Run;
+use crate::conditions::RateProcess;
 use crate::ids::LinkId;
 
 /// Before so many runs, an interval may be narrow by chance.
@@ -167,6 +168,24 @@ impl Scenario {
     /// Whether the warm-up is found by MSER-5.
     pub fn finds_warm_up(&self) -> bool {
         self.found_warm_up.is_some()
+    }
+
+    /// States of each line whose rate repeats within a run, as a trace does that is shorter than the run, how often a run meets it.
+    pub fn repeats(&self) -> Vec<String> {
+        let repeated = self.wires.iter().enumerate().filter_map(|(number, wire)| {
+            let RateProcess::Steps { repeat: Some(period), .. } = wire.conditions.as_ref()?.rate.as_ref()? else {
+                return None;
+            };
+            let times = self.duration.as_secs_f64() / period.as_secs_f64();
+            (times > 1.0 + 1e-9).then(|| {
+                let (name, period, run) = (self.wire_name(number), period.as_secs_f64(), self.duration.as_secs_f64());
+                format!(
+                    "The rate of link {name} repeats after {period} s: a run of {run} s has the same {period} s {times:.1} times, and is no \
+                     sample of more of the line."
+                )
+            })
+        });
+        repeated.collect()
     }
 
     /// The longest warm-up that MSER-5 finds in the goodput of flows and in the throughput and queueing of watched links.

@@ -142,6 +142,26 @@ fn a_bottleneck_that_is_elsewhere_has_a_warning() {
     assert!(!warnings("a{1..2}", &two("")).contains("at most 5mbit"), "they borrow the rest");
 }
 
+/// CAKE at a rate that is not that of its line: once for each rate, however many variants have it, and not for the base that they replace.
+#[test]
+fn cake_far_from_the_rate_of_its_line_has_one_warning() {
+    let cake = |rate: &str| format!("queue = {{ kind = \"cake\", rate = \"{rate}\" }}");
+    let variant =
+        |name: &str, queue: &str| format!("[[variant]]\nname = \"{name}\"\nfrom = \"r\"\nto = \"b\"\n{queue}\n");
+    let all = ["12mbit", "12mbit", "4mbit", "4mbit"].iter().enumerate();
+    let all: String = all.map(|(n, rate)| variant(&format!("v{n}"), &cake(rate))).collect();
+    let said = load(&cake("12mbit"), &format!("{BULK}\n{all}")).1;
+    let above = "the queue of the link r->b is configured for 12mbit, but its line carries 10mbit";
+    let below = "CAKE shapes the link r->b to 4mbit, and its line carries 10mbit: the line is never full";
+    assert_eq!((said.matches(above).count(), said.matches(below).count()), (1, 1), "{said}");
+    assert_eq!(said.matches("warning: ").count(), 2, "{said}");
+    // The base runs where a variant leaves it.
+    assert!(load(&cake("4mbit"), BULK).1.contains(below));
+    assert_eq!(load(&cake("9mbit"), BULK).1, "");
+    // It shapes for a slower line behind this one.
+    assert_eq!(load(&cake("4mbit").replace("\" }", "\", line-rate = \"5mbit\" }"), BULK).1, "");
+}
+
 #[test]
 fn what_hardly_means_what_it_says_has_a_warning() {
     let constant = |rate: &str| format!("workload = {{ kind = \"constant\", rate = \"{rate}\" }}");

@@ -149,10 +149,10 @@ impl Claim {
                 (&of.measure, &of.subject) == (&measure, &subject)
                     && [a, b].iter().all(|name| **name == less || **name == more)
             };
-            let evidence = contrasts.iter().find(is_it).and_then(|of| {
-                let among =
-                    format!(", corrected for all {} differences among which it was found", of.stated?.comparisons);
-                Some(said(of, of.stated?.p, &among))
+            let evidence = contrasts.iter().find(is_it).map(|of| {
+                let comparisons = of.stated.map_or(0, |stated| stated.comparisons);
+                let among = format!(", corrected for all {comparisons} differences among which it was found");
+                said(of, of.stated.map(|stated| stated.p), &among)
             });
             Self {
                 text: String::new(),
@@ -176,11 +176,12 @@ pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<String, St
     let found: Vec<Result<Option<Contrast>, String>> = claims.iter().map(|claim| claim.order(comparison)).collect();
     // One that is not supported for another reason counts too: leaving out what does not fit would be a choice by the results.
     let p = |found: &Result<Option<Contrast>, String>| match found {
-        Ok(contrast) => contrast.as_ref().map_or(0.0, |contrast| contrast.difference.p),
+        Ok(contrast) => contrast.as_ref().and_then(|contrast| contrast.difference.p).unwrap_or(0.0),
         Err(_) => 1.0,
     };
     let corrected = holm(&found.iter().map(p).collect::<Vec<_>>());
     let decided = |((claim, found), p): ((&Claim, Result<Option<Contrast>, String>), f64)| match found? {
+        Some(contrast) if contrast.difference.is_fixed() => Ok(said(&contrast, None, "")),
         Some(contrast) if p > LEVEL => {
             let more = contrast.difference.more_runs(claims.len()).map(|more| format!("; about {more} more would"));
             Err(claim.wrong(&format!(
@@ -192,7 +193,7 @@ pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<String, St
                 more.unwrap_or_default()
             )))
         }
-        Some(contrast) => Ok(said(&contrast, p, &corrected_for(claims.len()))),
+        Some(contrast) => Ok(said(&contrast, Some(p), &corrected_for(claims.len()))),
         None => Ok(untested(comparison)),
     };
     claims.iter().zip(found).zip(corrected).map(decided).collect()
@@ -208,9 +209,16 @@ fn untested(comparison: &Comparison) -> String {
     })
 }
 
-/// Says what the runs have of a difference.
-fn said(contrast: &Contrast, p: f64, corrected: &str) -> String {
+/// Says what the runs have of a difference; `p` is `None` if the seeds do not change it.
+fn said(contrast: &Contrast, p: Option<f64>, corrected: &str) -> String {
     let difference = &contrast.difference;
+    let Some(p) = p else {
+        let by = tidegate_display::human(difference.mean.abs(), &contrast.unit);
+        return format!(
+            "apart by {by} in all {} runs: the seeds do not change this, and it is not tested",
+            difference.runs
+        );
+    };
     let apart = tidegate_display::human_interval(difference.mean.abs(), difference.half_width(), &contrast.unit);
     let p = probability_after(p, "= ");
     format!("apart by {apart} in {} runs, p {p}{corrected}", difference.runs)

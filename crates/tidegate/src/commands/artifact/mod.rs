@@ -24,7 +24,7 @@ use super::simulate::{runs, shown};
 use crate::Failure;
 use crate::output::look;
 
-/// Pack a simulation for artifact evaluation, or repeat a packed one
+/// Pack simulations for artifact evaluation, or repeat packed ones
 ///
 /// The folder DIR gets the scenario, the files that it reads, the expected digests, values and figures with tolerances, a
 /// script `reproduce`, and a README in the form that artifact evaluation asks for. On another machine, `DIR/reproduce` (or
@@ -35,9 +35,9 @@ pub struct Args {
     /// The folder to create, or with --reproduce the folder of an artifact
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The scenario file to pack
+    /// The scenario file to pack; may be repeated. Each of several has a folder of its own in DIR, with its name
     #[arg(long, value_name = "FILE", required_unless_present = "reproduce")]
-    scenario: Option<PathBuf>,
+    scenario: Vec<PathBuf>,
     /// The number of runs with different seeds, instead of that in the file
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
@@ -50,7 +50,8 @@ pub struct Args {
     look: Vec<String>,
     /// A claim of the paper as an order of two variants, such as `CoDel waits less=delay p99 of flow bulk: codel < fifo`; it is
     /// checked when the artifact is packed and when it is repeated, corrected for the number of claims. May be repeated. Default: the
-    /// orders that the comparison tells apart, of the quantities that --look chooses or the scenario names as primary
+    /// orders that the comparison tells apart, of the quantities that --look chooses or the scenario names as primary. Only of a single
+    /// scenario
     #[arg(long, value_name = "[TEXT=]MEASURE of SUBJECT: A < B", value_parser = Claim::parse)]
     claim: Vec<Claim>,
     /// By how many percent values may differ where the digest does, for one measure or for all; may be repeated. Default: 2
@@ -278,7 +279,7 @@ impl Ran {
             warm_up_ns: self.scenario.warm_up().as_nanos(),
             smooth: self.scenario.has_usual_bin,
             digest: self.digest(),
-            notes: Vec::new(),
+            notes: self.scenario.repeats(),
             runs: self.outcomes.iter().map(shown).collect(),
         }
     }
@@ -291,8 +292,8 @@ impl Ran {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    match &args.scenario {
-        Some(scenario) => pack::pack(args, scenario),
-        None => reproduce::reproduce(&args.folder, args.jobs),
+    match args.scenario.as_slice() {
+        [] => reproduce::reproduce(&args.folder, args.jobs),
+        scenarios => pack::pack(args, scenarios),
     }
 }

@@ -31,6 +31,21 @@ fn tolerances(given: &[Tolerance]) -> String {
     }
 }
 
+/// The README of an artifact of several, with a place for the title and for a row of each.
+const PARTS: &str = include_str!("../../../templates/artifact/PARTS.md");
+
+/// The row of one of several artifacts in their README.
+pub fn row(name: &str, manifest: &Manifest) -> String {
+    let (title, runs) = (plain(&manifest.title), several(manifest.runs as usize, "run"));
+    let claims = several(manifest.claims.len(), "claim");
+    format!("| [{name}]({name}/README.md) | {title} | {runs} | {claims} | `{}` |\n", manifest.digest)
+}
+
+/// The README of several artifacts.
+pub fn of_parts(title: &str, rows: &str) -> String {
+    PARTS.replace("{{rows}}", rows).replace("{{title}}", &plain(title))
+}
+
 /// A number with the word for what is counted.
 fn several(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })

@@ -14,11 +14,45 @@ use super::values;
 use super::{Expected, FIGURE_TOLERANCE, Manifest, Ran, is_plain};
 use crate::Failure;
 
+/// Repeats the artifact in `folder` or, of several in it, each.
+///
+/// # Errors
+/// Invalid usage if one is damaged, and a failure if the results of one are not reproduced.
+pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
+    if folder.join("artifact.json").symlink_metadata().is_ok() {
+        return repeat(folder, jobs);
+    }
+    let (sums, others) = Sums::check(folder)?;
+    let manifests = sums.names().filter(|name| name.ends_with("artifact.json") && name.components().count() == 2);
+    let parts: Vec<&Path> = manifests.filter_map(Path::parent).collect();
+    if parts.is_empty() {
+        return Err(Failure::Usage(format!("{}: there is no artifact.json", folder.display())));
+    }
+    let mut out = Unread(crate::output::stdout());
+    writeln!(out, "SHA-256 of {}: {}", sums::NAME, sums.of_all())?;
+    for other in &others {
+        writeln!(out, "{}: not packed, and not checked", other.display())?;
+    }
+    let mut reproduced = 0;
+    for part in &parts {
+        writeln!(out, "\n{}", part.display())?;
+        out.flush()?;
+        match repeat(&folder.join(part), jobs) {
+            Ok(()) => reproduced += 1,
+            Err(Failure::Negative) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    writeln!(out, "\nreproduced: {reproduced} of {}", parts.len())?;
+    out.flush()?;
+    if reproduced == parts.len() { Ok(()) } else { Err(Failure::Negative) }
+}
+
 /// Runs the artifact in `folder`, writes its figures into `reproduced` there, and says whether they are as expected.
 ///
 /// # Errors
 /// Invalid usage if the artifact is damaged, and a failure if its results are not reproduced.
-pub fn reproduce(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
+fn repeat(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     let (sums, others) = Sums::check(folder)?;
     let manifest = read(folder)?;
     let mut out = Unread(crate::output::stdout());

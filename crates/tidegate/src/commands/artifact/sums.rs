@@ -56,6 +56,11 @@ impl Sums {
         self.0.iter().map(|(name, sum)| format!("{sum}  {}\n", name.display())).collect()
     }
 
+    /// The names of the files.
+    pub fn names(&self) -> impl Iterator<Item = &Path> {
+        self.0.keys().map(PathBuf::as_path)
+    }
+
     /// The sum of the file itself, which stands for the whole artifact.
     pub fn of_all(&self) -> String {
         sha256(self.text().as_bytes())
@@ -117,7 +122,10 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
             if seen > MOST || depth > DEEPEST {
                 return Err(format!("an artifact has at most {MOST} files, in folders at most {DEEPEST} deep"));
             }
-            if kind.is_dir() && path == Path::new("reproduced") {
+            // A part of an artifact of several has a folder of its own for it, beside that of its inputs.
+            let is_of_part = path.components().count() == 2 && path.ends_with("reproduced");
+            let is_single = || folder.join("artifact.json").exists();
+            if kind.is_dir() && (path == Path::new("reproduced") || (is_of_part && !is_single())) {
                 continue;
             }
             if kind.is_dir() {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use tidegate_display::{human_columns, human_known, unit_of_all, wrapped};
+use tidegate_display::{Alike, unit_of_all, wrapped};
 use tidegate_report::Table;
-use tidegate_report::comparison::{Comparison, bin, of_fewer};
+use tidegate_report::comparison::{Comparison, bin, of_fewer, precision};
 
 use super::Item;
 
@@ -70,8 +70,7 @@ pub(in crate::commands) fn tables<'a>(
     let mut table = Table::new("", heads.iter().copied()).shorten("of", 16).shorten("what", 16);
     let mut subject = "";
     for item in alone() {
-        let unit = units.unit(item);
-        let [mean, half] = human_columns(item.mean, item.half_width_95, bin(&item.measure), unit);
+        let [mean, half] = units.of_quantity(item).columns(item.mean, item.half_width_95);
         let half = if item.half_width_95 == Some(0.0) { "equal".to_owned() } else { half };
         let name = if item.subject == subject { "" } else { &item.subject };
         subject = &item.subject;
@@ -81,33 +80,44 @@ pub(in crate::commands) fn tables<'a>(
     if !table.rows.is_empty() {
         write!(out, "{}", table.text(width))?;
     }
-    let halves = || items.iter().filter(|item| !item.variant.is_empty()).filter_map(|item| item.half_width_95);
-    if halves().any(|half| half > 0.0) {
-        let is_without = |item: &&Item| !item.variant.is_empty() && item.half_width_95.is_none_or(|half| half <= 0.0);
-        let equal = match items.iter().any(is_without) {
-            true => "; a value without it is of a single run, or equal in all",
-            false => "",
-        };
-        let text = format!("\u{b1} is half the width of a 95 % interval of the mean{equal}.");
+    let halves = || items.iter().map(|item| item.half_width_95);
+    let has_halves = halves().flatten().any(|half| half > 0.0);
+    let others = || items.iter().filter(|item| item.half_width_95.is_none_or(|half| half <= 0.0));
+    let single = others().any(|item| item.values.iter().flatten().count() < 2);
+    let without = [single, others().next().is_some()];
+    if let Some(text) = precision(items.iter().map(|item| item.values.len()), has_halves, without) {
         writeln!(out, "{}", wrapped(&text, width))?;
     }
     Ok(())
 }
 
-/// The unit of each measure, the same for all subjects and variants, so that its numbers can be compared.
-struct Units<'a>(BTreeMap<(&'a str, &'a str), (f64, &'a str)>);
+/// The unit of each measure, the same for all subjects and variants, and the decimals of each quantity, the same for all variants, so that its
+/// numbers can be compared.
+struct Units<'a>(BTreeMap<[&'a str; 3], Alike<'a>>);
+
+/// The subject, the measure and its unit.
+fn quantity(item: &Item) -> [&str; 3] {
+    [item.plain(), &item.measure, item.unit]
+}
 
 impl<'a> Units<'a> {
     fn of(items: &[&'a Item]) -> Self {
-        let mut means: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+        let mut means: BTreeMap<[&str; 2], Vec<f64>> = BTreeMap::new();
+        let mut values: BTreeMap<[&str; 3], Vec<(f64, Option<f64>)>> = BTreeMap::new();
         for item in items {
-            means.entry((item.measure.as_str(), item.unit)).or_default().push(item.mean);
+            let of @ [_, measure, unit] = quantity(item);
+            means.entry([measure, unit]).or_default().push(item.mean);
+            values.entry(of).or_default().push((item.mean, item.half_width_95));
         }
-        let chosen = means.into_iter().map(|(key, means)| (key, unit_of_all(means.into_iter(), key.1)));
-        Self(chosen.collect())
+        let alike = |(of @ [_, measure, unit], values): ([&'a str; 3], Vec<_>)| {
+            let means = means.get(&[measure, unit]).into_iter().flatten().copied();
+            (of, Alike::in_unit(&values, bin(measure), unit_of_all(means, unit)))
+        };
+        Self(values.into_iter().map(alike).collect())
     }
-    fn unit(&self, item: &'a Item) -> (f64, &'a str) {
-        self.0.get(&(item.measure.as_str(), item.unit)).copied().unwrap_or((1.0, item.unit))
+    fn of_quantity(&self, item: &'a Item) -> Alike<'a> {
+        let alone = || Alike::of(&[(item.mean, item.half_width_95)], bin(&item.measure), item.unit);
+        self.0.get(&quantity(item)).copied().unwrap_or_else(alone)
     }
 }
 
@@ -127,7 +137,7 @@ fn beside<'a>((items, units): (&[&'a Item], &Units<'a>), variants: &[&str]) -> T
             rows.push((key, vec![String::new(); variants.len()]));
             rows.len() - 1
         });
-        let number = human_known(item.mean, item.half_width_95, bin(&item.measure), units.unit(item));
+        let number = units.of_quantity(item).text(item.mean, item.half_width_95);
         rows[row].1[column] = number + &item.of_fewer();
     }
     let mut above = "";

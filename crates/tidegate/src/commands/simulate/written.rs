@@ -15,7 +15,74 @@ use tidegate_sim::scenario::{FlowPage, FlowTransfer, Outcome};
 
 use super::Report;
 
-/// Writes everything into `folder`.
+/// The files that may be in the folder, besides a folder for each run.
+const FILES: [&str; 8] = [
+    "results.json",
+    "summary.csv",
+    "runs.csv",
+    "differences.csv",
+    "transfers.csv",
+    "transfers.parquet",
+    "pages.csv",
+    "pages.parquet",
+];
+
+/// The folders of runs in `folder`, those of the simulation whose results.json is there and others.
+fn runs_in(folder: &Path) -> std::io::Result<[Vec<PathBuf>; 2]> {
+    let results = std::fs::read(folder.join("results.json")).unwrap_or_default();
+    let results: serde_json::Value = serde_json::from_slice(&results).unwrap_or_default();
+    let seeds = results["runs"].as_array().into_iter().flatten().filter_map(|run| run["seed"].as_u64());
+    let ours: HashSet<String> = seeds.map(|seed| format!("run-{seed}")).collect();
+    let is_run = |name: &str| name.strip_prefix("run-").is_some_and(|seed| seed.parse::<u64>().is_ok());
+    let mut found = [Vec::new(), Vec::new()];
+    for entry in std::fs::read_dir(folder)? {
+        let (name, path) = entry.map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.path()))?;
+        if is_run(&name) {
+            found[usize::from(!ours.contains(&name))].push(path);
+        }
+    }
+    found[1].sort();
+    Ok(found)
+}
+
+/// Checks before the first run that all folders of runs in `folder` are of the simulation whose results are there, so that they can be
+/// replaced: nobody could tell those of others from new ones.
+///
+/// # Errors
+/// If there are others, with their names.
+pub fn check(folder: &Path) -> std::io::Result<()> {
+    let [_, others] = runs_in(folder)?;
+    let Some(first) = others.first() else { return Ok(()) };
+    let more = if others.len() > 1 { format!(" and {} more", others.len() - 1) } else { String::new() };
+    Err(std::io::Error::other(format!(
+        "{}{more} is of another simulation than its results.json; remove it, or choose another folder",
+        first.display()
+    )))
+}
+
+/// Removes what an earlier simulation has written into `folder`, which may have had other seeds, flows and variants.
+fn clear(folder: &Path) -> std::io::Result<()> {
+    let [runs, _] = runs_in(folder)?;
+    for run in runs {
+        for entry in std::fs::read_dir(&run)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|end| end == "csv") {
+                std::fs::remove_file(path)?;
+            }
+        }
+        // Files of others stay, and their folder with them.
+        let _ = std::fs::remove_dir(run);
+    }
+    for name in FILES {
+        match std::fs::remove_file(folder.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Writes everything into `folder`, in the place of what an earlier simulation has written there.
 pub fn all(
     folder: &Path,
     found: &Simulation<'_>,
@@ -24,6 +91,7 @@ pub fn all(
     stated: &Comparison,
 ) -> std::io::Result<()> {
     std::fs::create_dir_all(folder)?;
+    clear(folder)?;
     let create = |path: PathBuf| std::fs::File::create(path).map(std::io::BufWriter::new);
     let mut json = create(folder.join("results.json"))?;
     serde_json::to_writer_pretty(&mut json, report)?;

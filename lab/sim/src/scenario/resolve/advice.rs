@@ -89,7 +89,7 @@ impl Advice<'_> {
         for &index in wires {
             let wire = &self.scenario.wires[index];
             let place = variant.map_or(wire.place, |variant| variant.place);
-            let (name, line) = (self.scenario.wire_name(index), wire.line.rate);
+            let name = self.scenario.wire_name(index);
             let flows = crossing.get(&index).map_or(&[][..], Vec::as_slice);
             let Some(queue) = self.scenario.queue_of(index, variant) else {
                 if wire.line.limit.packets == 0 && !flows.is_empty() {
@@ -106,12 +106,7 @@ impl Advice<'_> {
                 self.warn(1, place, format!("no flow crosses the link {name}"), "its queue is never used", help);
                 continue;
             }
-            if let Some(own) = own_rate(queue).filter(|own| *own > line) {
-                let message =
-                    format!("the queue of the link {name} is configured for {own}, but its line carries {line}");
-                let help = format!("configure the queue for at most {line}; otherwise its rate has no effect");
-                self.warn(2, place, message, "faster than the line", help);
-            }
+            self.own_rate_and_line(index, queue, (variant, place));
             if let Some((size, number)) = self.too_small(index, flows) {
                 let flow = self.scenario.flow_name(number);
                 let message = format!("the queue of the link {name} is too small for one packet of {flow}, {size} B");

@@ -1,8 +1,10 @@
-//! Warnings about a bottleneck that is not where its author thinks: a queue that packets reach more slowly than they leave it, and classes
-//! that together get less than the link carries.
+//! Warnings about a bottleneck that is not where its author thinks: a queue that is configured for another rate than its line has, one that
+//! packets reach more slowly than they leave it, and classes that together get less than the link carries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tidegate_config::Place;
+use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Borrow, Class, Root};
 use tidegate_core::Rate;
 
@@ -14,6 +16,55 @@ use crate::scenario::queue::LinkQueue;
 const SHOWN: usize = 3;
 
 impl Advice<'_> {
+    /// Warns about a queue that is configured for more than its line carries, and about CAKE for less than half of it, unless its section
+    /// has the rate of another line. Each rate is said once, with the first of the variants that have it.
+    pub(super) fn own_rate_and_line(
+        &mut self,
+        index: usize,
+        queue: &LinkQueue,
+        (variant, place): (Option<&Variant>, Place),
+    ) {
+        let Some(own) = own_rate(queue) else { return };
+        let variants = &self.scenario.variants;
+        let is_said = match variant {
+            // The queue of the base is not run where all variants replace it.
+            None => !variants.is_empty() && variants.iter().all(|other| other.queue_at(index).is_some()),
+            Some(variant) => {
+                let is_alike = |other: &&Variant| {
+                    let other = other.queue_at(index);
+                    other.and_then(own_rate) == Some(own) && other.is_some_and(is_cake_alone) == is_cake_alone(queue)
+                };
+                variants.iter().find(is_alike).is_some_and(|first| !std::ptr::eq(first, variant))
+            }
+        };
+        if is_said {
+            return;
+        }
+        let (name, wire) = (self.scenario.wire_name(index), &self.scenario.wires[index]);
+        let line = wire.line.rate;
+        if own > line {
+            let message = format!("the queue of the link {name} is configured for {own}, but its line carries {line}");
+            let help = format!("configure the queue for at most {line}; otherwise its rate has no effect");
+            self.warn(2, place, message, "faster than the line", help);
+            return;
+        }
+        let mean = wire.conditions.as_ref().and_then(|conditions| conditions.mean_rate);
+        let carried = mean.unwrap_or(line);
+        // Actions may make the line slower.
+        let is_low = own.as_bps() < carried.as_bps() / 2 && self.scenario.actions.is_empty();
+        if is_low && is_cake_alone(queue) {
+            let on_average = if mean.is_some() { " on average" } else { "" };
+            let message = format!(
+                "CAKE shapes the link {name} to {own}, and its line carries {carried}{on_average}: the line is never full"
+            );
+            let help = format!(
+                "write a `rate` slightly below that of the line, or none; if it shapes for a slower line elsewhere, write its `line-rate`, or \
+                 give the link {name} that rate"
+            );
+            self.warn(15, place, message, "far slower than the line", help);
+        }
+    }
+
     /// Warns about queues among `wires` that cannot fill. Actions may change lines and classes, and conditions change lines, so there are
     /// no warnings where these are.
     pub(super) fn bottlenecks(&mut self, variant: Option<&Variant>, wires: &[usize]) {
@@ -98,4 +149,16 @@ impl Advice<'_> {
         let all = used.into_iter().map(|class| Some(ceiling(shaper.classes.get(class)?)?.as_bps()));
         all.sum::<Option<u64>>().map(Rate::from_bps)
     }
+}
+
+/// Whether a queue is CAKE, and its section does not say for which line it shapes.
+fn is_cake_alone(queue: &LinkQueue) -> bool {
+    let discipline = match queue {
+        LinkQueue::Discipline(discipline) => discipline,
+        LinkQueue::Shaper(config, _) => match &config.root {
+            Root::Discipline(discipline) => discipline,
+            Root::Shaper(_) => return false,
+        },
+    };
+    matches!(&**discipline, Discipline::Cake(cake) if cake.line_rate.is_none())
 }
