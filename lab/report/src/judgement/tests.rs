@@ -1,0 +1,123 @@
+use super::*;
+
+pub(crate) fn estimate(values: &[f64], seeds: &[u64]) -> Estimate {
+    let summary = tidegate_metrics::summarise(values).unwrap();
+    Estimate::of_runs(summary.mean, summary.half_width, values.to_vec()).with_seeds(seeds.to_vec())
+}
+
+#[test]
+fn further_runs_have_two_digits() {
+    assert_eq!([1, 9, 19, 100, 101, 548, 1122, 999_999].map(rounded), [1, 9, 19, 100, 110, 550, 1200, 1_000_000]);
+    assert_eq!(would_decide(1, 4, ""), "about 1 more run would decide, a guess from 4");
+    assert_eq!(would_decide(548, 10, " about pie"), "about 550 more runs would decide about pie");
+}
+
+/// Runs that differ in nothing are one: without this a difference of any size would have p = 0.
+#[test]
+fn runs_that_seeds_do_not_change_are_one() {
+    use crate::simulation::{Quantity, compared, differences};
+    let of = |variant: &str, measure: &str, values: [f64; 3]| Quantity {
+        mean: values.iter().sum::<f64>() / 3.0,
+        half_width_95: Some(0.0),
+        values: values.map(Some).into(),
+        seeds: vec![1, 2, 3],
+        ..Quantity::of_one_run(variant, "flow call", measure, "ns", 0.0)
+    };
+    let all = |last: f64| {
+        let of_variant =
+            |variant, delay: f64| [of(variant, "delay p99", [delay; 3]), of(variant, "jitter", [1.0, 1.0, last])];
+        [of_variant("fifo", 9e6), of_variant("codel", 8e6)].concat()
+    };
+    let same = compared("t", &all(1.0));
+    assert!(same.contrasts().is_empty() && same.differences().rows.is_empty());
+    assert!(differences(&all(1.0), &same).is_empty());
+    assert!(same.stated().iter().all(|stated| stated.less == "codel"), "{:?}", same.stated());
+    assert_eq!(same.groups[0].rows[0].cells[0].as_ref().and_then(|cell| cell.half), None);
+    let method = same.method().expect("why nothing is tested");
+    assert!(method.starts_with("The seeds change nothing: all 3 runs have measured the same"), "{method}");
+    assert!(!method.contains("Decided"), "{method}");
+    let said = same.sentences();
+    assert_eq!(said, ["delay p99 of flow call: codel has the least, 8 ms; fifo has 9 ms, 1.1 times as much"]);
+    // A measure that is not shown tells the runs apart, so that they are three.
+    let apart = compared("t", &all(2.0));
+    assert_eq!((apart.contrasts().len(), apart.repeated()), (1, None));
+    assert!(apart.method().is_some_and(|method| method.starts_with("A difference that the seeds do not change is")));
+}
+
+/// A measure that some runs lack does not make the others unpaired.
+#[test]
+fn the_method_says_which_differences_have_no_pairs() {
+    use crate::comparison::{Measure, Row};
+    let seeds: Vec<u64> = (1..=6).collect();
+    let row = |name: &str, power: i32, sparse: &[u64]| {
+        let values: Vec<f64> = seeds.iter().map(|seed| (*seed as f64).powi(power)).collect();
+        let sparse = estimate(&sparse.iter().map(|seed| *seed as f64).collect::<Vec<_>>(), sparse);
+        Row { name: name.into(), cells: vec![Some(estimate(&values, &seeds)), Some(sparse)] }
+    };
+    let measures = vec![Measure::new("goodput", "bps", Better::More), Measure::new("delay p99", "ns", Better::Less)];
+    let rows = vec![row("a", 1, &[1, 2, 3]), row("b", 2, &[4, 5, 6])];
+    let group = Group { name: "flow call".into(), measures, rows, ..Group::default() };
+    let comparison = Comparison::new("", vec![group]);
+    let said = comparison.method().expect("tested");
+    assert!(said.contains("paired differences over 6 seeds") && said.contains("1 of 2 differences"), "{said}");
+}
+
+/// Twenty measures of two variants that are alike, and one in which they differ: corrected within each measure, for which there is
+/// one pair, some of the twenty would have a best variant by chance.
+#[test]
+fn measures_that_are_stated_together_are_corrected_together() {
+    use crate::comparison::{Measure, Row};
+    let mut state = 2_u64;
+    let mut draw = |mean: f64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        mean + (state >> 40) as f64 / f64::from(1 << 24)
+    };
+    let seeds: Vec<u64> = (1..=12).collect();
+    let mut row = |name: &str, last: f64| {
+        let means = (0..20).map(|_| 1.0).chain([last]);
+        let cells = means.map(|mean| Some(estimate(&seeds.iter().map(|_| draw(mean)).collect::<Vec<_>>(), &seeds)));
+        Row { name: name.into(), cells: cells.collect() }
+    };
+    let measures = (0..21).map(|n| Measure::new(format!("delay {n}"), "ns", Better::Less)).collect();
+    let rows = vec![row("a", 1.0), row("b", 9.0)];
+    let group = Group { name: "flow call".into(), measures, rows, ..Group::default() };
+    let comparison = Comparison::new("", vec![group]);
+    let found = comparison.contrasts();
+    let chance = found[..20].iter().filter(|contrast| contrast.difference.p.is_some_and(|p| p <= LEVEL)).count();
+    assert!(chance > 0, "the draws have no difference of chance: {:?}", found[0]);
+    let decided: Vec<&str> =
+        found.iter().filter(|one| one.is_decided() == Some(true)).map(|one| one.measure.as_str()).collect();
+    assert_eq!(decided, ["delay 20"]);
+    assert!(found.iter().all(|contrast| contrast.stated.is_some_and(|stated| stated.comparisons == 21)));
+    // The sentences and the stars of figures follow.
+    let sentences = comparison.sentences();
+    let best: Vec<_> = sentences.iter().filter(|said| said.contains("has the least")).collect();
+    assert!(best.len() == 1 && best[0].starts_with("delay 20 of"), "{sentences:#?}");
+    let family = comparison.family();
+    let starred = (0..21).filter(|at| !comparison.groups[0].best(*at, &family).is_empty()).count();
+    assert_eq!(starred, 1);
+    let method = comparison.method().expect("tested");
+    assert!(method.contains("corrected for all 21 differences (Holm). Equal within 2 % is"), "{method}");
+}
+
+/// Twenty equal variants: without the correction one in twenty pairs would differ at 5 %.
+#[test]
+fn many_comparisons_find_no_difference_of_chance() {
+    let mut state = 2_u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f64
+    };
+    let seeds: Vec<u64> = (1..=12).collect();
+    let all: Vec<Estimate> =
+        (0..20).map(|_| estimate(&seeds.iter().map(|_| draw()).collect::<Vec<_>>(), &seeds)).collect();
+    let named: Vec<(&str, &Estimate)> = all.iter().map(|estimate| ("x", estimate)).collect();
+    let found = contrasts("flow a", "goodput", "bps", &named, None);
+    assert_eq!((found.len(), found[0].alone.map(|alone| alone.comparisons)), (190, Some(190)));
+    assert!(found.iter().filter(|contrast| contrast.difference.p.is_some_and(|p| p <= LEVEL)).count() > 3);
+    assert_eq!(found.iter().filter(|contrast| contrast.alone.is_some_and(|alone| alone.p <= LEVEL)).count(), 0);
+    // They are not stated beside others, so that nothing is said of a correction for these.
+    assert!(found.iter().all(|contrast| contrast.stated.is_none() && contrast.is_decided().is_none()));
+    let table = difference_columns(&found);
+    assert_eq!(table.columns().count(), 21);
+}
