@@ -19,6 +19,8 @@ use crate::simulate::all;
 
 /// A run: the path and the value of each axis, the text of the scenario, and the seed.
 type Run = (Vec<(String, String)>, String, u64);
+/// The path of each key of the axes, with its values in their order.
+type Order = Vec<(String, Vec<String>)>;
 
 /// A sweep: a scenario for each combination of the values of some axes, with several seeds.
 #[pyclass(frozen, module = "tidegate._tidegate")]
@@ -77,6 +79,12 @@ impl Sweep {
         self.sweep.batches()
     }
 
+    /// The path of each key of the axes, with its values in their order, which files keep.
+    #[getter]
+    fn order(&self) -> Order {
+        self.sweep.order()
+    }
+
     /// The file name and the runs of batch `number`, counted from 0.
     fn batch(&self, number: usize) -> PyResult<(String, Vec<Run>)> {
         Ok(named(self.sweep.batch(number).map_err(PyKeyError::new_err)?))
@@ -102,10 +110,15 @@ fn named(Batch { name, runs }: Batch) -> (String, Vec<Run>) {
     (name, runs.into_iter().map(|Point { values, text, seed }| (values, text.to_string(), seed)).collect())
 }
 
-/// Simulates some runs. Returns their rows as a Parquet file, which is empty if all of them failed, and the indices of
-/// the runs that failed, with the reasons.
+/// Simulates some runs. Returns their rows as a Parquet file, which is empty if all of them failed and keeps the order of the axes, and
+/// the indices of the runs that failed, with the reasons.
 #[pyfunction]
-pub fn run_batch(py: Python<'_>, runs: Vec<Run>, folder: PathBuf) -> PyResult<(Vec<u8>, Vec<(usize, String)>)> {
+pub fn run_batch(
+    py: Python<'_>,
+    runs: Vec<Run>,
+    folder: PathBuf,
+    order: Order,
+) -> PyResult<(Vec<u8>, Vec<(usize, String)>)> {
     failure::guarded(py, || {
         let (mut made, mut failed): (Vec<(&[(String, String)], Outcome)>, _) = (Vec::new(), Vec::new());
         let mut loaded: Option<(&str, Result<Checked, String>)> = None;
@@ -131,7 +144,8 @@ pub fn run_batch(py: Python<'_>, runs: Vec<Run>, folder: PathBuf) -> PyResult<(V
             Some((_, Ok(checked))) => checked.scenario.primary.as_slice(),
             _ => &[],
         };
-        let rows = sweep_rows(made.iter().map(|(values, outcome)| (*values, shown(outcome))), primary);
+        let mut rows = sweep_rows(made.iter().map(|(values, outcome)| (*values, shown(outcome))), primary);
+        rows.order = order;
         let bytes = rows.parquet().map_err(|error| failure::error("InternalError", error.to_string()))?;
         Ok((bytes, failed))
     })

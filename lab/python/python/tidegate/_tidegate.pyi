@@ -483,6 +483,9 @@ class Sweep:
     @property
     def batches(self) -> int:
         """The number of batches."""
+    @property
+    def order(self) -> list[tuple[str, list[str]]]:
+        """The path of each key of the axes, with its values in their order, which files keep."""
     def batch(self, number: int) -> tuple[str, list[tuple[list[tuple[str, str]], str, int]]]:
         """The file name and the runs of batch `number`, counted from 0."""
     def missing(self, number: int) -> tuple[str, list[tuple[list[tuple[str, str]], str, int]]]:
@@ -492,10 +495,10 @@ class Sweep:
         scenario."""
 
 def run_batch(
-    runs: list[tuple[list[tuple[str, str]], str, int]], folder: str
+    runs: list[tuple[list[tuple[str, str]], str, int]], folder: str, order: list[tuple[str, list[str]]]
 ) -> tuple[bytes, list[tuple[int, str]]]:
-    """Simulates some runs. Returns their rows as a Parquet file, which is empty if all of them failed, and the indices of
-    the runs that failed, with the reasons."""
+    """Simulates some runs. Returns their rows as a Parquet file, which is empty if all of them failed and keeps the order of the axes, and
+    the indices of the runs that failed, with the reasons."""
 def run_explain(
     path: str | bytes,
     packet: int | None,

@@ -68,10 +68,13 @@ def _text(scenario: Any) -> tuple[str, str, str]:
 
 
 def run_batch(
-    runs: Sequence[_Run], folder: str, classes: Mapping[str, Callable[..., Any]] | None = None
+    runs: Sequence[_Run],
+    folder: str,
+    order: Sequence[tuple[str, list[str]]] = (),
+    classes: Mapping[str, Callable[..., Any]] | None = None,
 ) -> tuple[bytes, list[tuple[int, str]]]:
     """Makes some runs, and returns their rows as a Parquet file, and the numbers of those that failed, with the reasons. This
-    is what a worker does.
+    is what a worker does. The file keeps ``order``: the axes, each with its values in their order.
 
     Columns: one for each axis (text), ``seed`` (uint64), ``variant``, ``subject``, ``measure`` (text), ``value`` (float64),
     ``unit`` (text), and ``digest``, that of the run.
@@ -81,7 +84,7 @@ def run_batch(
 
     for name, cls in (classes or {}).items():
         qdisc.register(cls, name)
-    return run_batch(list(runs), folder)
+    return run_batch(list(runs), folder, list(order))
 
 
 class RayExecutor(Executor):
@@ -257,7 +260,7 @@ def sweep(
         while True:
             while len(flying) < most and (task := again.pop() if again else next(queue, None)):
                 number, part = task
-                arguments = (run_batch, part, beside, classes) if classes else (run_batch, part, beside)
+                arguments = (run_batch, part, beside, plan.order, *([classes] if classes else []))
                 flying[submitter.submit(*arguments)] = task
             if not flying:
                 break
