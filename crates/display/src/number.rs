@@ -87,7 +87,7 @@ impl<'a> Alike<'a> {
             None => Some(known(mean, None, share).0).filter(|text| !text.contains('e')).map(|text| decimals(&text)),
         });
         let greatest = scaled.map(|(mean, half)| mean.abs().max(half.unwrap_or(0.0))).fold(0.0, f64::max);
-        // Of values that may be wrong by a share of themselves the greatest has four.
+        // Where values may be wrong by a share of themselves, the greatest has four.
         let first = if share > 0.0 { 3 } else { 4 };
         let most = if greatest > 0.0 { (first - power(greatest)).max(0) } else { 9 };
         Self { unit, places: places.max().unwrap_or(0).min(most) }

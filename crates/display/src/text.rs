@@ -141,7 +141,7 @@ impl Table {
     }
 }
 
-/// What stands between a mean and half the width of its interval.
+/// The sign between a mean and half the width of its interval.
 const BETWEEN: &str = " \u{b1} ";
 
 /// The number at the beginning of a cell such as `13.0 ± 2.0 ms (2 runs)`, and what follows it.

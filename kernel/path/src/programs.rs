@@ -117,7 +117,7 @@ pub(crate) struct Discipline {
     program: Program,
 }
 
-/// What is loaded for a configuration.
+/// The programs that are loaded for a configuration.
 struct Choice {
     object: &'static [u8],
     /// The flows that it tells apart.

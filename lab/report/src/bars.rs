@@ -405,7 +405,7 @@ mod tests {
                 assert!(lines.iter().any(|x| (x - from - wide).abs() < 0.01), "{value} at {}: {lines:?}", from + wide);
                 let below: Vec<_> = labels.iter().filter(|label| (from - 1.0..to - 1.0).contains(&label.0)).collect();
                 let apart = |label: &&(f64, f64, f64)| (label.0 - from - wide * label.2 / value).abs();
-                // Of ticks that have no room for all labels every second or third has one.
+                // Where there is no room for all labels, every second or third tick has one.
                 let steps: Vec<f64> = below.windows(2).map(|two| two[1].2 - two[0].2).collect();
                 assert!(steps.iter().all(|step| (step - steps[0]).abs() < 1e-9), "{labels:?}");
                 assert!(below.len() > 1 && below.iter().all(|label| apart(label) < 6.0 * look.unit()), "{labels:?}");

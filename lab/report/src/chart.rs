@@ -493,7 +493,7 @@ impl Chart {
         Ok(rows.iter().filter_map(cell))
     }
 
-    /// What the figure writes for a text of a column.
+    /// The text that the figure writes for that of a column.
     fn named<'a>(&'a self, text: &'a str) -> &'a str {
         self.names.iter().find(|(of, _)| of == text).map_or(text, |(_, name)| name)
     }

@@ -53,7 +53,7 @@ pub(crate) fn advance(character: char) -> f64 {
 /// The letters of U+0100 to U+017F without their accents, for Polish, Turkish and others.
 const EXTENDED: &str = "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiIiJjKkkLlLlLlL\
     lLlNnNnNnnNnOoOoOoOoRrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzs";
-/// Those of U+1E00 to U+1EFF, for Vietnamese and others; `_` for one that has no such form.
+/// Letters without accents for U+1E00 to U+1EFF, for Vietnamese and others; `_` for one that has no such form.
 const ADDITIONAL: &str = "AaBbBbBbCcDdDdDdDdDdEeEeEeEeEeFfGgHhHhHhHhHhIiIiKkKkKkLlLlLlLlMm\
     MmMmNnNnNnNnOoOoOoOoPpPpRrRrRrRrSsSsSsSsSsTtTtTtTtUuUuUuUuUuVvVv\
     WwWwWwWwWwXxXxYyZzZzZzhtwy____S_AaAaAaAaAaAaAaAaAaAaAaAaEeEeEeEe\

@@ -250,7 +250,7 @@ mod tests {
     use crate::model::Axis;
     use crate::ruler::Ends;
 
-    /// Of ticks at 0, 50, 100 and 150 the narrow axis labels 0 and 100, and not 0, 50 and 150.
+    /// A narrow axis with ticks at 0, 50, 100 and 150 labels 0 and 100, and not 0, 50 and 150.
     #[test]
     fn labels_of_a_narrow_axis_are_evenly_spaced() {
         let mut ruler = Ruler::new(&Axis::new("", ""), [0.0, 155.0].into_iter(), Ends::Values);

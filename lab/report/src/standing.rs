@@ -26,7 +26,7 @@ pub(crate) enum Best<'a> {
 }
 
 impl<'a> Best<'a> {
-    /// Those that have a colour in a map.
+    /// The variants that have a colour in a map.
     pub(crate) fn coloured(&self) -> impl Iterator<Item = &'a str> {
         let all = match self {
             Self::One(only) => vec![*only],

@@ -70,7 +70,7 @@ pub struct Conditions {
     pub lost: Arc<[u64]>,
     /// The probability that a packet arrives twice.
     pub duplication: f64,
-    /// What the line does to the ECN field and to TCP's feedback.
+    /// How the line changes the ECN field and TCP's feedback.
     pub impairment: Impairment,
     /// Intervals in which the line fails, rising and without overlap. Packets on the line are lost, and queued packets
     /// wait.

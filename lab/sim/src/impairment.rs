@@ -10,7 +10,7 @@ use crate::packet::{Proto, SimPacket};
 use crate::tcp::{AccEcnOption, EcnBytes, Flags};
 
 tidegate_config::choices! {
-    /// What a line does to the packets that it carries.
+    /// How a line changes the packets that it carries.
     pub enum Fault as "ECN impairment" {
         /// The ECN field is cleared to Not-ECT, that of marked packets included.
         Bleach = "bleach",

@@ -261,7 +261,7 @@ pub struct Coupled {
 pub struct DualPi2<P> {
     params: Params,
     state: State,
-    /// Of L, C and S.
+    /// The queues L and C, and the packets under sanction, S.
     stats: [Stats; 3],
     store: Store<P>,
     low: Queue,

@@ -85,7 +85,7 @@ fn of_engine(
     if (class.0 as usize) < engine.class_names().len() {
         engine.class_rows(now, class.0, 1, &mut rows);
     }
-    // Of the engine, which has a name for the one class of a discipline without classes.
+    // The name is that of the engine, which has one for the one class of a discipline without classes.
     let known = engine.class_names();
     let name = |class: ClassId| {
         let lease = engine.leases().find(|lease| lease.grant.id == class).map(|lease| lease.name.clone());

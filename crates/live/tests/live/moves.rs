@@ -233,7 +233,7 @@ pub fn a_start_that_awaits_the_kernel_shapes_in_user_space_and_moves() -> Ended 
     Ended::Passed
 }
 
-/// What was awaited is no more when it is refused, or when the file is for user space by then.
+/// The kernel path is awaited no longer when it is refused, or when the file is for user space by then.
 pub fn a_kernel_that_is_not_to_be_had_or_not_wanted_is_awaited_no_longer() -> Ended {
     let kernel = config("limit = \"1MB\"\n");
     let mut user = kernel.clone();

@@ -488,7 +488,7 @@ fn several_scenarios_are_one_artifact() {
     let readme = fs::read_to_string(both.join("README.md")).expect("a README");
     assert!(readme.starts_with("# Two experiments\n") && readme.contains("| [line](line/README.md) |"), "{readme}");
     for _ in 0..2 {
-        // What the first repetition wrote is no part of the artifact.
+        // The files that the first repetition wrote are no part of the artifact.
         let again = reproduce(&both, env!("CARGO_BIN_EXE_tidegate"));
         assert!(again.status.success() && text(&again).ends_with("\nreproduced: 2 of 2\n"), "{}", text(&again));
         assert!(!text(&again).contains("not packed"), "{}", text(&again));

@@ -90,7 +90,7 @@ fn the_shipped_programs_leave_room_on_the_stack() {
             assert!(bytes <= BYTES, "{name}: {main} takes {bytes} bytes");
             seen = seen.max(bytes);
         }
-        // What is measured is there.
+        // The operations that are measured exist.
         assert!(seen > 256, "{name}: {seen}");
     }
 }

@@ -176,7 +176,7 @@ mod tests {
         // Equal, and a flow that got nothing.
         assert_eq!(shades(&heat(true, &[1.0, 1.0]), &[1.0]), [(one, false)]);
         assert_eq!(shades(&heat(true, &[0.0, 2.0]), &[0.0]), [(least, true)]);
-        // What is no ratio has the least at the light end.
+        // A quantity that is no ratio has the least at the light end.
         assert_eq!(shades(&heat(false, &[0.5, 4.0]), &[0.5]), [(Ink::Shade(0), false)]);
         assert_eq!(Ink::Diverging(0).rgb(false), Ink::Shade(0).rgb(false));
     }

@@ -88,7 +88,7 @@ fn a_large_packet_that_waits_behind_another_is_not_a_queue() {
         let large = P { size: 9_000, ..p(1, 1) };
         cake.enqueue(now, large, &mut out);
         while now < Instant::ZERO + Span::from_secs(10) {
-            // What was dropped is sent again.
+            // The sender repeats each packet that was dropped.
             for _ in cake.backlog().packets..2 {
                 cake.enqueue(now + Span::from_millis(13), large, &mut out);
             }
@@ -100,7 +100,7 @@ fn a_large_packet_that_waits_behind_another_is_not_a_queue() {
     let rate = Rate::from_mbit(4);
     let (sent, dropped) = sent_and_dropped(Params::for_packets(rate, Bytes::new(9_014)));
     assert!(sent > 550 && dropped == 0, "{sent} and {dropped}");
-    // Of packets of Ethernet's size a wait of 23 ms is one for seven others.
+    // With packets of Ethernet's size, a packet that waits for 23 ms waits for seven others.
     let (sent, dropped) = sent_and_dropped(Params::for_link(rate));
     assert!(dropped > 50, "{sent} and {dropped}");
 }

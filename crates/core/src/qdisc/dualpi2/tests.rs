@@ -373,7 +373,7 @@ fn each_queue_has_its_state_and_who_is_under_sanction_is_known() {
     while queue.dequeue(at(5_000), &mut out).is_some() {}
     assert_eq!(out.0[1..], [Event::Released { flow: 7, class }]);
     let state = queue.coupled(class, at(9_000)).unwrap();
-    // Of L all were marked but the last two; nobody marks the others without a probability.
+    // All packets of L were marked but the last two; nobody marks the others without a probability.
     let stats = |queue: QueueState| {
         (queue.backlog.packets, queue.delay, queue.stats.sent, queue.stats.waited, queue.stats.marked)
     };

@@ -175,7 +175,7 @@ fn pack_into(args: &Args, file: &Path, folder: &Path) -> Result<(Manifest, Sums)
     }
     let manifest = Manifest {
         artifact: 1,
-        // Of several each has its own, and theirs is in the README of all.
+        // Where there are several, each has its own, and theirs is in the README of all.
         title: args
             .title
             .clone()

@@ -78,7 +78,7 @@ fn runs_that_are_known_are_left_out() {
     let rates = || vec![Axis::parse("link.1.rate", r#"["1mbit", "2mbit"]"#).expect("an axis")];
     let of = |text: &str, seeds: Vec<u64>| Sweep::new(&base(text), rates(), seeds, 3).expect("an axis");
     let few = of(NET, vec![1, 2]);
-    // What is said about a scenario, and what is planned with it, changes no result.
+    // The words about a scenario, and the quantities planned with it, change no result.
     let said = "runs = 4\nsentence = \"One line\"\nprimary = [\"goodput of flow v1.2\"]\n";
     let mut more = of(&format!("{said}{NET}"), vec![1, 2, 3]);
     let (first, second) = (batch(&few, 0), batch(&few, 1));
