@@ -217,14 +217,14 @@ impl Stats {
     pub fn add(&mut self, other: &Self) {
         self.enqueued += other.enqueued;
         self.sent += other.sent;
-        self.waited = Span::from_nanos(self.waited.as_nanos().saturating_add(other.waited.as_nanos()));
+        self.waited += other.waited;
         self.marked += other.marked;
         self.dropped += other.dropped;
     }
     /// Counts a packet that leaves.
     fn left(&mut self, waited: Span) {
         self.sent += 1;
-        self.waited = Span::from_nanos(self.waited.as_nanos().saturating_add(waited.as_nanos()));
+        self.waited += waited;
     }
 }
 
@@ -316,9 +316,8 @@ impl<P: Packet> DualPi2<P> {
         let delay = self.store.arrival(&self.low).map_or(Span::ZERO, |arrived| self.latest.since(arrived));
         let native = self.params.step.likelihood(delay, self.low.backlog().packets);
         let flow = packet.flow().flow;
-        let was_free = !protection.is_sanctioned(flow);
         let moved = protection.sanctions(params, self.latest, flow, packet.size(), delay, native);
-        if moved && was_free {
+        if moved && protection.under_sanction(flow) == 1 {
             out.event(Event::Sanctioned { flow, class: packet.class() });
         }
         moved
@@ -365,7 +364,7 @@ impl<P: Packet> DualPi2<P> {
         if let (Place::Sanctioned | Place::Returning, Some(protection)) = (place, &mut self.protection) {
             let flow = packet.flow().flow;
             protection.released(flow);
-            if !protection.is_sanctioned(flow) {
+            if protection.under_sanction(flow) == 0 {
                 out.event(Event::Released { flow, class: packet.class() });
             }
         }

@@ -149,16 +149,16 @@ impl Protection {
         moved
     }
 
-    /// Whether packets of the flow `key` are under sanction, or of another flow that is counted at the same place.
-    pub fn is_sanctioned(&self, key: u64) -> bool {
-        self.waiting[spread(key, PLACES as u32) as usize] > 0
+    /// The packets of the flow `key` that are under sanction, with those of other flows that are counted at the same place.
+    pub fn under_sanction(&self, key: u64) -> u32 {
+        self.waiting[spread(key, PLACES as u32) as usize]
     }
 
     /// The flows under sanction that own a bucket, or were the last to use the shared one.
     pub fn flows(&self) -> impl Iterator<Item = u64> + '_ {
         // A bucket without an owner has the time at which all begins.
         let owned = self.buckets.iter().filter(|bucket| bucket.expires > Instant::ZERO);
-        owned.map(|bucket| bucket.key).filter(|key| self.is_sanctioned(*key))
+        owned.map(|bucket| bucket.key).filter(|key| self.under_sanction(*key) > 0)
     }
 
     /// Whether the score of the flow `key` has aged by `now`.
