@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 use tidegate_control::calls::{ClassStatus, ControlStatus, DirectionStatus, PrivilegeStatus, Status};
 use tidegate_control::own_namespace;
 use tidegate_core::ClassId;
-use tidegate_engine::CoupledClass;
 use tidegate_live::bypass::Bypass;
 use tidegate_live::privileges::Privileges;
 use tidegate_live::shaping::{LiveEngine, Shaping};
@@ -73,34 +72,27 @@ fn privileges() -> Option<PrivilegeStatus> {
     Some(PrivilegeStatus { capabilities, obtainable, no_new_privs, filtered })
 }
 
-/// The coupled queues of each class, of all shards together.
-fn coupled_queues(direction: &ShapedDirection, classes: u32) -> Vec<Option<CoupledClass>> {
+/// Without classes while there is no data path; `trouble` has the reason.
+fn direction(direction: &ShapedDirection) -> DirectionStatus {
+    let classes = direction.running().ok().and_then(|shaping| shaping.status().ok()).unwrap_or_default();
+    let count = classes.len() as u32;
     let read = || {
-        move |engine: &mut LiveEngine, now| -> Vec<_> {
-            (0..classes).map(|class| engine.coupled(ClassId(class), now)).collect()
+        move |engine: &mut LiveEngine, now| {
+            let shared: Vec<_> = engine.shared_classes(now).iter().map(|row| shared_class(row, now)).collect();
+            let queues: Vec<_> = (0..count).map(|class| engine.coupled(ClassId(class), now)).collect();
+            (engine.class_views(), shared, queues)
         }
     };
-    let shards = direction.ask_each(read).unwrap_or_default().into_iter();
-    let add = |mut sum: Vec<Option<CoupledClass>>, shard: Vec<Option<CoupledClass>>| {
-        for (sum, one) in sum.iter_mut().zip(&shard) {
+    let mut shards = direction.ask_each(read).unwrap_or_default().into_iter();
+    // The shards have the rates in common, and each has queues of its own.
+    let (views, shared_classes, mut queues) = shards.next().unwrap_or_default();
+    for (.., of_shard) in shards {
+        for (sum, one) in queues.iter_mut().zip(&of_shard) {
             if let (Some(sum), Some(one)) = (sum, one) {
                 sum.add(one);
             }
         }
-        sum
-    };
-    shards.reduce(add).unwrap_or_default()
-}
-
-/// Without classes while there is no data path; `trouble` has the reason.
-fn direction(direction: &ShapedDirection) -> DirectionStatus {
-    let classes = direction.running().ok().and_then(|shaping| shaping.status().ok()).unwrap_or_default();
-    let asked = direction.ask(|engine, now| {
-        let shared = engine.shared_classes(now).iter().map(|row| shared_class(row, now)).collect();
-        (engine.class_views(), shared)
-    });
-    let (views, shared_classes): (Vec<_>, Vec<_>) = asked.unwrap_or_default();
-    let queues = coupled_queues(direction, classes.len() as u32);
+    }
     let classes = classes.iter().enumerate().map(|(n, status)| {
         let view = views.get(n);
         let (class, known) = (ClassId(n as u32), view.and_then(|view| view.held_by).map(held_by));
