@@ -75,12 +75,13 @@ impl Followers<'_> {
     /// Connects what a direction has instead of its earlier data path.
     fn moved(&self, directions: &[ShapedDirection], at: usize) {
         let direction = &directions[at];
-        let Some(shaping) = direction.shaping() else { return };
+        if direction.shaping().is_none() {
+            return;
+        }
         if let Err(error) = self.notifier.attach(at, direction) {
             self.notifier.log(&format!("{}: its events are not reported: {error}", direction.name));
         }
-        let place = if shaping.in_kernel().is_some() { "the kernel path" } else { "user space" };
-        self.notifier.log(&format!("{}: traffic moved to {place}", direction.name));
+        self.notifier.log(&direction.moved());
         self.warn(direction);
     }
 

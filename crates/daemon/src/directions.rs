@@ -77,6 +77,15 @@ impl ShapedDirection {
         self.generation += 1;
         self.shaping.as_mut()
     }
+    /// Whether packets are queued in the kernel; `None` while there is no data path.
+    pub(crate) fn in_kernel(&self) -> Option<bool> {
+        self.shaping.as_ref().map(|shaping| shaping.in_kernel().is_some())
+    }
+    /// States where packets are queued after a move.
+    pub(crate) fn moved(&self) -> String {
+        let place = if self.in_kernel() == Some(true) { "the kernel path" } else { "user space" };
+        format!("{}: traffic moved to {place}", self.name)
+    }
     /// Whether the kernel path that the data path awaits is there now; see [`Shaping::awaited`].
     pub(crate) fn awaited(&mut self) -> Option<Result<(), StartError>> {
         let shaping = self.shaping.as_mut().filter(|shaping| shaping.awaits_kernel())?;

@@ -91,15 +91,13 @@ impl ConfigStore {
         }
         self.no_trial()?;
         let in_kernel = |directions: &[ShapedDirection]| -> Vec<Option<bool>> {
-            let place = |one: &ShapedDirection| one.shaping().map(|shaping| shaping.in_kernel().is_some());
-            directions.iter().map(place).collect()
+            directions.iter().map(ShapedDirection::in_kernel).collect()
         };
         let earlier = in_kernel(directions);
         let (before, swapped) = change_all(directions, followers, changes)?;
         let places = earlier.into_iter().zip(in_kernel(directions)).zip(&*directions);
-        for ((_, place), direction) in places.filter(|((before, after), _)| before.is_some() && before != after) {
-            let place = if place == Some(true) { "the kernel path" } else { "user space" };
-            applied.warnings += &format!("note: {}: traffic moved to {place}\n", direction.name);
+        for (_, direction) in places.filter(|((before, after), _)| before.is_some() && before != after) {
+            applied.warnings += &format!("note: {}\n", direction.moved());
         }
         applied.applied = true;
         applied.in_place = swapped.iter().all(|swapped| swapped.how == SwapKind::InPlace);

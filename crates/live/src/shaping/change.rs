@@ -228,11 +228,7 @@ impl Shaping {
             }
             // Its own program is in use, so that only a file is a reason to leave it.
             (DataPath::Auto, Some(_)) => Ok(matches!(taken(), Err(StartError::NotInKernel { .. }))),
-            (DataPath::Auto, None) if taken().is_err() => Ok(false),
-            (DataPath::Auto, None) => match self.without_reservations() {
-                Err(StartError::Change(_)) => Ok(false),
-                outcome => outcome.map(|()| true),
-            },
+            (DataPath::Auto, None) => Ok(taken().is_ok() && !self.has_reservations()?),
         }
     }
 
@@ -245,7 +241,7 @@ impl Shaping {
     /// [`begin_move`](Self::begin_move); an error says why it is awaited no longer. `None` while there is nothing new.
     pub fn awaited(&mut self) -> Option<Result<(), StartError>> {
         let before = self.awaited?;
-        let now = self.options.offload.as_ref().map_or(0, |provider| provider.loading());
+        let now = offload::loading(&self.options);
         let is_missing = self.running.interfaces.iter().any(|interface| interface.index().is_none());
         // There is no place for it while an interface is missing.
         if now == before || is_missing {
@@ -268,9 +264,13 @@ impl Shaping {
         Some(taken)
     }
 
+    fn has_reservations(&self) -> Result<bool, StartError> {
+        self.with(|engine, _| engine.leases().next().is_some())
+    }
+
     /// Refuses the kernel while there are reservations.
     fn without_reservations(&self) -> Result<(), StartError> {
-        if self.with(|engine, _| engine.leases().next().is_some())? {
+        if self.has_reservations()? {
             let text = "there are reservations, which the kernel path does not have: end them, or leave the traffic in user space";
             return Err(StartError::Change(text.into()));
         }

@@ -148,7 +148,7 @@ impl Shaping {
         beside: Beside,
     ) -> Result<Self, StartError> {
         // Read first: one that is ready a moment later has changed it.
-        let loading = options.offload.as_ref().map_or(0, |provider| provider.loading());
+        let loading = offload::loading(options);
         let (offload, why_not) = offload::choose(config, options)?;
         let awaited = matches!(why_not, Some(StartError::KernelLoading)).then_some(loading);
         let mut why_not = why_not.map(|error| error.reason());

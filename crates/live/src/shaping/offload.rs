@@ -34,6 +34,11 @@ const EVENTS: Span = Span::from_millis(2);
 /// A backend, or why there is none although one would be preferred.
 type Choice = (Option<Box<dyn OffloadBackend>>, Option<StartError>);
 
+/// The number of schedulers that are being made ready.
+pub(super) fn loading(options: &Options) -> usize {
+    options.offload.as_ref().map_or(0, |provider| provider.loading())
+}
+
 /// The backend of a data path that is to be in the kernel; without one, why packets are queued here although the kernel would
 /// be preferred.
 ///
