@@ -146,13 +146,6 @@ impl Comparison {
         drawing
     }
 
-    /// States of how many runs the means are, behind that word; empty if that is not known.
-    pub(crate) fn of_runs(&self) -> String {
-        let runs =
-            self.precision().and_then(|said| Some(said.strip_prefix("Means")?.split([';', '.']).next()?.to_owned()));
-        runs.unwrap_or_default()
-    }
-
     /// Names the values that are of fewer runs than there are, and those that some of the runs did not reach.
     pub(crate) fn fewer_runs(&self) -> Option<String> {
         let (mut found, mut open) = (Vec::new(), Vec::new());

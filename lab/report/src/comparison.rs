@@ -395,6 +395,11 @@ impl Group {
     }
 }
 
+/// A number, or the ends of a range of numbers.
+pub(crate) fn from_to(least: usize, most: usize) -> String {
+    if least == most { most.to_string() } else { format!("{least} to {most}") }
+}
+
 /// States of how many runs numbers are, each of those in `runs`, and what stands behind `±` if some have an interval: the
 /// last parameter says whether some of a single run have none, and whether any have none. `None` without numbers.
 pub fn precision(
@@ -402,11 +407,9 @@ pub fn precision(
     has_halves: bool,
     [single, equal]: [bool; 2],
 ) -> Option<String> {
-    let (least, most) = (runs.clone().min()?, runs.max()?);
-    let of = match (least, most) {
+    let of = match (runs.clone().min()?, runs.max()?) {
         (1, 1) => "Values of one run".to_owned(),
-        _ if least == most => format!("Means of {most} runs"),
-        _ => format!("Means of {least} to {most} runs"),
+        (least, most) => format!("Means of {} runs", from_to(least, most)),
     };
     let without = match (single, equal) {
         _ if !has_halves => "",
@@ -419,9 +422,22 @@ pub fn precision(
 }
 
 impl Comparison {
+    /// All values.
+    fn cells(&self) -> impl Iterator<Item = &Estimate> + Clone {
+        self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten())
+    }
+    /// States of how many runs the means are, behind that word; empty if they are values of one run, or that is not known.
+    pub(crate) fn of_runs(&self) -> String {
+        let runs = || self.cells().map(Estimate::runs);
+        match (runs().min(), runs().max()) {
+            _ if self.cells().any(Estimate::is_untested) => String::new(),
+            (Some(least), Some(most)) if most > 1 => format!(" of {} runs", from_to(least, most)),
+            _ => String::new(),
+        }
+    }
     /// States of how many runs its values are, and what stands behind `±`.
     pub(crate) fn precision(&self) -> Option<String> {
-        let cells = || self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
+        let cells = || self.cells();
         if cells().any(Estimate::is_untested) {
             return Some("\u{b1} is half the width of a 95 % interval of the mean.".to_owned());
         }
@@ -432,7 +448,7 @@ impl Comparison {
     }
     /// The number of runs that differ in nothing, if there are such.
     pub fn repeated(&self) -> Option<usize> {
-        let cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
+        let cells = self.cells();
         cells.filter(|cell| cell.is_repeated).map(|cell| cell.values.len()).max()
     }
     /// The answer in sentences: one for each measure of each group, if the measure has an answer.

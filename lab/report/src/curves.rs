@@ -441,14 +441,10 @@ impl Group<'_> {
                 plot.x.scale = Scale::Linear;
             } else if most > 10.0 * INSTANT {
                 // A packet that found the line free by a nanosecond would otherwise give the axis decades of nothing.
-                plot.curves
-                    .iter_mut()
-                    .flat_map(|curve| &mut curve.points)
-                    .for_each(|point| point.0 = point.0.max(INSTANT));
-                plot.curves
-                    .iter_mut()
-                    .flat_map(|curve| &mut curve.band)
-                    .for_each(|point| point.0 = point.0.max(INSTANT));
+                for curve in &mut plot.curves {
+                    curve.points.iter_mut().for_each(|point| point.0 = point.0.max(INSTANT));
+                    curve.band.iter_mut().for_each(|point| point.0 = point.0.max(INSTANT));
+                }
             }
         }
         plot

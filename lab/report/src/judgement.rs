@@ -9,7 +9,7 @@ use tidegate_display::{Table, human, human_columns, known, unit_of, with_unit};
 use tidegate_metrics::{Difference, Equality, FEWEST_RUNS, LEVEL, MARGIN, Test, bootstrap, holm};
 
 use crate::columns::{self, Column};
-use crate::comparison::{Better, Comparison, Estimate, Group, Measure};
+use crate::comparison::{Better, Comparison, Estimate, Group, Measure, from_to};
 
 /// A difference of two variants in one measure of one subject: the first minus the second.
 #[derive(Clone, PartialEq, Debug)]
@@ -371,7 +371,7 @@ impl Comparison {
         }
         let say = |runs: &[usize]| {
             let (least, most) = (runs.iter().min()?, runs.iter().max()?);
-            Some(if least == most { least.to_string() } else { format!("{least} to {most}") })
+            Some(from_to(*least, *most))
         };
         let by = match (say(&runs[0]), say(&runs[1])) {
             (Some(seeds), None) => format!("paired differences over {seeds} seeds (Student's t)"),
@@ -402,11 +402,8 @@ impl Comparison {
         let heads =
             ["of", "measure", "difference of", ">mean", ">± 95 %", ">bootstrap 95 %", ">p", ">p (Holm)", "decided"];
         let runs = contrasts.iter().map(|contrast| contrast.difference.runs);
-        let of = match (runs.clone().min(), runs.max()) {
-            (Some(least), Some(most)) if least < most => format!(" over {least} to {most} runs"),
-            (_, Some(most)) => format!(" over {most} runs"),
-            _ => String::new(),
-        };
+        let of = runs.clone().min().zip(runs.max());
+        let of = of.map_or(String::new(), |(least, most)| format!(" over {} runs", from_to(least, most)));
         let is_paired = contrasts.iter().all(|contrast| contrast.difference.test == Test::Paired);
         let (of, paired) = (of.as_str(), if is_paired { "paired differences" } else { "differences" });
         let caption = format!("Differences of the variants: means of {paired}{of}, and 95 % intervals of these means");

@@ -1,6 +1,7 @@
 //! [`Counts`]: of how many values the means of a figure are, and [`Unreached`]: how many values were not reached.
 
 use super::{ChartKind, Rows};
+use crate::comparison::from_to;
 
 /// The number of values in the means of a figure, at least and at most.
 #[derive(Default)]
@@ -16,8 +17,7 @@ impl Counts {
     }
     /// States it; `None` if there are no means of several values.
     pub(super) fn said(&self) -> Option<String> {
-        let Self { least, most } = self;
-        (*most > 1).then(|| if least == most { format!("{most} values") } else { format!("{least} to {most} values") })
+        (self.most > 1).then(|| format!("{} values", from_to(self.least, self.most)))
     }
 }
 

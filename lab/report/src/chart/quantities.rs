@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Chart, ChartKind};
 use crate::columns::{Column, Table};
-use crate::comparison::{Better, each_once};
+use crate::comparison::{Better, each_once, from_to};
 use crate::model::{Curve, Plot, Scale};
 use crate::readable;
 use crate::simulation::better;
@@ -103,7 +103,7 @@ impl Chart {
             plot.curves.iter().filter(|curve| curve.centre.is_some()).map(|curve| curve.points.len()).collect();
         let mut said = Vec::new();
         if let (Some(least), Some(most)) = (counts.first(), counts.last()) {
-            let runs = if least == most { most.to_string() } else { format!("{least} to {most}") };
+            let runs = from_to(*least, *most);
             let geometric = match logs {
                 [false, false] => "",
                 [true, true] => ", which are geometric",
