@@ -17,6 +17,7 @@ use tidegate_report::simulation::{
     DIFFERENCES, Quantity, compared, compared_by_all, greatest, mark_left, unfinished, unit,
 };
 use tidegate_report::{Fold, Look, Report, Section, swept};
+use tidegate_sim::scenario::sweep::scenario_of;
 
 use super::answer::Answer;
 use super::figure::{pair, read};
@@ -266,8 +267,7 @@ fn scenarios(folder: &Path) -> String {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let scenario = name.strip_suffix(".parquet").and_then(|name| name.split('-').nth(2)).map(str::to_owned);
-        if let Some(scenario) = scenario {
+        if let Some(scenario) = scenario_of(&name).map(str::to_owned) {
             all.entry(scenario).or_default().push(name);
         }
     }

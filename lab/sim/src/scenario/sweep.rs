@@ -250,7 +250,7 @@ impl Sweep {
             }
         }
         let is_whole = name.ends_with(".parquet") && !name.ends_with(".part.parquet");
-        let is_ours = is_whole && name.split('-').nth(2) == Some(&self.scenario(&files));
+        let is_ours = is_whole && scenario_of(name) == Some(&self.scenario(&files));
         if is_ours {
             self.known.extend(runs);
         }
@@ -349,6 +349,11 @@ impl Sweep {
         let files = names.iter().filter_map(|name| self.files.get(name).copied()).collect();
         Ok((Point { values, text: base.to_text().into(), seed }, files))
     }
+}
+
+/// The digest of the scenario in the name of a file of a sweep; `None` if it is no such name.
+pub fn scenario_of(name: &str) -> Option<&str> {
+    name.strip_suffix(".parquet")?.split('-').nth(2)
 }
 
 /// Adds the names of all files that a table refers to.
