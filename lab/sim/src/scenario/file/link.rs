@@ -40,8 +40,8 @@ tidegate_config::record! {
         pub loss: Option<Spanned<LossSection>>,
         /// The loss in the other direction. Default the same, independently.
         pub loss_back: Option<Spanned<LossSection>>,
-        /// What boxes on the line do to the ECN field and to accurate feedback of TCP (RFC 9768), after its queue: for trying
-        /// the fallbacks of senders. Default nothing.
+        /// Changes that boxes on the line make to the ECN field and to the accurate feedback of TCP (RFC 9768), after its queue: for
+        /// trying the fallbacks of senders. Default none.
         pub ecn_impairment: Vec<Fault>,
         /// The impairment in the other direction. Default the same.
         pub ecn_impairment_back: Option<Vec<Fault>>,
