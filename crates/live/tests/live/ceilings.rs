@@ -9,7 +9,7 @@ use tidegate_testbed::Ended;
 use tidegate_testbed::steady::patiently;
 use tidegate_testbed::veth::{DEVICE, Pair};
 
-use crate::guardian::hosts;
+use crate::arrivals::hosts;
 use crate::threads::{flood, sockets, start};
 
 const BURST: u64 = 6_000;

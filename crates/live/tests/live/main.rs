@@ -1,5 +1,6 @@
 //! The data path on real interfaces: namespaces, a veth pair, real sockets, no mocks.
 
+mod arrivals;
 mod ceilings;
 mod crash;
 mod exempt;

@@ -8,7 +8,7 @@ use tidegate_live::rtnl::{Address, Rtnl};
 use tidegate_live::shaping::{Options, Shaping, StartError};
 use tidegate_units::Span;
 
-use crate::guardian::{HOSTS, hosts, traffic_to};
+use crate::arrivals::{HOSTS, hosts, traffic_to};
 use tidegate_testbed::Ended;
 use tidegate_testbed::steady::patiently;
 use tidegate_testbed::veth::{DEVICE, Pair};
