@@ -86,6 +86,7 @@ TWIN_GLOBAL u64 twin_cake_take(const struct twin_options *options TWIN_GIVEN, st
 		return twin_step(marked ? TWIN_MARK_DROP : TWIN_DROP, slot);
 	}
 	twin_cake_pay(options, discipline, held, number, slot);
+	marked = marked || twin_is_stepped(options, held, number, slot);
 	return twin_step(marked ? TWIN_MARK : TWIN_SEND, slot);
 }
 

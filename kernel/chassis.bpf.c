@@ -432,7 +432,7 @@ __noinline u32 twin_take(u64 now, u64 size, u64 key, u64 how)
 	if (slot == TWIN_NONE)
 		return TWIN_NONE;
 	if (discipline->arrives.marked)
-		owe_mark(twin_owing_queue(options, discipline, key, discipline->arrives.service), state.held.latest);
+		owe_mark(twin_owing_queue(options, discipline, key, discipline->arrives.service), discipline->arrives.service, state.held.latest);
 	return slot;
 }
 
@@ -490,7 +490,7 @@ __noinline u64 twin_decide(u32 q, u64 first, u64 always)
 	if (twin_action(step) == TWIN_MARK) {
 		struct twin_packet *packet = twin_packet_of(&state.held, (u32)step);
 
-		owe_mark(twin_owing_queue(options, discipline, packet->key, packet->service), state.held.latest);
+		owe_mark(twin_owing_queue(options, discipline, packet->key, packet->service), packet->service, state.held.latest);
 		step = twin_step(TWIN_SEND, step);
 		RECORD(call.drops++;)
 	}

@@ -100,7 +100,7 @@ TWIN_GLOBAL u64 twin_step_codel(const struct twin_options *options TWIN_GIVEN, s
 	switch (codel_state_decide(codel, &params, &discipline->stats, &discipline->call, now, saturating_sub_u64(now, packet->at),
 				   queue->backlog.bytes)) {
 	case CODEL_ACTION_SEND:
-		return twin_step(TWIN_SEND, slot);
+		return twin_step(twin_is_stepped(options, held, number, slot) ? TWIN_MARK : TWIN_SEND, slot);
 	case CODEL_ACTION_SIGNAL:
 		if (options->marks == 1 && twin_is_capable(packet->service)) {
 			codel_state_marked(codel, &params, &discipline->call);
@@ -119,11 +119,14 @@ TWIN_GLOBAL u64 twin_step_round(const struct twin_options *options TWIN_GIVEN, s
 {
 	u32 number = discipline->active.head;
 	u64 size = twin_packet_of(held, twin_queue_of(held, number)->head)->size;
+	u32 slot;
 
 	if (number == TWIN_NONE)
 		return twin_step(TWIN_EMPTY, TWIN_NONE);
-	if (round_turns_pays(&discipline->turns, &twin_control_of(held, number)->allowance, size))
-		return twin_step(TWIN_SEND, twin_pop_fair(options, discipline, held, number));
+	if (round_turns_pays(&discipline->turns, &twin_control_of(held, number)->allowance, size)) {
+		slot = twin_pop_fair(options, discipline, held, number);
+		return twin_step(twin_is_stepped(options, held, number, slot) ? TWIN_MARK : TWIN_SEND, slot);
+	}
 	twin_list_remove(held, &discipline->active, number);
 	twin_list_append(held, &discipline->active, number);
 	return twin_step(TWIN_AGAIN, TWIN_NONE);

@@ -107,10 +107,28 @@ TWIN_INLINE bool twin_is_fair(const struct twin_options *options)
 	return (options->kind >= TWIN_DRR && options->kind <= TWIN_FQ_CODEL) || options->kind == TWIN_FQ_PIE || twin_is_cake(options);
 }
 
+/* The bits of congestion of a scalable sender. */
+#define TWIN_ECT1 1
+
 /* Whether a packet can be marked. */
 TWIN_INLINE bool twin_is_capable(u32 service)
 {
 	return (service & 3) != 0;
+}
+
+/* Whether the step, where there is one, marks a packet of ECT(1) that waited for a time in the queue of a flow, which it has left. */
+TWIN_INLINE bool twin_is_late(struct twin_held *held, u32 number, u64 step, u64 waited)
+{
+	return step != 0 && waited >= step && twin_queue_of(held, number)->backlog.packets >= step_least_behind();
+}
+
+/* Whether the step marks the packet of a slot, which has left the queue of its flow. */
+TWIN_INLINE bool twin_is_stepped(const struct twin_options *options, struct twin_held *held, u32 number, u32 slot)
+{
+	const struct twin_packet *packet = twin_packet_of(held, slot);
+
+	return (packet->service & 3) == TWIN_ECT1 &&
+	       twin_is_late(held, number, options->step_full, saturating_sub_u64(held->latest, packet->at));
 }
 
 /* Whether the kind delays packets by RAS; CBQ has no leaves that do. */

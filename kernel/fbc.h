@@ -17,9 +17,6 @@
 #include "openings.h"
 #include "promises.h"
 
-/* A packet that leaves fewer behind it is not marked by the step. */
-#define TWIN_LEAST_BEHIND 2
-
 /* Whether the flow may not queue size more; *why: by which limit. */
 TWIN_INLINE bool twin_fbq_refuses(const struct twin_fbq_options *options, struct twin_fbq *fbq, struct twin_held *held,
 				  u32 number, u64 size, qdisc_drop_reason *why)
@@ -77,9 +74,8 @@ TWIN_INLINE void twin_fbq_note_step(const struct twin_fbq_options *options, stru
 				    u64 waited)
 {
 	struct twin_fbq_flow *flow = twin_fbq_flow_of(fbq, number);
-	u64 step = twin_fbq_params(options, flow->class)->step;
 
-	flow->stepped = step != 0 && waited >= step && twin_queue_of(held, number)->backlog.packets >= TWIN_LEAST_BEHIND;
+	flow->stepped = twin_is_late(held, number, twin_fbq_params(options, flow->class)->step, waited);
 	fbq->stepped = flow->stepped ? number + 1 : 0;
 }
 

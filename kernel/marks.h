@@ -50,9 +50,9 @@ struct {
 	__type(value, struct twin_marks);
 } twin_marks SEC(".maps");
 
-/* The marks that a queue owes, and when the last of them was decided. */
+/* The marks that a queue owes to senders of ECT(0) and to scalable ones, and when the last of them was decided. */
 struct twin_owed {
-	u64 marks, at;
+	u64 marks[2], at;
 };
 
 struct twin_owed owed[TWIN_SPACE];
@@ -65,7 +65,8 @@ static __always_inline bool twin_needs_class(const struct twin_options *options)
 
 /*
  * The queue of a discipline that owes the marks of packets like one of a flow with a service, and gives them to these: that of the flow
- * where each has a control law, that in which it waits or would wait with dualpi2, else the first.
+ * where each has a control law or a step, that in which it waits or would wait with dualpi2, else the first. Queues of drr belong to other
+ * flows soon: a number by the key stands for them.
  */
 static __always_inline u32 twin_owing_queue(const struct twin_options *options, struct twin_discipline *discipline, u64 key, u32 service)
 {
@@ -75,10 +76,8 @@ static __always_inline u32 twin_owing_queue(const struct twin_options *options, 
 		return first + twin_place_coupled(options, discipline, key, service);
 	if (twin_is_cake(options))
 		return first + twin_cake_queue_of(options, key);
-	return first + (twin_is_controlled(options) ? round_spread(key, options->queues) : 0);
+	return first + (twin_is_controlled(options) || options->kind == TWIN_DRR ? round_spread(key, options->queues) : 0);
 }
-
-#define TWIN_ECT1 1
 
 #include "advice.h"
 
@@ -103,27 +102,27 @@ static __always_inline struct twin_owed *owed_by(u32 queue)
 	return &owed[twin_index(queue, TWIN_SPACE)];
 }
 
-static __always_inline void owe_mark(u32 queue, u64 now)
+static __always_inline void owe_mark(u32 queue, u32 service, u64 now)
 {
 	struct twin_owed *of = owed_by(queue);
 
 	of->at = now;
-	__sync_fetch_and_add(&of->marks, 1);
+	__sync_fetch_and_add(&of->marks[twin_is_scalable(service)], 1);
 }
 
-/* Takes a mark that is owed. Other processors may take one at the same time. */
-static __always_inline bool take_owed(u32 queue)
+/* Takes a mark that is owed to packets with such a service. Other processors may take one at the same time. */
+static __always_inline bool take_owed(u32 queue, u32 service)
 {
 	struct twin_owed *of = owed_by(queue);
-	u64 marks = of->marks;
+	u64 *owing = &of->marks[twin_is_scalable(service)], marks = *owing;
 
 	if (marks == 0)
 		return false;
 	if (bpf_ktime_get_ns() - of->at > LONGEST_OWED) {
-		of->marks = 0;
+		*owing = 0;
 		return false;
 	}
-	return __sync_val_compare_and_swap(&of->marks, marks, marks - 1) == marks;
+	return __sync_val_compare_and_swap(owing, marks, marks - 1) == marks;
 }
 
 /* What the discipline hands over with a packet that goes on: this, the account of its class and its code point; or 0. */
@@ -201,7 +200,7 @@ static __noinline u32 mark_packet(struct __sk_buff *context, struct sk_buff *skb
 	struct twin_marks *marks = bpf_map_lookup_elem(&twin_marks, &key);
 	u32 first, service, after, q = of->class;
 	bool inside = !is_fbq(&in_force) || twin_fbq_has_inside(&classes, q);
-	u64 dscp, gives = inside ? options_of(q)->marks : in_force.marks;
+	u64 dscp, gives = inside ? options_of(q)->marks | options_of(q)->step_full : in_force.marks;
 
 	if (!marks || !counters)
 		return UNREAD;
@@ -216,7 +215,8 @@ static __noinline u32 mark_packet(struct __sk_buff *context, struct sk_buff *skb
 	if (after != service)
 		__sync_fetch_and_add(&counters->remarked_packets, 1);
 	if (capable && gives && (!inside || twin_can_signal(options_of(q), service)) &&
-	    (inside ? take_owed(twin_owing_queue(options_of(q), discipline_of(q), of->flow, service)) : marks_in_class(of->flow, service & 3))) {
+	    (inside ? take_owed(twin_owing_queue(options_of(q), discipline_of(q), of->flow, service), service)
+		    : marks_in_class(of->flow, service & 3))) {
 		if ((service & 3) != TWIN_CONGESTED)
 			__sync_fetch_and_add(&counters->marked_packets, 1);
 		after |= TWIN_CONGESTED;

@@ -108,9 +108,10 @@ struct twin_options {
 	u64 values[16];
 	/* The part of the probability of its drops that is in proportion to its value. */
 	u64 fairness;
-	/* dualpi2: k; from which delay on marks begin, and from which all are marked. */
+	/* dualpi2: k; from which delay on marks begin. */
 	u64 coupling;
 	u64 step_from;
+	/* The delay from which all packets of ECT(1) are marked: of dualpi2, and of drr, fq_codel and cake, where 0 is none. */
 	u64 step_full;
 	/* The parts of which the classic queue sends one; 0 for turns by time, in which the other queue counts as older by the shift. */
 	u64 parts;

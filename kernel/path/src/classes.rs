@@ -162,7 +162,7 @@ impl Classes {
         numbers.extend(options.flat_map(|options| options.numbers()));
         numbers.resize(INSIDES + CLASSES * Options::NUMBERS, 0);
         let has = |what: fn(&Options) -> bool| insides.iter().flatten().any(what);
-        Self { numbers, marks: has(|options| options.marks != 0), remarks: has(Options::remarks) }
+        Self { numbers, marks: has(Options::marks_any), remarks: has(Options::remarks) }
     }
 
     /// Whether a discipline in a class marks packets.

@@ -14,6 +14,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::ras::{self, Curve};
 use tidegate_core::red::{AboveMax, EarlyDrop, Profile, Signal, Sizing, Spacing, Thresholds};
 use tidegate_core::rio::{Coupling, Rio};
+use tidegate_core::step::Step;
 use tidegate_core::two_bucket::TwoBucketRule;
 use tidegate_core::wred::Wred;
 use tidegate_core::{Bytes, Colour, Dscp, Instant, Rate, Span, codel, ingress, meredt, pie, red};
@@ -76,7 +77,7 @@ fn metered(
         lack(format!("`at = \"exit\"` behind kind = \"ras\" in {place} (its own `conditioner` is a meter behind it)"));
     }
     // Such a mark is decided on before it is known whether the packet passes.
-    if point == Point::Exit && options.marks == 1 && [CODEL, FQ_CODEL, DUALPI2, CAKE].contains(&options.kind) {
+    if point == Point::Exit && options.marks_late() {
         lack(format!(
             "`at = \"exit\"` behind the marks of kind = \"{}\" in {place} (signal = \"drop\" is possible)",
             inside.kind()
@@ -196,13 +197,14 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
         }
         Discipline::Drr(section) => {
             let params = section.params();
-            if params.step.is_some() {
-                lack(format!("`l4s-step` in {place}"));
-            }
-            (
-                Options { kind: DRR, quantum: params.quantum.as_u64(), queues: at.flows, ..none }.within(params.limit),
-                Signal::Drop,
-            )
+            let options = Options {
+                kind: DRR,
+                quantum: params.quantum.as_u64(),
+                queues: at.flows,
+                step_full: full(params.step),
+                ..none
+            };
+            (options.within(params.limit), Signal::Drop)
         }
         Discipline::Sfq(section) => {
             let params = section.params(at.seed);
@@ -218,11 +220,9 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
         }
         Discipline::FqCodel(section) => {
             let params = section.params();
-            if params.step.is_some() {
-                lack(format!("`l4s-step` in {place}"));
-            }
             let (options, signal) = controlled(FQ_CODEL, &params.codel);
-            (Options { quantum: params.quantum.as_u64(), queues: params.queues.into(), ..options }, signal)
+            let (quantum, queues) = (params.quantum.as_u64(), params.queues.into());
+            (Options { quantum, queues, step_full: full(params.step), ..options }, signal)
         }
         Discipline::FqPie(section) => {
             let params = section.params();
@@ -251,7 +251,7 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
         Discipline::DualPi2(section) => (coupled(&section.params()), Signal::Mark),
         Discipline::Cake(section) => {
             let params = section.params();
-            (cake(&params, place, lack), params.codel.signal)
+            (cake(&params), params.codel.signal)
         }
         Discipline::Outside(section) => (own(section, discipline.kind(), place, lack)?, Signal::Drop),
         other => {
@@ -271,7 +271,22 @@ pub(super) fn options_of(discipline: &Discipline, at: &Place<'_>, lack: &mut dyn
     Some(Options { marks: u64::from(signal == Signal::Mark), random, ..options })
 }
 
+/// The delay of a step, 0 for none.
+fn full(step: Option<Step>) -> u64 {
+    step.map_or(0, |step| step.full.as_nanos())
+}
+
 impl Options {
+    /// Whether packets are marked when they leave.
+    pub fn marks_late(&self) -> bool {
+        self.step_full != 0 || self.marks == 1 && [CODEL, FQ_CODEL, CAKE].contains(&self.kind)
+    }
+
+    /// Whether packets are marked at all, for which the program at tc is needed.
+    pub(super) fn marks_any(&self) -> bool {
+        self.marks != 0 || self.step_full != 0
+    }
+
     /// The queues that a discipline needs of [`SPACE`].
     pub(super) fn queues_needed(&self) -> u64 {
         match self.kind {
@@ -457,12 +472,10 @@ fn coloured([green, yellow, red]: [Profile; 3], early_drop: EarlyDrop, streams: 
     }
 }
 
-fn cake(params: &cake::Params, place: &str, lack: &mut dyn FnMut(String)) -> Options {
-    if params.step.is_some() {
-        lack(format!("`l4s-step` in {place}"));
-    }
+fn cake(params: &cake::Params) -> Options {
     let (options, _) = controlled(CAKE, &params.codel);
     Options {
+        step_full: full(params.step),
         rate: params.rate.map_or(0, Rate::as_bps),
         burst: params.rate.map_or(0, |rate| rate.bytes_in_floor(params.lateness).as_u64()),
         queues: params.queues.into(),

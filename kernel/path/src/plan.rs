@@ -140,7 +140,7 @@ impl Plan {
 
     /// Whether packets are changed: they get code points, marks of congestion or rates.
     pub fn marks(&self) -> bool {
-        self.advises || self.options.marks != 0 || self.dscp.iter().any(Option::is_some)
+        self.advises || self.options.marks_any() || self.dscp.iter().any(Option::is_some)
     }
 
     /// Fits the plan to a program that tells up to `queues` flows apart.

@@ -13,7 +13,7 @@ use tidegate_kernel::options::{
 };
 
 use super::classes::{Classes, NUMBERS};
-use super::more::{cake, coloured, coupled, metered, shaping};
+use super::more::{cake, coloured, coupled, metered, shaping, stepped};
 use super::packets;
 use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE, Structure};
 use super::script::{GRID, Script, grid};
@@ -278,6 +278,9 @@ pub fn options_within(random: &mut Stream, kind: u64, interval: u64) -> Options 
         WRED | RIO => coloured(random, options),
         CAKE => cake(random, options),
         RAS => shaping(random, options),
+        FQ_CODEL => stepped(random, options),
+        // Its packets come a thousand nanoseconds apart.
+        DRR => stepped(random, Options { interval: 20_000, ..options }),
         _ => options,
     };
     let has_none = [TBF, FBQ, OWN, RAS].contains(&kind);

@@ -3,7 +3,7 @@
 use tidegate_core::cake::Tins;
 use tidegate_core::random::Stream;
 use tidegate_core::{Rate, Span};
-use tidegate_kernel::options::{CAKE, CODEL, DUALPI2, FQ_CODEL, Options};
+use tidegate_kernel::options::Options;
 
 use super::equal::spread;
 
@@ -17,10 +17,9 @@ pub fn metered(random: &mut Stream, options: Options) -> Options {
     let does = |random: &mut Stream| if random.below(3) == 0 { random.below(2) } else { 2 + random.below(64) };
     let actions = std::array::from_fn(|_| does(random));
     // A mark that is decided on when a packet leaves is not given where that is dropped behind it.
-    let marks_late = options.kind == DUALPI2 || options.marks == 1 && matches!(options.kind, CODEL | FQ_CODEL | CAKE);
     Options {
         meter: 1 + random.below(4),
-        meter_exit: if marks_late { 0 } else { random.below(2) },
+        meter_exit: if options.marks_late() { 0 } else { random.below(2) },
         meter_aware: random.below(2),
         meter_rates: [slow, fast],
         meter_bursts: [spread(random, 1, 200_000), spread(random, 1, 400_000)],
@@ -98,6 +97,11 @@ pub fn coupled(random: &mut Stream, options: Options) -> Options {
     }
 }
 
+/// Adds a step for packets of ECT(1), about as long as packets wait, or none.
+pub fn stepped(random: &mut Stream, options: Options) -> Options {
+    Options { step_full: random.below(2) * spread(random, 1, options.interval), ..options }
+}
+
 /// Numbers of queues of CAKE.
 const CAKE_QUEUES: [u64; 4] = [8, 16, 64, 1_024];
 
@@ -116,7 +120,7 @@ pub fn cake(random: &mut Stream, options: Options) -> Options {
         framing: random.below(3),
         hosts: random.below(4),
         ack_filter: random.below(2),
-        ..options
+        ..stepped(random, options)
     }
     .with_tins(tins)
 }

@@ -229,6 +229,9 @@ impl Specification<'_> {
         let (rate, limit) = (Rate::from_bps(self.rate), Bytes::new(self.burst));
         Ok(ingress::Params { rate, limit, elephants, ared, floor, burst: floor_credit, fairness })
     }
+    fn step(&self) -> Option<Step> {
+        (self.step_full != 0).then(|| Step::at(Span::from_nanos(self.step_full)))
+    }
     fn cake(&self) -> cake::Params {
         let rate = Some(Rate::from_bps(self.rate)).filter(|rate| !rate.is_zero());
         cake::Params {
@@ -248,7 +251,7 @@ impl Specification<'_> {
             hosts: [Isolation::Flows, Isolation::Source, Isolation::Destination, Isolation::Pair]
                 [self.hosts as usize % 4],
             codel: self.codel(),
-            step: None,
+            step: self.step(),
             queues: u32::try_from(self.queues).unwrap_or(u32::MAX),
             quantum: Bytes::new(self.quantum),
             ack_filter: if self.ack_filter == 1 { AckFilter::On } else { AckFilter::Off },
@@ -335,7 +338,7 @@ impl Specification<'_> {
                 Box::new(AqmFifo::new(limit, Ingress::around(self.ingress()?, ared)?))
             }
             PIE => Box::new(Pie::drawing_from(self.pie(), self.stream())?),
-            DRR => Box::new(Drr::new(drr::Params { quantum, limit, ..drr::Params::default() })?),
+            DRR => Box::new(Drr::new(drr::Params { quantum, limit, step: self.step(), ..drr::Params::default() })?),
             SFQ => {
                 let perturb = Some(Span::from_nanos(self.perturb)).filter(|_| self.perturb != 0);
                 Box::new(Sfq::new(sfq::Params { queues, quantum, limit, perturb, seed: self.seed })?)
@@ -343,7 +346,10 @@ impl Specification<'_> {
             WRED => Box::new(AqmFifo::new(limit, self.wred()?)),
             RIO => Box::new(AqmFifo::new(limit, self.rio()?)),
             DUALPI2 => Box::new(DualPi2::new(self.dualpi2())?),
-            FQ_CODEL => Box::new(FqCodel::new(fq_codel::Params { codel: self.codel(), queues, quantum, step: None })?),
+            FQ_CODEL => {
+                let (codel, step) = (self.codel(), self.step());
+                Box::new(FqCodel::new(fq_codel::Params { codel, queues, quantum, step })?)
+            }
             FQ_PIE => {
                 Box::new(FqPie::drawing_from(fq_pie::Params { pie: self.pie(), queues, quantum }, self.stream())?)
             }

@@ -302,6 +302,17 @@ fn cake_is_that_of_the_file() {
     assert_eq!((bare.rate, bare.burst, bare.hosts, bare.tins, bare.marks), (0, 0, 0, 3, 0));
 }
 
+/// The step of queues of flows, which marks packets of ECT(1): the program at tc is needed for it alone.
+#[test]
+fn a_step_marks_in_each_discipline_with_queues_of_flows() {
+    for kind in ["drr\"", "fq-codel\"\nsignal = \"drop\"", "cake\"\nrate = \"1gbit\"\nsignal = \"drop\""] {
+        let of = |step: &str| plan(&format!("[discipline]\nkind = \"{kind}\n{step}")).unwrap();
+        let (with, without) = (of("l4s-step = \"1ms\"\n"), of(""));
+        assert_eq!((with.options.step_full, without.options.step_full), (1_000_000, 0), "{kind}");
+        assert!(with.marks() && !without.marks(), "{kind}");
+    }
+}
+
 /// A program that only some configurations need is found inside a meter as well.
 #[test]
 fn what_is_inside_a_meter_needs_its_program() {
@@ -331,15 +342,16 @@ fn what_the_program_does_not_do_is_named() {
             "segmentation of superpackets, as one takes more than 1ms at 500mbit",
         ),
         (
-            "[discipline]\nkind = \"cake\"\nrate = \"1gbit\"\nl4s-step = \"1ms\"\n".to_owned(),
-            "`l4s-step` in [discipline]",
-        ),
-        (
             "[interface]\ndirection = \"ingress\"\n[discipline]\nkind = \"cake\"\nhosts = \"destination\"\n".to_owned(),
             "addresses of receivers",
         ),
         (TREE.replace("\"codel\"", "\"cake\""), "kind = \"cake\" in a class of cbq"),
-        ("[discipline]\nkind = \"drr\"\nl4s-step = \"1ms\"\n".to_owned(), "`l4s-step` in [discipline]"),
+        (
+            format!(
+                "[discipline]\nkind = \"marker\"\nat = \"exit\"\n{CONDITIONER}inside = {{ kind = \"drr\", l4s-step = \"1ms\" }}\n"
+            ),
+            "`at = \"exit\"` behind the marks of kind = \"drr\"",
+        ),
         ("[discipline]\nkind = \"sfq\"\nqueues = 9000\n".to_owned(), "9000 queues of `sfq`"),
         (
             format!("[interface]\ndirection = \"ingress\"\n{class}[[rule]]\nclass = \"all\"\nmark = \"0x10\"\n"),
