@@ -186,6 +186,37 @@ impl Discipline {
         }
     }
 
+    /// Whether packets wait in it only where what it sends to is slow: it has no rate of its own, and does nothing to packets that do not wait.
+    pub fn only_queues(&self) -> bool {
+        match self {
+            Self::Cake(cake) => cake.rate.is_none(),
+            Self::Ared(_)
+            | Self::CoDel(_)
+            | Self::Drr(_)
+            | Self::DualPi2(_)
+            | Self::Fifo(_)
+            | Self::FqCodel(_)
+            | Self::FqPie(_)
+            | Self::Mered(_)
+            | Self::Meredt(_)
+            | Self::Pie(_)
+            | Self::Red(_)
+            | Self::Rio(_)
+            | Self::Sfq(_)
+            | Self::Wf2q(_)
+            | Self::Wfq(_)
+            | Self::Wred(_) => true,
+            Self::Cbq(_)
+            | Self::Fbq(_)
+            | Self::Hfsc(_)
+            | Self::Htb(_)
+            | Self::IngressFilter(_)
+            | Self::Marker(_)
+            | Self::Ras(_)
+            | Self::Outside(_) => false,
+        }
+    }
+
     /// Whether the discipline, or one inside it, marks packets when they have waited for about a millisecond, as L4S asks.
     pub fn marks_early(&self) -> bool {
         let does =

@@ -12,7 +12,7 @@ use crate::classes::file::ShaperSection;
 use crate::classes::{self, Advice, Borrow, Class, FairBy, FlowBy, Rule, Shaper, Sharing, lookup};
 use crate::decode::{Decode, Spanned};
 use crate::diagnostic::{Diagnostics, Place};
-use crate::discipline::{ClassSection, Discipline};
+use crate::discipline::ClassSection;
 use crate::node::Node;
 
 /// Checks the tables of a file for one direction with this text.
@@ -59,14 +59,15 @@ pub(super) fn resolve_file(
                 return None;
             }
             discipline.value.check(at, diagnostics);
-            if let Discipline::DualPi2(_) = &discipline.value {
+            if discipline.value.only_queues() {
                 diagnostics
                     .warning(at, "nothing gives this discipline a rate, so that packets wait in it only where the interface is slow")
                     .label("its queues stay empty behind a faster one")
-                    .help(
+                    .help(format!(
                         "put it into a class with a little less than the rate of the line: [[class]] with name = \"all\", \
-                         rate = \"19mbit\", default = true, queue = { kind = \"dualpi2\" }",
-                    );
+                         rate = \"19mbit\", default = true, queue = {{ kind = \"{}\" }}",
+                        discipline.value.kind()
+                    ));
             }
             let names: Vec<String> = discipline.value.classes().into_iter().map(str::to_owned).collect();
             let default = match (&file.default_class, discipline.value.default_class()) {
