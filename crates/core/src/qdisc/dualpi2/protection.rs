@@ -14,7 +14,8 @@
 //! so that its order is kept. Its packets wait in a queue of their own, S, and take turns as if they were in C; when the score
 //! of the first one's flow has aged, S empties with the turns of L and the marks of L, and the flow is back: by the marks of C alone a scalable
 //! sender would keep C's target of delay in S for ever, where the RFC's next packet goes to L. The RFC raises `critical` on slow links, to two
-//! frames of 2,000 B and the ramp (`FLOOR` in section 4.1: 2.1 ms at 20 Mbit/s); a queue that knows no rate does not. The packets in S are counted in 1,024
+//! frames of 2,000 B and the ramp (`FLOOR` in section 4.1: 2.1 ms at 20 Mbit/s); a queue that knows no rate does not, and a lone scalable sender
+//! is under sanction about as often with it (the chapter *L4S* has the figures). The packets in S are counted in 1,024
 //! places by a hash of their flow: a flow that shares its place with one under sanction is moved with it.
 
 use crate::key_index::mix;
