@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::font::{fitted, room};
+use crate::font::{advance, fitted, room};
 use crate::palette::{self, Pen};
 use tidegate_display::escape;
 
@@ -309,12 +309,16 @@ impl Drawing {
     }
     /// Writes the title of an axis, moved inwards where it would end outside, and without its middle where it is wider than the figure.
     pub(crate) fn title_of_axis(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, title: &str) {
-        let title = fitted(title, size, self.width - size);
-        let wide = room(&title, size);
-        let outside = anchor.begin(x, wide) + wide - (self.width - size / 2.0);
-        let inside = x - outside.max(0.0);
-        let begin = anchor.begin(inside, wide);
-        self.text((inside + (size / 2.0 - begin).max(0.0), y), anchor, size, Ink::Text, title);
+        let edge = size / 2.0;
+        // A reader's font may be wider; that is no reason to leave out words that most readers see.
+        let wide = |title: &str| title.chars().map(advance).sum::<f64>() * size / 1000.0;
+        let title = match wide(title) > self.width - 2.0 * edge {
+            true => fitted(title, size, self.width - 2.0 * edge),
+            false => title.to_owned(),
+        };
+        let begin = anchor.begin(x, wide(&title));
+        let inside = begin.min(self.width - edge - wide(&title)).max(edge);
+        self.text((x + inside - begin, y), anchor, size, Ink::Text, title);
     }
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), width: f64, ink: Ink) {
         self.shapes.push(Shape::Lines { lines: vec![vec![from, to]], width, ink, dash: &[] });
