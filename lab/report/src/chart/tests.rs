@@ -97,7 +97,8 @@ fn the_title_of_an_axis_has_all_keys_that_change_with_it() {
     let given = Chart { labels: ["rate of the line".into(), String::new()], ..lines.clone() };
     assert!(said(&given).contains("rate of the line, Mbit/s") && !said(&given).contains("with"), "{}", said(&given));
     // What has no room loses its middle, and not its unit.
-    let narrow = lines.drawing(&table, &Look::column()).expect("a figure");
+    let narrow = Look::parse("column,width=180pt").expect("a look");
+    let narrow = lines.drawing(&table, &narrow).expect("a figure");
     assert!(texts(&narrow).iter().any(|text| text.contains('\u{2026}') && text.ends_with("Mbit/s")), "{narrow:?}");
     assert_eq!(narrow.misplaced(), Vec::<String>::new());
     // Of rows with one value of a key only the other changes.

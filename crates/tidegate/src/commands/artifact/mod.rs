@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// The scenario file to pack; may be repeated. Each of several has a folder of its own in DIR, with the name of the file or with
-    /// NAME. Of several, --vary and --claim begin with the name of theirs, and --figure may: 'lte: link.1.rate=10mbit,20mbit'
+    /// NAME. Of several, --vary, --by and --claim begin with the name of theirs, and --figure may: 'lte: link.1.rate=10mbit,20mbit'
     #[arg(long, value_name = "[NAME=]FILE", value_parser = Named::parse, required_unless_present = "reproduce")]
     scenario: Vec<Named>,
     /// The values of a key of the scenario, in turn, as for `tidegate sweep`: a sweep is packed. May be repeated: every combination is run
@@ -49,7 +49,7 @@ pub struct Args {
     runs: Option<u32>,
     /// A figure to pack, as that of `simulate`, with the name of its file instead of a file; may be repeated. Default: the
     /// comparison
-    #[arg(long, value_name = "[NAME: ][TITLE[/CURVE]=]NAME", value_parser = figure)]
+    #[arg(long, value_name = "[NAME: ][TITLE[/CURVE]=]FIGURE", value_parser = figure)]
     figure: Vec<String>,
     /// How figures are drawn; see `tidegate help simulate`. May be repeated. Default: column
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]

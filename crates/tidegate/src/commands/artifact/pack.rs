@@ -79,6 +79,9 @@ fn parts(args: &Args) -> Result<Vec<Part<'_>>, Failure> {
         let (at, text) = of_one("--by", text)?;
         parts[at].by.push(text);
     }
+    if let Some(part) = parts.iter().find(|part| part.axes.is_empty() && !part.by.is_empty()) {
+        return Err(Failure::Usage(format!("--by compares the points of a sweep, and `{}` has no --vary", part.name)));
+    }
     for text in &args.claim {
         let (at, text) = of_one("--claim", text)?;
         let claim = Claim::parse(&text).map_err(|why| Failure::Usage(format!("--claim `{text}`: {why}")))?;
