@@ -311,13 +311,13 @@ impl Drawing {
     pub(crate) fn title_of_axis(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, title: &str) {
         let edge = size / 2.0;
         // A reader's font may be wider; that is no reason to leave out words that most readers see.
-        let wide = |title: &str| title.chars().map(advance).sum::<f64>() * size / 1000.0;
-        let title = match wide(title) > self.width - 2.0 * edge {
-            true => fitted(title, size, self.width - 2.0 * edge),
-            false => title.to_owned(),
+        let (most, wide) = (self.width - 2.0 * edge, title.chars().map(advance).sum::<f64>() * size / 1000.0);
+        let (title, wide) = match wide > most {
+            true => (fitted(title, size, most), most),
+            false => (title.to_owned(), wide),
         };
-        let begin = anchor.begin(x, wide(&title));
-        let inside = begin.min(self.width - edge - wide(&title)).max(edge);
+        let begin = anchor.begin(x, wide);
+        let inside = begin.min(self.width - edge - wide).max(edge);
         self.text((x + inside - begin, y), anchor, size, Ink::Text, title);
     }
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), width: f64, ink: Ink) {

@@ -41,8 +41,8 @@ fn a_sweep_beside_a_scenario_is_repeated_with_each_of_its_claims() {
     // Values of the sweep are compared, too, at each variant.
     let (keys, by) = (vary.strip_prefix("rates: ").expect("a name"), "link.a->b.delay");
     let by_delay =
-        format!("queueing p50 of link a->b at codel: {} < {point}", point.replace("slow", "line").replace("20", "10"));
-    let alone = ["--scenario", "scenarios/line.toml", "--vary", keys, "--by", by, "--claim", &by_delay];
+        format!("queueing p50 of link a->b at fifo: {} < {point}", point.replace("slow", "line").replace("20", "10"));
+    let alone = ["--scenario", "scenarios/line.toml", "--vary", keys, "--by", by, "--runs", "5", "--claim", &by_delay];
     let made = tidegate(&study, &[&["artifact", "../by"], &alone[..]].concat());
     assert!(made.status.success(), "{}", text(&made));
     fs::remove_dir_all(&study).expect("the machine of the authors is gone");
