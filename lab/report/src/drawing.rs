@@ -309,7 +309,7 @@ impl Drawing {
     }
     /// Writes the title of an axis, moved inwards where it would end outside, and without its middle where it is wider than the figure.
     pub(crate) fn title_of_axis(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, title: &str) {
-        let edge = size / 2.0;
+        let edge = 0.4 * size;
         // A reader's font may be wider; that is no reason to leave out words that most readers see.
         let (most, wide) = (self.width - 2.0 * edge, title.chars().map(advance).sum::<f64>() * size / 1000.0);
         let (title, wide) = match wide > most {
