@@ -129,6 +129,8 @@ const SYNONYMS: &[Synonyms] = &[
     (&["tos", "traffic-class", "diffserv"], &[("dscp", "")]),
     (&["user", "owner"], &[("uid", "")]),
     (&["proto", "l4proto"], &[("protocol", "")]),
+    (&["ecn", "noecn", "marking"], &[("signal", "= \"mark\", which is the default, or \"drop\"")]),
+    (&["ce-threshold"], &[("l4s-step", "")]),
 ];
 
 /// The remedy for an unknown key of a table: the key that serves, if `given` is a usual word for it; else that of [`help`].
@@ -182,6 +184,9 @@ mod tests {
         assert_eq!(key("sport", &rule), "write `source-port`");
         assert_eq!(key("soruce-port", &rule), "did you mean `source-port`?");
         assert!(key("colour", &rule).starts_with("choose from"));
+        let queue = ["target", "interval", "signal", "l4s-step"];
+        assert_eq!(key("ecn", &queue), "write signal = \"mark\", which is the default, or \"drop\"");
+        assert_eq!(key("ce_threshold", &queue), "write `l4s-step`");
     }
 
     #[test]

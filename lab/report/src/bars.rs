@@ -8,7 +8,7 @@ use crate::look::{Form, Look};
 use crate::model::Axis;
 use crate::palette::Pens;
 use crate::ruler::{Ends, Ruler};
-use tidegate_display::{NOT_REACHED, known, unit_of_all, with_unit};
+use tidegate_display::{Alike, NOT_REACHED, unit_of_all, with_unit};
 
 /// The height of a row, given for type of 13 points.
 const ROW: f64 = 22.0;
@@ -253,9 +253,10 @@ pub(crate) fn subject_of(name: &str) -> &str {
 
 /// The bars of one measure below each other: their scale and its axis.
 struct Bars<'a> {
-    measure: &'a Measure,
     /// The unit of the numbers and of the labels of the axis.
-    unit: (f64, &'a str),
+    unit: &'a str,
+    /// How the numbers are written.
+    alike: Alike<'a>,
     frame: Frame,
     ruler: Ruler,
 }
@@ -280,18 +281,18 @@ impl<'a> Bars<'a> {
             ruler.ticks.truncate(1);
         }
         let frame = Frame { left, top, right: left, bottom, unit: u };
-        let mut bars = Self { measure, unit, frame, ruler };
+        let means: Vec<_> = reached().map(|cell| (cell.mean, cell.half)).collect();
+        let alike = Alike::in_unit(&means, bin(&measure.name), unit);
+        let mut bars = Self { unit: unit.1, alike, frame, ruler };
         // The space for numbers fits the widest of them with a mark behind it.
         let numbers = reached().map(|cell| room(&bars.said(cell), size)).fold(0.0, f64::max);
         bars.frame.right = left + (column - numbers - 28.0 * u).max(20.0 * u);
         Some(bars)
     }
 
-    /// A number with the digits that its interval justifies, as in the tables.
+    /// A mean with as many decimals as the others on this scale, as in the tables.
     fn said(&self, of: &Estimate) -> String {
-        let half = of.half.map(|half| half / self.unit.0);
-        let (number, _) = known(of.mean / self.unit.0, half, bin(&self.measure.name));
-        with_unit(number, self.unit.1)
+        with_unit(self.alike.numbers(of.mean, of.half).0, self.unit)
     }
 
     /// Draws one value as a bar with its interval and its number.
@@ -435,10 +436,28 @@ mod tests {
         let mut slow = all.clone();
         slow.groups[0].rows[0].cells[1] = Some(Estimate::from(1.5e9));
         let svg = slow.drawing(&Pens::default(), &Look::column()).svg();
-        assert!(svg.contains("0.0130 s") && svg.contains("1.5 s") && !svg.contains(" ms"), "{svg}");
+        assert!(svg.contains("0.013 s") && svg.contains("1.500 s") && !svg.contains(" ms"), "{svg}");
         all.groups[1].name = "flow bulk".into();
         let (bars, said) = drawn(&all);
         assert!(bars[1] / bars[7] < 1.2 && said, "{bars:?}");
+    }
+
+    /// Numbers below each other are compared digit by digit, however wide their intervals are.
+    #[test]
+    fn numbers_beside_bars_have_equally_many_decimals() {
+        let mut all = comparison();
+        for (row, (mean, half)) in
+            all.groups[0].rows.iter_mut().zip([(134.3e6, 12e6), (13.04e6, 0.31e6), (23e6, 1.1e6)])
+        {
+            row.cells[1] = Some(Estimate { half: Some(half), ..Estimate::from(mean) });
+        }
+        let drawing = all.drawing(&Pens::default(), &Look::column());
+        let text = |shape: &Shape| match shape {
+            Shape::Text { text, .. } if text.contains(" ms") => Some(text.trim_end_matches(" *").to_owned()),
+            _ => None,
+        };
+        let numbers: Vec<String> = drawing.shapes.iter().filter_map(text).collect();
+        assert_eq!(numbers, ["134.3 ms", "13.0 ms", "23.0 ms"]);
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(crate) use self::best::short;
 use self::bins::Bins;
 use self::counts::{Counts, Unreached};
 use self::heat::Heat;
+use self::mixed::follows;
 use self::open::Open;
 pub(crate) use self::open::distribution;
 use self::units::{named_unit, number, number_in, of_results, scaled_axis};
@@ -122,11 +123,19 @@ const LABELS: [&str; 5] = ["unit", "x_unit", "digest", "scenario", "file"];
 
 /// The axis of a sweep in words: `link.a->b.delay` is the `delay of link a->b`.
 fn of_path(name: &str) -> String {
-    match name.split('.').collect::<Vec<_>>().as_slice() {
+    match section_of(name) {
+        Some((section, key)) => format!("{key} of {section}"),
+        None => name.to_owned(),
+    }
+}
+
+/// The section of a key with its name, such as `link a->b`, and the rest of the path in words.
+fn section_of(path: &str) -> Option<(String, String)> {
+    match path.split('.').collect::<Vec<_>>().as_slice() {
         [section, of, rest @ ..] if !rest.is_empty() => {
-            format!("{} of {section} {of}", rest.join(" ").replace('-', " "))
+            Some((format!("{section} {of}"), rest.join(" ").replace('-', " ")))
         }
-        _ => name.to_owned(),
+        _ => None,
     }
 }
 
@@ -243,6 +252,35 @@ impl Chart {
         }
     }
 
+    /// The chart whose axes of a sweep have the names of all keys that change with them in their titles. Ticks have the values of the key
+    /// that was named.
+    fn with_all_keys(&self, table: &Table) -> Result<Self, String> {
+        let rows: Rows = table.rows_with(&self.only)?.into_iter().map(|row| (row, 0.0)).collect();
+        let mut chart = self.clone();
+        for (axis, name) in [&self.x, &self.y].into_iter().enumerate().filter(|(axis, _)| self.labels[*axis].is_empty())
+        {
+            let Some(column) = table.known(name).ok().filter(|column| matches!(column, Column::Text(_))) else {
+                continue;
+            };
+            let path = table.columns().find(|(_, other)| std::ptr::eq(*other, column)).map_or("", |(path, _)| path);
+            let section = section_of(path).map(|(section, _)| section);
+            let others = table.order.iter().filter(|(other, _)| other != path).filter_map(|(other, _)| {
+                let values = table.column(other)?;
+                let is_coupled = distinct(values, &rows).len() > 1 && follows(values, &[column], &rows);
+                let key = || match section_of(other) {
+                    Some((of, key)) if Some(&of) == section.as_ref() => key,
+                    _ => of_path(other),
+                };
+                is_coupled.then(key)
+            });
+            let others: Vec<String> = others.collect();
+            if !others.is_empty() {
+                chart.labels[axis] = format!("{} (with {})", self.label(axis, name), others.join(", "));
+            }
+        }
+        Ok(chart)
+    }
+
     /// The measure of all rows, if one was chosen.
     fn measure(&self) -> Option<&str> {
         self.only.iter().find(|(column, _)| column == "measure").map(|(_, measure)| measure.as_str())
@@ -262,6 +300,10 @@ impl Chart {
             return self.with_clouds(chart.plot(&wide)?).with_look(look);
         }
         axes.iter().try_for_each(|name| table.known(name).map(|_| ()))?;
+        self.with_all_keys(table)?.of_columns(table, look)
+    }
+
+    fn of_columns(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
         if self.log_x && !matches!(self.kind, ChartKind::Scatter | ChartKind::Lines) {
             return Err("--log-x is of points and lines; --log is of values".into());
         }

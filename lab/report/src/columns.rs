@@ -264,8 +264,10 @@ impl Table {
     /// The column with this name, or an error with the names that exist.
     pub(crate) fn known(&self, name: &str) -> Result<&Column, String> {
         let by_end = || {
-            let mut ends = self.names.iter().filter(|known| end(known) == name);
-            self.column(ends.next()?).filter(|_| ends.next().is_none())
+            let mut ends = self.names.iter().filter(|known| end(known) == name).filter_map(|known| self.column(known));
+            // Keys that a sweep has varied together may always have the same value.
+            let first = ends.next()?;
+            ends.all(|other| other == first).then_some(first)
         };
         let found = self.column(name).or_else(by_end);
         found.ok_or_else(|| format!("the table has no column `{name}`; it has {}", self.names.join(", ")))

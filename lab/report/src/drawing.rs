@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::font::room;
+use crate::font::{advance, fitted, room};
 use crate::palette::{self, Pen};
 use tidegate_display::escape;
 
@@ -306,6 +306,19 @@ impl Drawing {
     }
     pub(crate) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, ink: Ink, text: impl Into<String>) {
         self.shapes.push(Shape::Text { x, y, anchor, size, ink, text: text.into(), most: None });
+    }
+    /// Writes the title of an axis, moved inwards where it would end outside, and without its middle where it is wider than the figure.
+    pub(crate) fn title_of_axis(&mut self, (x, y): (f64, f64), anchor: Anchor, size: f64, title: &str) {
+        let edge = 0.4 * size;
+        // A reader's font may be wider; that is no reason to leave out words that most readers see.
+        let (most, wide) = (self.width - 2.0 * edge, title.chars().map(advance).sum::<f64>() * size / 1000.0);
+        let (title, wide) = match wide > most {
+            true => (fitted(title, size, most), most),
+            false => (title.to_owned(), wide),
+        };
+        let begin = anchor.begin(x, wide);
+        let inside = begin.min(self.width - edge - wide).max(edge);
+        self.text((x + inside - begin, y), anchor, size, Ink::Text, title);
     }
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), width: f64, ink: Ink) {
         self.shapes.push(Shape::Lines { lines: vec![vec![from, to]], width, ink, dash: &[] });

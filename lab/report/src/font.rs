@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use deunicode::deunicode_char;
 use skrifa::charmap::Charmap;
 use skrifa::instance::{LocationRef, Size};
 use skrifa::metrics::{GlyphMetrics, Metrics};
@@ -50,29 +51,9 @@ pub(crate) fn advance(character: char) -> f64 {
     thousandths(FONT.glyphs.advance_width(glyph).unwrap_or(0.0))
 }
 
-/// The letters of U+0100 to U+017F without their accents, for Polish, Turkish and others.
-const EXTENDED: &str = "AaAaAaCcCcCcCcDdDdEeEeEeEeEeGgGgGgGgHhHhIiIiIiIiIiIiJjKkkLlLlLlL\
-    lLlNnNnNnnNnOoOoOoOoRrRrRrSsSsSsSsTtTtTtUuUuUuUuUuUuWwYyYZzZzZzs";
-/// Letters without accents for U+1E00 to U+1EFF, for Vietnamese and others; `_` for one that has no such form.
-const ADDITIONAL: &str = "AaBbBbBbCcDdDdDdDdDdEeEeEeEeEeFfGgHhHhHhHhHhIiIiKkKkKkLlLlLlLlMm\
-    MmMmNnNnNnNnOoOoOoOoPpPpRrRrRrRrSsSsSsSsSsTtTtTtTtUuUuUuUuUuVvVv\
-    WwWwWwWwWwXxXxYyZzZzZzhtwy____S_AaAaAaAaAaAaAaAaAaAaAaAaEeEeEeEe\
-    EeEeEeEeIiIiOoOoOoOoOoOoOoOoOoOoOoOoUuUuUuUuUuUuUuYyYyYyYy______";
-/// Texts for letters and signs that the font lacks.
-const SPELLED: [(char, &str); 55] = [
-    ('\u{132}', "IJ"),
-    ('\u{133}', "ij"),
-    ('\u{152}', "OE"),
-    ('\u{153}', "oe"),
+/// Texts for signs that the font lacks. The transliteration of letters would lose their meaning: an unequal sign becomes `=` there.
+const SPELLED: [(char, &str); 43] = [
     ('\u{1e9e}', "SS"),
-    ('\u{1a0}', "O"),
-    ('\u{1a1}', "o"),
-    ('\u{1af}', "U"),
-    ('\u{1b0}', "u"),
-    ('\u{218}', "S"),
-    ('\u{219}', "s"),
-    ('\u{21a}', "T"),
-    ('\u{21b}', "t"),
     ('\u{259}', "e"),
     ('\u{18f}', "E"),
     ('\u{2190}', "<-"),
@@ -117,29 +98,24 @@ const SPELLED: [(char, &str); 55] = [
     ('\u{226b}', ">>"),
 ];
 
-/// Replaces the characters that the font lacks: letters by those without accents, Greek letters by their names, signs by others, and
-/// anything else by its code point, such as `U+4E2D`.
+/// Replaces the characters that the font lacks: letters and digits by Latin ones, Greek letters by their names, signs by others, and
+/// anything else by its code point, such as `U+2318`.
 pub(crate) fn spelled(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
-        let of = |table: &str, first: u32| {
-            let at = (character as u32).checked_sub(first)?;
-            table.chars().nth(at as usize).filter(|letter| *letter != '_')
-        };
         match character {
             known if has(known) && !known.is_control() => out.push(known),
             space if space.is_whitespace() || space.is_control() => out.push(' '),
             // Accents that stand behind their letter, joiners, and marks of direction.
             '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => {}
-            sub @ '\u{2080}'..='\u{2089}' => out.push(char::from(b'0' + (sub as u32 - 0x2080) as u8)),
             sup @ ('\u{2070}' | '\u{2074}'..='\u{2079}') => {
                 out.extend(['^', char::from(b'0' + (sup as u32 - 0x2070) as u8)]);
             }
             other => match SPELLED.iter().find(|(known, _)| *known == other) {
                 Some((_, text)) => out.push_str(text),
-                None => match (greek(other), of(EXTENDED, 0x100).or_else(|| of(ADDITIONAL, 0x1e00))) {
+                None => match (greek(other), deunicode_char(other).filter(|_| other.is_alphanumeric())) {
                     (Some(name), _) => out.push_str(name.trim_start_matches("var")),
-                    (None, Some(letter)) => out.push(letter),
+                    (None, Some(letters)) => out.push_str(letters),
                     (None, None) => out.push_str(&format!("U+{:04X}", other as u32)),
                 },
             },
@@ -205,12 +181,13 @@ mod tests {
             ("e\u{301}, Vi\u{1ec7}t, c\u{153}ur", "e, Viet, coeur"),
             ("\u{3b8}, \u{3a9}, \u{3bf}", "theta, Omega, omicron"),
             ("x\u{2081}\u{2074}\u{2009}ms", "x1^4 ms"),
-            ("\u{4e2d}", "U+4E2D"),
+            ("\u{41c}\u{43e}\u{441}\u{43a}\u{432}\u{430}, \u{3ac}", "Moskva, a"),
+            ("\u{4e2d}\u{6587}", "Zhong Wen "),
+            ("\u{2318}", "U+2318"),
         ] {
             assert_eq!(spelled(text), expected);
             assert_eq!(spelled(expected), expected);
         }
-        assert_eq!((EXTENDED.chars().count(), ADDITIONAL.chars().count()), (128, 256));
     }
 
     /// Signs are wider in DejaVu Sans by more than letters: `a=b, c=d` has a quarter more than in the font of figures, `Mbit/s` hardly more.

@@ -255,13 +255,14 @@ impl Plot {
         let mut drawing =
             Drawing { width, height, title: self.title.clone(), finish: look.finish(), ..Drawing::default() };
         drawing.curves = self.curves.len();
-        let mut text = |at: (f64, f64), anchor: Anchor, text: &str| drawing.text(at, anchor, size, Ink::Text, text);
         let begin = if wide { left } else { 6.0 * u };
         if let Some(heading) = heading {
-            text((begin, 22.0 * u), Anchor::Start, &fitted(heading, size, width - begin - 12.0 * u));
+            let heading = fitted(heading, size, width - begin - 12.0 * u);
+            drawing.text((begin, 22.0 * u), Anchor::Start, size, Ink::Text, heading);
         }
-        text(((left + width - right) / 2.0, bottom + 43.0 * u), Anchor::Middle, &x.title);
-        text((if wide { 12.0 } else { 6.0 } * u, top - 12.0 * u), Anchor::Start, &y.title);
+        let below = ((left + width - right) / 2.0, bottom + 43.0 * u);
+        drawing.title_of_axis(below, Anchor::Middle, size, &x.title);
+        drawing.title_of_axis((if wide { 12.0 } else { 6.0 } * u, top - 12.0 * u), Anchor::Start, size, &y.title);
         drawing.note(&note, (12.0 * u, bottom + 43.0 * u), small);
         frame.grid(&mut drawing, (x, y), size, (Some(if wide { 30.0 * u } else { left - 2.0 * u }), true));
         frame.curves(&mut drawing, self, (x, y), pens, 2.0 * u);

@@ -216,6 +216,7 @@ fn vary_together(a: &Column, b: &Column, rows: &[usize]) -> bool {
 /// An axis that takes several values: a key of the scenario, or several that vary together.
 struct Axis<'a> {
     /// The last part of the path of a key, or the whole path where two end alike; between several keys stands a `/`, as between their values.
+    /// Keys that end alike and always have the same value have one name.
     name: String,
     columns: Vec<&'a Column>,
 }
@@ -245,7 +246,13 @@ fn axes<'a>(table: &'a Table, rows: &[usize]) -> Vec<Axis<'a>> {
     let all: Vec<&str> = groups.iter().flatten().map(|(name, _)| *name).collect();
     let axis = |group: &Vec<(&str, &'a Column)>| {
         let keys: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
-        Axis { name: names(&keys, &all).join("/"), columns: group.iter().map(|(_, column)| *column).collect() }
+        let ends_alike = |key: &&&str| end(key) == end(keys[0]);
+        let is_one_name = keys.len() > 1
+            && all.iter().filter(ends_alike).count() == keys.len()
+            && keys.iter().filter(ends_alike).count() == keys.len()
+            && group.iter().all(|(_, column)| rows.iter().all(|row| column.text(*row) == group[0].1.text(*row)));
+        let name = if is_one_name { end(keys[0]).to_owned() } else { names(&keys, &all).join("/") };
+        Axis { name, columns: group.iter().map(|(_, column)| *column).collect() }
     };
     groups.iter().map(axis).collect()
 }
@@ -401,11 +408,12 @@ mod tests {
         for (keys, all, expected) in cases {
             assert_eq!(names(keys, &[keys, all].concat()).join("/"), expected);
         }
-        // Values that are the same in all keys are written once.
+        // Values that are the same in all keys are written once, and so is the end of their names.
         let same =
             table.without(&["variant.cake.rate"]).with("link.c->d.rate", text(["2mbit", "2mbit", "5mbit", "5mbit"]));
         let found = quantities(&same, &[], &[]).expect("a sweep");
-        assert_eq!(found[0].variant, "link.a->b.rate/link.c->d.rate=2mbit");
+        assert_eq!(found[0].variant, "rate=2mbit");
+        assert_eq!(quantities(&same, &[], &["rate".to_owned()]).expect("a sweep")[0].variant, "rate=2mbit");
         // A key that takes a value with two of the other's is an axis of its own.
         let table = same.without(&["link.c->d.rate"]).with("buffer", text(["10", "20", "10", "20"]));
         let found = quantities(&table, &[], &["rate".to_owned()]).expect("a sweep");

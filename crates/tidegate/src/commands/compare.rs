@@ -67,13 +67,13 @@ pub struct Args {
 
 /// A file, and the name under which it is compared.
 #[derive(Debug, Clone)]
-struct Named {
-    name: Option<String>,
-    path: PathBuf,
+pub(super) struct Named {
+    pub name: Option<String>,
+    pub path: PathBuf,
 }
 
 impl Named {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         // The path of a file may have the sign, too.
         let whole = PathBuf::from(text);
         match text.split_once('=').filter(|_| !whole.exists()) {
@@ -129,22 +129,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let is_part = is_part || args.only.iter().any(is_of_quantities);
     args.output.write(
         || {
-            let values = Section { fold: Fold::Closed, ..Section::new("Values") }.with(comparison.table());
-            let differences = comparison.differences();
-            let tested = (!differences.rows.is_empty()).then(|| {
-                Section { fold: Fold::Closed, ..Section::new("Differences").note(DIFFERENCES) }.with(differences)
-            });
-            let answer = Section::new("Answer").with(comparison.clone());
-            Report {
-                title: match files {
-                    [sweep] => format!("The runs of {} beside each other", sweep.display()),
-                    files => format!("{} results beside each other", files.len()),
-                },
-                facts: vec![("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned())],
-                sections: [Some(answer), tested, Some(values)].into_iter().flatten().collect(),
-                primary: primary.clone(),
-                ..Report::default()
-            }
+            let title = match files {
+                [sweep] => format!("The runs of {} beside each other", sweep.display()),
+                files => format!("{} results beside each other", files.len()),
+            };
+            page(title, &comparison, &primary)
         },
         || table(&all),
     )?;
@@ -177,6 +166,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     out.flush()?;
     Ok(())
+}
+
+/// The report of a comparison: the answer, the differences and the values.
+pub(super) fn page(title: String, comparison: &Comparison, primary: &[String]) -> Report {
+    let values = Section { fold: Fold::Closed, ..Section::new("Values") }.with(comparison.table());
+    let differences = comparison.differences();
+    let tested = (!differences.rows.is_empty())
+        .then(|| Section { fold: Fold::Closed, ..Section::new("Differences").note(DIFFERENCES) }.with(differences));
+    let answer = Section::new("Answer").with(comparison.clone());
+    Report {
+        title,
+        facts: vec![("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned())],
+        sections: [Some(answer), tested, Some(values)].into_iter().flatten().collect(),
+        primary: primary.to_vec(),
+        ..Report::default()
+    }
 }
 
 /// Whether a choice of rows names measures: all of these are compared, whether or not they are usually shown.

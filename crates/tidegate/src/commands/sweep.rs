@@ -64,7 +64,7 @@ pub struct Args {
 }
 
 /// The axis of `PATH=VALUE,...`.
-fn axis(text: &str) -> Result<Axis, String> {
+pub(super) fn axis(text: &str) -> Result<Axis, String> {
     let Some((path, values)) = text.split_once('=') else {
         return Err("write PATH=VALUE,..., for example link.1.rate=10mbit,20mbit".into());
     };

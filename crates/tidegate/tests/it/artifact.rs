@@ -1,5 +1,7 @@
 //! `tidegate artifact`: packed here, repeated with a clean home in another folder, and what hostile artifacts get.
 
+mod sweeps;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -358,9 +360,9 @@ fn a_claim_that_the_results_do_not_support_is_refused() {
     let output = tidegate(&scratch.0, &["artifact", "turned", "--scenario", line, "--runs", "5", "--claim", mean]);
     assert!(output.status.success(), "{}", text(&output));
     let (code, said) = wrong("unknown", "queueing p50 of link b->a: fifo < codel");
-    assert!(code == Some(1) && said.contains("measured were: flow bulk, link a->b"), "{said}");
+    assert!(code == Some(1) && said.contains("measured were: flow bulk; link a->b"), "{said}");
     let (code, said) = wrong("words", "CoDel waits less");
-    assert!(code == Some(2) && said.contains("MEASURE of SUBJECT: VARIANT < VARIANT"), "{said}");
+    assert!(code == Some(2) && said.contains("MEASURE of SUBJECT[ at POINT]: VARIANT < VARIANT"), "{said}");
     // What a variant did not reach in all runs was not tested, however its other runs are.
     fs::write(scratch.0.join("duel.toml"), crate::told_apart::DUEL).expect("written");
     let duel = |folder: &str, more: &[&str]| {
@@ -480,9 +482,15 @@ fn several_scenarios_are_one_artifact() {
     fs::write(study.join("duel.toml"), crate::told_apart::DUEL.replace("10s", "2s")).expect("written");
     let scenarios = ["--scenario", "scenarios/line.toml", "--scenario", "duel.toml"];
     let pack = |more: &[&str]| tidegate(&study, &[&["artifact", "../both"], &scenarios[..], more].concat());
+    // Of several, a claim says which it is about, and which there are.
     let refused = pack(&["--claim", "goodput of flow bulk: fifo < codel"]);
-    assert!(refused.status.code() == Some(2) && text(&refused).contains("a single scenario"), "{}", text(&refused));
-    let made = pack(&["--runs", "2", "--title", "Two experiments"]);
+    assert!(
+        refused.status.code() == Some(2) && text(&refused).contains("begin it with `line: ` or `duel: `"),
+        "{}",
+        text(&refused)
+    );
+    let waits = "queueing p50 of link a->b: codel < fifo";
+    let made = pack(&["--runs", "2", "--title", "Two experiments", "--claim", &format!("line: It waits less={waits}")]);
     assert!(made.status.success(), "{}", text(&made));
     let both = scratch.0.join("both");
     let readme = fs::read_to_string(both.join("README.md")).expect("a README");
@@ -492,6 +500,8 @@ fn several_scenarios_are_one_artifact() {
         let again = reproduce(&both, env!("CARGO_BIN_EXE_tidegate"));
         assert!(again.status.success() && text(&again).ends_with("\nreproduced: 2 of 2\n"), "{}", text(&again));
         assert!(!text(&again).contains("not packed"), "{}", text(&again));
+        let line = text(&again).split("\nline\n").nth(1).expect("a part").to_owned();
+        assert_eq!(line.matches("claim supported: It waits less").count(), 1, "{line}");
     }
     let alone = reproduce(&both.join("duel"), env!("CARGO_BIN_EXE_tidegate"));
     assert!(alone.status.success(), "{}", text(&alone));

@@ -109,7 +109,7 @@ impl Grid {
             drawing.text((6.0 * u, top), Anchor::Start, size, Ink::Text, fitted(heading, size, look.width - 12.0 * u));
             top += 22.0 * u;
         }
-        drawing.text((6.0 * u, top), Anchor::Start, size, Ink::Text, ys.titled(chart.label(1, &chart.y)));
+        drawing.title_of_axis((6.0 * u, top), Anchor::Start, size, &ys.titled(chart.label(1, &chart.y)));
         top += 10.0 * u;
         let (left, width) = self.along(look);
         let labels = self.labels(look);
@@ -152,7 +152,7 @@ impl Grid {
         }
         y += size * 1.4 + (labels.rows - 1) as f64 * size * 1.15;
         let title = Labels::new(&self.xs).titled(chart.label(0, &chart.x));
-        drawing.text((left + (look.width - left) / 2.0, y), Anchor::Middle, size, Ink::Text, title);
+        drawing.title_of_axis((left + (look.width - left) / 2.0, y), Anchor::Middle, size, &title);
         y
     }
 }

@@ -25,9 +25,11 @@ impl Chart {
         let mut found: Vec<(&str, &Column)> =
             table.columns().filter(tells_apart).filter(|(name, _)| !self.uses(name)).collect();
         found.sort_by_key(|(name, _)| !IDENTITY.contains(name));
+        let is_used = |(name, column): &(&str, &Column)| self.uses(name) && matches!(column, Column::Text(_));
+        let used: Vec<&Column> = table.columns().filter(is_used).map(|(_, column)| column).collect();
         for (name, column) in found {
             let mut texts = distinct(column, rows);
-            if texts.len() > 1 && (IDENTITY.contains(&name) || !self.follows(table, column, rows)) {
+            if texts.len() > 1 && (IDENTITY.contains(&name) || !follows(column, &used, rows)) {
                 let many = if texts.len() > 12 { ", ..." } else { "" };
                 texts.truncate(12);
                 let or = if self.kind == ChartKind::Heat { "" } else { ", or draw each with --by" };
@@ -71,17 +73,15 @@ impl Chart {
         let chosen = self.only.iter().any(|(column, _)| is_it(column));
         chosen || axes.iter().any(|axis| is_it(axis)) || self.by.iter().any(|name| is_it(name))
     }
+}
 
-    /// Whether the texts of a column follow from those of the columns that the chart uses, as the rate of a shaper does that changes
-    /// together with the rate of its line.
-    fn follows(&self, table: &Table, column: &Column, rows: &Rows) -> bool {
-        let is_used = |(name, column): &(&str, &Column)| self.uses(name) && matches!(column, Column::Text(_));
-        let used: Vec<&Column> = table.columns().filter(is_used).map(|(_, column)| column).collect();
-        let mut known: BTreeMap<Vec<Option<String>>, Option<String>> = BTreeMap::new();
-        rows.iter().all(|(row, _)| {
-            let key = used.iter().map(|column| column.text(*row)).collect();
-            let text = column.text(*row);
-            *known.entry(key).or_insert_with(|| text.clone()) == text
-        })
-    }
+/// Whether the texts of a column follow from those of the columns `used`, as the rate of a shaper does that changes together with the rate of
+/// its line.
+pub(super) fn follows(column: &Column, used: &[&Column], rows: &Rows) -> bool {
+    let mut known: BTreeMap<Vec<Option<String>>, Option<String>> = BTreeMap::new();
+    rows.iter().all(|(row, _)| {
+        let key = used.iter().map(|column| column.text(*row)).collect();
+        let text = column.text(*row);
+        *known.entry(key).or_insert_with(|| text.clone()) == text
+    })
 }

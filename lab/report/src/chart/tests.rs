@@ -74,6 +74,39 @@ fn cells_are_means_or_ratios_in_the_order_of_their_numbers() {
     assert_eq!(of_path("flow.bulk.tcp.congestion"), "tcp congestion of flow bulk");
 }
 
+/// A shaper changes with its line: the title of the axis has both keys, and those of another axis are not in it.
+#[test]
+fn the_title_of_an_axis_has_all_keys_that_change_with_it() {
+    let copied = |table: &Table, from: &str| table.known(from).expect("a column").clone();
+    let plain = table();
+    let paths = ["link.a->b.rate", "link.a->b.queue.rate", "variant.cake.rate", "link.a->b.delay"];
+    let columns = ["rate", "rate", "rate", "rtt"];
+    let mut table = plain.clone().without(&["rate", "rtt"]);
+    for (path, column) in paths.iter().zip(columns) {
+        table = table.with(*path, copied(&plain, column));
+    }
+    table.order = paths.iter().map(|path| ((*path).to_owned(), Vec::new())).collect();
+    let only = vec![("subject".to_owned(), "flow a".to_owned())];
+    let lines =
+        Chart { x: paths[0].to_owned(), y: "value".into(), by: vec![paths[3].into()], only, ..chart(ChartKind::Lines) };
+    let said = |chart: &Chart| texts(&chart.drawing(&table, &Look::text()).expect("a figure")).join("; ");
+    let all = "rate of link a->b (with queue rate, rate of variant cake), Mbit/s";
+    assert!(said(&lines).contains(all), "{}", said(&lines));
+    let heat = Chart { kind: ChartKind::Heat, y: paths[3].into(), by: Vec::new(), ..lines.clone() };
+    assert!(said(&heat).contains(all) && said(&heat).contains("delay of link a->b, ms; "), "{}", said(&heat));
+    let given = Chart { labels: ["rate of the line".into(), String::new()], ..lines.clone() };
+    assert!(said(&given).contains("rate of the line, Mbit/s") && !said(&given).contains("with"), "{}", said(&given));
+    // What has no room loses its middle, and not its unit.
+    let narrow = Look::parse("column,width=180pt").expect("a look");
+    let narrow = lines.drawing(&table, &narrow).expect("a figure");
+    assert!(texts(&narrow).iter().any(|text| text.contains('\u{2026}') && text.ends_with("Mbit/s")), "{narrow:?}");
+    assert_eq!(narrow.misplaced(), Vec::<String>::new());
+    // Of rows with one value of a key only the other changes.
+    let mut one = Chart { x: paths[3].into(), by: Vec::new(), ..lines };
+    one.only.push((paths[0].into(), "4mbit".into()));
+    assert!(said(&one).contains("delay of link a->b, ms"), "{}", said(&one));
+}
+
 /// In a column of a paper eight long names have no room below their cells, and none of them is left out.
 #[test]
 fn each_column_of_a_heat_map_has_a_label_or_a_note() {

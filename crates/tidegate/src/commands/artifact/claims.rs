@@ -6,6 +6,9 @@ use tidegate_report::Look;
 use tidegate_report::comparison::{Comparison, Estimate, Group, Stated};
 use tidegate_report::judgement::{Contrast, probability_after};
 
+/// The most names that an error lists.
+const MOST_NAMED: usize = 24;
+
 /// A statement that a measure of one variant is less than that of another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,25 +26,35 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Parses `[TEXT=]MEASURE of SUBJECT: A < B`, or with `>` between the variants.
+    /// Parses `[TEXT=]MEASURE of SUBJECT: A < B`, or with `>` between the variants. The subject and the variants of a sweep have `=`, too:
+    /// the words end at the last one before a whole order.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let form = "expected [TEXT=]MEASURE of SUBJECT: VARIANT < VARIANT, such as \
+        let form = "expected [TEXT=]MEASURE of SUBJECT[ at POINT]: VARIANT < VARIANT, such as \
                     `CoDel waits less=delay p99 of flow bulk: codel < fifo`";
-        let (words, relation) = text.rsplit_once('=').unwrap_or(("", text));
-        let parts = || {
-            let (of, order) = relation.rsplit_once(": ")?;
-            let (measure, subject) = of.split_once(" of ")?;
-            let (a, b, turned) = match order.split_once(" < ") {
-                Some((a, b)) => (a, b, false),
-                None => order.split_once(" > ").map(|(a, b)| (a, b, true))?,
-            };
-            let [measure, subject, a, b] = [measure, subject, a, b].map(|part| part.trim().to_owned());
-            let (less, more) = if turned { (b, a) } else { (a, b) };
-            Some(Self { text: words.trim().to_owned(), measure, subject, less, more, evidence: String::new() })
+        let ends = text.rmatch_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
+        let mut all = ends.chain([("", text)]);
+        all.find_map(|(words, order)| Self::order_of(words, order)).ok_or_else(|| form.to_owned())
+    }
+
+    /// The claim of the words of a paper, and the order that stands for them.
+    fn order_of(words: &str, order: &str) -> Option<Self> {
+        let (of, order) = order.rsplit_once(": ")?;
+        let (measure, subject) = of.split_once(" of ")?;
+        let (a, b, turned) = match order.split_once(" < ") {
+            Some((a, b)) => (a, b, false),
+            None => order.split_once(" > ").map(|(a, b)| (a, b, true))?,
         };
-        let claim = parts().ok_or(form)?;
-        let complete = [&claim.measure, &claim.subject, &claim.less, &claim.more].iter().all(|part| !part.is_empty());
-        if complete { Ok(claim) } else { Err(form.into()) }
+        let [measure, subject, a, b] = [measure, subject, a, b].map(|part| part.trim().to_owned());
+        let (less, more) = if turned { (b, a) } else { (a, b) };
+        let is_complete = [&measure, &subject, &less, &more].iter().all(|part| !part.is_empty());
+        is_complete.then(|| Self {
+            text: words.trim().to_owned(),
+            measure,
+            subject,
+            less,
+            more,
+            evidence: String::new(),
+        })
     }
 
     /// The claim in one line: the words of the paper, if there are any, and the order that stands for them.
@@ -88,8 +101,7 @@ impl Claim {
         let wrong = |why: String| self.wrong(&why);
         let names = |names: Vec<&str>| names.join(", ");
         if !comparison.groups.iter().any(|group| group.name == self.subject) {
-            let subjects = comparison.groups.iter().map(|group| group.name.as_str()).collect();
-            return Err(wrong(format!("`{}` was not measured; measured were: {}", self.subject, names(subjects))));
+            return Err(wrong(self.not_measured(comparison)));
         }
         // A claim may be about any measure, also one that a comparison does not show by itself.
         let look = Look { subjects: vec![self.subject.clone()], measures: vec![self.measure.clone()], ..Look::page() };
@@ -132,6 +144,26 @@ impl Claim {
             return Err(wrong("it was measured in too few runs, so that nothing was tested".to_owned()));
         }
         Ok(contrast)
+    }
+
+    /// Says what was measured in the place of the subject: of a sweep the points, if the subject lacks one.
+    fn not_measured(&self, comparison: &Comparison) -> String {
+        let listed = |names: &mut dyn Iterator<Item = &str>| {
+            let mut names: Vec<&str> = names.collect();
+            let more = if names.len() > MOST_NAMED { "; ..." } else { "" };
+            names.truncate(MOST_NAMED);
+            format!("{}{more}", names.join("; "))
+        };
+        let all = || comparison.groups.iter().map(|group| group.name.as_str());
+        let is_at_point = |name: &&str| name.strip_prefix(&*self.subject).is_some_and(|rest| rest.starts_with(" at "));
+        match all().any(|name| is_at_point(&name)) {
+            true => format!(
+                "`{}` was measured at several points of a sweep, so name one: {}",
+                self.subject,
+                listed(&mut all().filter(is_at_point))
+            ),
+            false => format!("`{}` was not measured; measured were: {}", self.subject, listed(&mut all())),
+        }
     }
 
     fn wrong(&self, why: &str) -> String {
@@ -248,6 +280,10 @@ mod tests {
         assert_eq!(claim.line(), "It waits less (delay p99 of flow bulk: codel < fifo)");
         let turned = Claim::parse("goodput of link a->b: codel > fifo").expect("a claim");
         assert_eq!(turned.line(), "goodput of link a->b: fifo < codel");
+        let at = "goodput of flow bulk at rate=2mbit: rate/queue.rate=5mbit/4mbit < rate=9mbit";
+        assert_eq!(Claim::parse(at).expect("a claim").line(), at);
+        let worded = Claim::parse(&format!("half=a half of it={at}")).expect("a claim");
+        assert_eq!(worded.line(), format!("half=a half of it ({at})"));
         for wrong in ["CoDel waits less", "delay of x: a", " of x: a < b", "delay of x: a < "] {
             assert!(Claim::parse(wrong).is_err(), "{wrong}");
         }

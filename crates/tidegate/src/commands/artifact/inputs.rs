@@ -11,7 +11,8 @@ use std::path::{Component, Path, PathBuf};
 
 use tidegate_config::{Diagnostics, Source};
 use tidegate_report::check_planned;
-use tidegate_sim::scenario::{Detail, Scenario};
+use tidegate_sim::scenario::Scenario;
+use tidegate_sim::scenario::sweep::Sweep;
 
 use super::super::check::{refusal, say};
 use crate::Failure;
@@ -58,25 +59,39 @@ pub fn inside(folder: &Path, name: &Path) -> std::io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Loads the scenario `name` of an artifact from the folder with its inputs.
+/// The folder with the inputs of an artifact, and the name of its scenario there.
+pub struct Inside<'a> {
+    pub folder: &'a Path,
+    pub name: &'a Path,
+}
+
+impl Inside<'_> {
+    /// The scenario of a text that stands in the place of the file.
+    ///
+    /// # Errors
+    /// If it is wrong, or names files outside of the folder.
+    pub fn scenario(&self, source: &Source) -> Result<Scenario, Failure> {
+        let beside = self.name.parent().unwrap_or(Path::new(""));
+        let open = |other: &str| {
+            let path = inside(self.folder, &beside.join(other))?;
+            Source::open(&path)
+        };
+        let mut diagnostics = Diagnostics::new();
+        let scenario = Scenario::load(source, Some(&open), &mut diagnostics);
+        say(&diagnostics, source);
+        scenario.ok_or_else(|| refusal(&diagnostics, source))
+    }
+}
+
+/// Loads the scenario of an artifact.
 ///
 /// # Errors
 /// If it is wrong, or names files outside of the folder.
-pub fn load(folder: &Path, name: &Path) -> Result<(Source, Scenario), Failure> {
-    let wrong = |error: Error| Failure::Usage(format!("{}: {error}", name.display()));
-    let path = inside(folder, name).map_err(wrong)?;
-    let source = Source::new(name.display().to_string(), std::fs::read_to_string(path).map_err(wrong)?);
-    let beside = name.parent().unwrap_or(Path::new(""));
-    let open = |other: &str| {
-        let path = inside(folder, &beside.join(other))?;
-        Source::open(&path)
-    };
-    let mut diagnostics = Diagnostics::new();
-    let scenario = Scenario::load(&source, Some(&open), &mut diagnostics);
-    say(&diagnostics, &source);
-    let mut scenario = scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
-    // As for `simulate` with a report: figures may be of the flows of a link.
-    scenario.detail = Detail::Parts;
+pub fn load(at: &Inside<'_>) -> Result<(Source, Scenario), Failure> {
+    let wrong = |error: Error| Failure::Usage(format!("{}: {error}", at.name.display()));
+    let path = inside(at.folder, at.name).map_err(wrong)?;
+    let source = Source::new(at.name.display().to_string(), std::fs::read_to_string(path).map_err(wrong)?);
+    let scenario = at.scenario(&source)?;
     Ok((source, scenario))
 }
 
@@ -89,11 +104,14 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    /// Reads a scenario and the files that it names.
+    /// Reads a scenario and the files that it names, or that one of the values of its sweep does.
     ///
     /// # Errors
-    /// If the scenario is wrong, or names a file by an absolute path, which another machine does not have.
-    pub fn read(file: &Path) -> Result<Self, Failure> {
+    /// If the scenario is wrong, also with a value of the sweep, or names a file by an absolute path, which another machine does not have.
+    pub fn read(
+        file: &Path,
+        sweep: impl Fn(&Source, &Scenario) -> Result<Option<Sweep>, Failure>,
+    ) -> Result<Self, Failure> {
         let wrong = |why: String| Failure::Usage(format!("{}: {why}", file.display()));
         let source = Source::open(file).map_err(|error| wrong(error.to_string()))?;
         let folder = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -103,11 +121,19 @@ impl Inputs {
             read.borrow_mut().push((name.into(), found.text().to_owned()));
             Ok(found)
         };
-        let mut diagnostics = Diagnostics::new();
-        let scenario = Scenario::load(&source, Some(&open), &mut diagnostics);
-        let scenario = scenario.filter(|scenario| scenario.check_primary(check_planned, &mut diagnostics));
-        say(&diagnostics, &source);
-        scenario.ok_or_else(|| refusal(&diagnostics, &source))?;
+        let loaded = |source: &Source| {
+            let mut diagnostics = Diagnostics::new();
+            let scenario = Scenario::load(source, Some(&open), &mut diagnostics);
+            let scenario = scenario.filter(|scenario| scenario.check_primary(check_planned, &mut diagnostics));
+            say(&diagnostics, source);
+            scenario.ok_or_else(|| refusal(&diagnostics, source))
+        };
+        let scenario = loaded(&source)?;
+        if let Some(sweep) = sweep(&source, &scenario)? {
+            for point in sweep.samples().map_err(wrong)? {
+                loaded(&Source::new(point.named(source.name()), &*point.text))?;
+            }
+        }
         let read = read.into_inner();
         // The folders above that of the scenario which the names of files lead to.
         let up = |name: &Path| {

@@ -3,24 +3,22 @@
 mod claims;
 mod inputs;
 mod pack;
+mod ran;
 mod readme;
 mod reproduce;
 mod sums;
 mod values;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidegate_config::Source;
-use tidegate_metrics::Digest;
 use tidegate_report::comparison::Comparison;
-use tidegate_report::simulation::{Quantity, Simulation, compared, unit};
-use tidegate_report::{Look, Report, Source as Text};
-use tidegate_sim::scenario::{Outcome, Scenario};
+use tidegate_report::simulation::{Quantity, compared, unit};
+use tidegate_report::{Look, Report};
 
 use self::claims::Claim;
-use super::simulate::{runs, shown};
+use super::compare::Named;
+use super::sweep::axis;
 use crate::Failure;
 use crate::output::look;
 
@@ -35,25 +33,33 @@ pub struct Args {
     /// The folder to create, or with --reproduce the folder of an artifact
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The scenario file to pack; may be repeated. Each of several has a folder of its own in DIR, with its name
-    #[arg(long, value_name = "FILE", required_unless_present = "reproduce")]
-    scenario: Vec<PathBuf>,
+    /// The scenario file to pack; may be repeated. Each of several has a folder of its own in DIR, with the name of the file or with
+    /// NAME. Of several, --vary, --by and --claim begin with the name of theirs, and --figure may: 'lte: link.1.rate=10mbit,20mbit'
+    #[arg(long, value_name = "[NAME=]FILE", value_parser = Named::parse, required_unless_present = "reproduce")]
+    scenario: Vec<Named>,
+    /// The values of a key of the scenario, in turn, as for `tidegate sweep`: a sweep is packed. May be repeated: every combination is run
+    #[arg(long, value_name = "[NAME: ]PATH[,PATH...]=VALUE,...", value_parser = vary)]
+    vary: Vec<String>,
+    /// Compare the values of this column of the sweep with each other, at each combination of the others, as `tidegate compare` does.
+    /// May be repeated. Default: the variants of the scenario, if it has several, and otherwise all columns
+    #[arg(long, value_name = "[NAME: ]COLUMN", requires = "vary")]
+    by: Vec<String>,
     /// The number of runs with different seeds, instead of that in the file
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
     /// A figure to pack, as that of `simulate`, with the name of its file instead of a file; may be repeated. Default: the
     /// comparison
-    #[arg(long, value_name = "[TITLE[/CURVE]=]NAME", value_parser = FigureSpec::parse)]
-    figure: Vec<FigureSpec>,
+    #[arg(long, value_name = "[NAME: ][TITLE[/CURVE]=]FIGURE", value_parser = figure)]
+    figure: Vec<String>,
     /// How figures are drawn; see `tidegate help simulate`. May be repeated. Default: column
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
     look: Vec<String>,
-    /// A claim of the paper as an order of two variants, such as `CoDel waits less=delay p99 of flow bulk: codel < fifo`; it is
+    /// A claim of the paper as an order of two variants, such as `CoDel waits less=delay p99 of flow bulk: codel < fifo`, of a sweep at
+    /// one of its points, as `tidegate compare` names them: `delay p99 of flow bulk at rate=10mbit: codel < fifo`. It is
     /// checked when the artifact is packed and when it is repeated, corrected for the number of claims. May be repeated. Default: the
-    /// orders that the comparison tells apart, of the quantities that --look chooses or the scenario names as primary. Only of a single
-    /// scenario
-    #[arg(long, value_name = "[TEXT=]MEASURE of SUBJECT: A < B", value_parser = Claim::parse)]
-    claim: Vec<Claim>,
+    /// orders that the comparison tells apart, of the quantities that --look chooses or the scenario names as primary
+    #[arg(long, value_name = "[NAME: ][TEXT=]MEASURE of SUBJECT[ at POINT]: A < B", value_parser = claim)]
+    claim: Vec<String>,
     /// By how many percent values may differ where the digest does, for one measure or for all; may be repeated. Default: 2
     #[arg(long, value_name = "[MEASURE=]PERCENT", value_parser = Tolerance::parse)]
     tolerance: Vec<Tolerance>,
@@ -61,11 +67,33 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     title: Option<String>,
     /// Repeat the simulation in DIR, and compare it with what is expected there
-    #[arg(long, conflicts_with_all = ["scenario", "runs", "figure", "look", "claim", "tolerance", "title"])]
+    #[arg(long, conflicts_with_all = ["scenario", "vary", "by", "runs", "figure", "look", "claim", "tolerance", "title"])]
     reproduce: bool,
     /// The number of runs in parallel. Default: the number of processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+}
+
+/// The text of an option without the name of the scenario that it is for, if it has the form of one.
+fn unnamed(text: &str) -> &str {
+    text.split_once(": ").filter(|(name, _)| is_plain(name)).map_or(text, |(_, rest)| rest)
+}
+
+/// Checks an option before it is known which scenarios there are; a text before `: ` may also belong to what follows.
+fn checked<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<String, String> {
+    parse(unnamed(text)).or_else(|why| parse(text).map_err(|_| why)).map(|_| text.to_owned())
+}
+
+fn vary(text: &str) -> Result<String, String> {
+    checked(text, axis)
+}
+
+fn figure(text: &str) -> Result<String, String> {
+    checked(text, FigureSpec::parse)
+}
+
+fn claim(text: &str) -> Result<String, String> {
+    checked(text, Claim::parse)
 }
 
 /// A figure of an artifact.
@@ -129,6 +157,8 @@ impl Tolerance {
 
 /// The tolerance where none is given, in percent.
 const TOLERANCE: f64 = 2.0;
+/// The table of a sweep, for `tidegate figure` and `tidegate compare`.
+const TABLE: &str = "expected/results.parquet";
 /// How far a point of a figure may be from its expected place, in percent of the figure's width.
 const FIGURE_TOLERANCE: f64 = 1.0;
 
@@ -151,9 +181,15 @@ struct Manifest {
     processors: usize,
     /// The scenario, relative to the folder `input`.
     scenario: String,
+    /// The axes of a sweep, each as `--vary` has it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    axes: Vec<String>,
+    /// The columns of the sweep whose values are compared; none for the variants or, without several, all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    by: Vec<String>,
     seed: u64,
     runs: u32,
-    /// The digest of all runs, and that of each, which `simulate --seed N --runs 1 --hash` prints.
+    /// The digest of all runs, and that of each, which `simulate --seed N --runs 1 --hash` prints; of a sweep point by point.
     digest: String,
     digests: Vec<String>,
     look: String,
@@ -177,6 +213,9 @@ struct Expected {
     /// The variant, which the subject begins with.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     variant: String,
+    /// The point of a sweep at which variants are compared, which the subject ends with.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    point: String,
     measure: String,
     unit: String,
     /// Null for a percentile that was not reached.
@@ -197,8 +236,8 @@ impl From<Quantity> for Expected {
     fn from(quantity: Quantity) -> Self {
         let open = quantity.not_reached().len() as u32;
         let not_reached = (open > 0).then(|| [open, quantity.values.iter().flatten().count() as u32]);
-        let Quantity { subject, variant, measure, unit, mean, half_width_95, .. } = quantity;
-        Self { subject, variant, measure, unit: unit.to_owned(), mean, half_width_95, not_reached }
+        let Quantity { subject, variant, point, measure, unit, mean, half_width_95, .. } = quantity;
+        Self { subject, variant, point, measure, unit: unit.to_owned(), mean, half_width_95, not_reached }
     }
 }
 
@@ -214,7 +253,8 @@ impl Manifest {
                 let run = |n: u32| Some(if n < open { f64::INFINITY } else { 0.0 });
                 (0..runs.min(self.runs)).map(run).collect()
             });
-            Quantity { half_width_95: value.half_width_95, values: values.unwrap_or(found.values.clone()), ..found }
+            let (half_width_95, point) = (value.half_width_95, value.point.clone());
+            Quantity { half_width_95, point, values: values.unwrap_or(found.values.clone()), ..found }
         };
         compared("What was measured", &self.values.iter().map(quantity).collect::<Vec<_>>())
     }
@@ -230,70 +270,7 @@ impl Manifest {
     }
 }
 
-/// The digest of runs.
-fn digest(outcomes: &[Outcome]) -> String {
-    let mut all = Digest::default();
-    outcomes.iter().for_each(|outcome| all.digest(outcome.digest));
-    all.to_string()
-}
-
-/// A scenario that was run.
-struct Ran {
-    source: Source,
-    scenario: Scenario,
-    outcomes: Vec<Outcome>,
-    elapsed: Duration,
-    jobs: usize,
-}
-
-impl Ran {
-    /// Runs a scenario.
-    ///
-    /// # Errors
-    /// When it was stopped before its end.
-    fn new(source: Source, scenario: Scenario, seed: u64, count: u32, jobs: Option<u16>) -> Result<Self, Failure> {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let jobs = jobs.map_or(processors, usize::from);
-        let begin = std::time::Instant::now();
-        let made = runs::all(&scenario, seed, count as usize, runs::Jobs { runs: jobs, threads: 1 }, None)?;
-        if made.ended < made.wanted {
-            return Err(Failure::Failed(format!("stopped after {} of {} runs", made.ended, made.wanted)));
-        }
-        Ok(Self { source, scenario, outcomes: made.outcomes, elapsed: begin.elapsed(), jobs })
-    }
-
-    fn digest(&self) -> String {
-        digest(&self.outcomes)
-    }
-    /// The digest of each run, as if it were the only one.
-    fn digests(&self) -> Vec<String> {
-        self.outcomes.iter().map(|outcome| digest(std::slice::from_ref(outcome))).collect()
-    }
-
-    fn simulation(&self) -> Simulation<'_> {
-        Simulation {
-            scenario: self.source.name(),
-            sentence: self.scenario.sentence.as_deref(),
-            version: env!("CARGO_PKG_VERSION"),
-            duration_ns: self.scenario.duration.as_nanos(),
-            warm_up_ns: self.scenario.warm_up().as_nanos(),
-            smooth: self.scenario.has_usual_bin,
-            digest: self.digest(),
-            notes: self.scenario.repeats(),
-            runs: self.outcomes.iter().map(shown).collect(),
-        }
-    }
-
-    fn report(&self) -> Report {
-        let text = Text { name: self.source.name().to_owned(), text: self.source.text().to_owned() };
-        Report { primary: self.scenario.primary.clone(), ..self.simulation().page(text) }
-    }
-}
-
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    match args.scenario.as_slice() {
-        [] => reproduce::reproduce(&args.folder, args.jobs),
-        scenarios => pack::pack(args, scenarios),
-    }
+    if args.scenario.is_empty() { reproduce::reproduce(&args.folder, args.jobs) } else { pack::pack(args) }
 }

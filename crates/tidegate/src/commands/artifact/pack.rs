@@ -1,19 +1,22 @@
 //! Packs an artifact.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tidegate_report::comparison::Comparison;
 use tidegate_report::{Format, Look};
+use tidegate_sim::scenario::Scenario;
 
 use super::claims::{self, Claim};
-use super::inputs::{Inputs, load};
+use super::inputs::{Inputs, Inside, load};
+use super::ran::{Plan, Ran};
 use super::sums::{self, Sums};
-use super::{Args, Expected, FIGURE_TOLERANCE, FigureSpec, Manifest, Ran, is_plain, readme};
+use super::{Args, Expected, FIGURE_TOLERANCE, FigureSpec, Manifest, TABLE, is_plain, readme};
 use crate::Failure;
+use crate::commands::compare::Named;
+use crate::commands::sweep;
 
 /// The script of an artifact.
 const SCRIPT: &str = include_str!("../../../templates/artifact/reproduce");
@@ -24,33 +27,80 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
     move |error| Failure::Failed(format!("{path}: {error}"))
 }
 
-/// The name of the folder of a scenario among several.
-fn name(file: &Path) -> Result<&str, Failure> {
-    let name = file.file_stem().and_then(|stem| stem.to_str()).filter(|name| is_plain(name));
-    name.ok_or_else(|| {
-        Failure::Usage(format!(
-            "{}: the name of one of several scenarios has letters, digits, - and _ alone",
-            file.display()
-        ))
-    })
+/// One of the scenarios, with the options that are for it.
+struct Part<'a> {
+    file: &'a Path,
+    /// The name that was given or else that of the file, which several have for their folders.
+    name: String,
+    axes: Vec<String>,
+    by: Vec<String>,
+    figures: Vec<FigureSpec>,
+    claims: Vec<Claim>,
 }
 
-/// Packs the scenarios into the folder of the arguments: one into itself, and of several each into a folder with its name. A folder that is there and not empty stays as it is, and one in which
-/// packing failed is as it was, so that the corrected command finds it free.
-pub fn pack(args: &Args, scenarios: &[PathBuf]) -> Result<(), Failure> {
-    let folder = &args.folder;
-    if scenarios.len() > 1 {
-        let mut names = BTreeSet::new();
-        for file in scenarios {
-            if !names.insert(name(file)?) {
-                return Err(Failure::Usage(format!("{}: another scenario has its name, too", file.display())));
-            }
+/// The scenarios with the options that are for each. Of several, an option begins with the name of its scenario; figures without one are
+/// those of all.
+fn parts(args: &Args) -> Result<Vec<Part<'_>>, Failure> {
+    let is_several = args.scenario.len() > 1;
+    let mut parts: Vec<Part<'_>> = Vec::new();
+    for Named { name, path } in &args.scenario {
+        let stem = || path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = name.clone().or_else(stem).unwrap_or_default();
+        let wrong = |why: &str| Err(Failure::Usage(format!("{}: {why}", path.display())));
+        if is_several && !is_plain(&name) {
+            return wrong("the name of one of several scenarios has letters, digits, - and _ alone; write NAME=FILE");
         }
-        if !args.claim.is_empty() {
-            let why = "--claim is about a single scenario; several have the claims that their comparisons state";
-            return Err(Failure::Usage(why.to_owned()));
+        if parts.iter().any(|part| part.name == name) {
+            return wrong("another scenario has its name, too; write NAME=FILE");
+        }
+        let (axes, by, figures, claims) = Default::default();
+        parts.push(Part { file: path, name, axes, by, figures, claims });
+    }
+    let names: Vec<String> = parts.iter().map(|part| part.name.clone()).collect();
+    // The place of the scenario that an option begins with, if it does, and the rest.
+    let scoped = |text: &str| {
+        let named = text.split_once(": ").and_then(|(name, rest)| Some((names.iter().position(|n| n == name)?, rest)));
+        named.map_or((None, text.to_owned()), |(at, rest)| (Some(at), rest.to_owned()))
+    };
+    let of_one = |option: &str, text: &str| match scoped(text) {
+        (None, _) if is_several => {
+            let begin: Vec<String> = names.iter().map(|name| format!("`{name}: `")).collect();
+            let begin = begin.join(" or ");
+            Err(Failure::Usage(format!("{option} `{text}` is for one of several scenarios: begin it with {begin}")))
+        }
+        (at, rest) => Ok((at.unwrap_or(0), rest)),
+    };
+    for text in &args.vary {
+        let (at, text) = of_one("--vary", text)?;
+        sweep::axis(&text).map_err(|why| Failure::Usage(format!("--vary `{text}`: {why}")))?;
+        parts[at].axes.push(text);
+    }
+    for text in &args.by {
+        let (at, text) = of_one("--by", text)?;
+        parts[at].by.push(text);
+    }
+    if let Some(part) = parts.iter().find(|part| part.axes.is_empty() && !part.by.is_empty()) {
+        return Err(Failure::Usage(format!("--by compares the points of a sweep, and `{}` has no --vary", part.name)));
+    }
+    for text in &args.claim {
+        let (at, text) = of_one("--claim", text)?;
+        let claim = Claim::parse(&text).map_err(|why| Failure::Usage(format!("--claim `{text}`: {why}")))?;
+        parts[at].claims.push(claim);
+    }
+    for text in &args.figure {
+        let (at, text) = scoped(text);
+        let figure = FigureSpec::parse(&text).map_err(|why| Failure::Usage(format!("--figure `{text}`: {why}")))?;
+        for (_, part) in parts.iter_mut().enumerate().filter(|(n, _)| at.is_none_or(|at| at == *n)) {
+            part.figures.push(figure.clone());
         }
     }
+    Ok(parts)
+}
+
+/// Packs the scenarios into the folder of the arguments: one into itself, and of several each into a folder with its name. A folder that is
+/// there and not empty stays as it is, and one in which packing failed is as it was, so that the corrected command finds it free.
+pub fn pack(args: &Args) -> Result<(), Failure> {
+    let (folder, parts) = (&args.folder, parts(args)?);
     let was_there = folder.symlink_metadata().is_ok();
     if was_there && fs::read_dir(folder).map_err(failed(folder))?.next().is_some() {
         return Err(Failure::Usage(format!(
@@ -58,8 +108,8 @@ pub fn pack(args: &Args, scenarios: &[PathBuf]) -> Result<(), Failure> {
             folder.display()
         )));
     }
-    let packed = match scenarios {
-        [file] => pack_into(args, file, folder).map(drop),
+    let packed = match parts.as_slice() {
+        [part] => pack_into(args, part, folder).map(drop),
         several => pack_parts(args, several),
     };
     let packed = packed.and_then(|()| {
@@ -79,31 +129,31 @@ pub fn pack(args: &Args, scenarios: &[PathBuf]) -> Result<(), Failure> {
 
 /// The claims that were given; without any the orders that the runs tell apart, of the quantities that a look chooses or the scenario names
 /// as primary.
-fn claims_of(args: &Args, comparison: &Comparison, look: &Look, primary: &[String]) -> Result<Vec<Claim>, Failure> {
-    if !args.claim.is_empty() {
-        return Ok(args.claim.clone());
+fn claims_of(part: &Part<'_>, comparison: &Comparison, look: &Look, primary: &[String]) -> Result<Vec<Claim>, Failure> {
+    if !part.claims.is_empty() {
+        return Ok(part.claims.clone());
     }
     let stated = match look.stated(comparison, primary) {
         // The rows of a plot are its curves, which the figure looks for itself.
-        Err(_) if look.chooses_parts() && !args.figure.is_empty() => Look::page().stated(comparison, primary),
+        Err(_) if look.chooses_parts() && !part.figures.is_empty() => Look::page().stated(comparison, primary),
         stated => stated,
     };
     Ok(Claim::of(&stated.map_err(Failure::Usage)?.0))
 }
 
 /// Packs several scenarios, each as an artifact in a folder of its own, and the list of them.
-fn pack_parts(args: &Args, scenarios: &[PathBuf]) -> Result<(), Failure> {
+fn pack_parts(args: &Args, parts: &[Part<'_>]) -> Result<(), Failure> {
     let folder = &args.folder;
     let mut sums = Sums::default();
     let mut rows = String::new();
-    for file in scenarios {
-        let name = Path::new(name(file)?);
-        let (manifest, of_part) = pack_into(args, file, &folder.join(name))?;
+    for part in parts {
+        let name = Path::new(&part.name);
+        let (manifest, of_part) = pack_into(args, part, &folder.join(name))?;
         for path in of_part.names().map(Path::to_owned).chain([sums::NAME.into()]) {
             let path = name.join(path);
             sums.add(&path, &fs::read(folder.join(&path)).map_err(failed(&path))?)?;
         }
-        rows += &readme::row(&name.display().to_string(), &manifest);
+        rows += &readme::row(&part.name, &manifest);
     }
     let title = args.title.as_deref().unwrap_or("Simulations");
     let readme = readme::of_parts(title, &rows);
@@ -126,10 +176,17 @@ fn seal(folder: &Path, sums: &Sums) -> Result<(), Failure> {
     Ok(())
 }
 
-fn pack_into(args: &Args, file: &Path, folder: &Path) -> Result<(Manifest, Sums), Failure> {
+fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, Sums), Failure> {
     let look_text = if args.look.is_empty() { "column".to_owned() } else { args.look.join(",") };
     let look = Look::parse(&look_text).map_err(Failure::Usage)?;
-    let inputs = Inputs::read(file)?;
+    let plan = |scenario: &Scenario| Plan {
+        axes: &part.axes,
+        by: &part.by,
+        seed: scenario.seed,
+        runs: args.runs.unwrap_or(scenario.runs),
+        jobs: args.jobs,
+    };
+    let inputs = Inputs::read(part.file, |source, scenario| plan(scenario).sweep(source))?;
     fs::create_dir_all(folder).map_err(failed(folder))?;
     let mut sums = Sums::default();
     let mut write = |name: &Path, bytes: &[u8]| -> Result<(), Failure> {
@@ -146,21 +203,21 @@ fn pack_into(args: &Args, file: &Path, folder: &Path) -> Result<(Manifest, Sums)
         write(&input.join(path), text.as_bytes())?;
     }
     // What is run is what was packed: an artifact that does not load is noticed here.
-    let (source, scenario) = load(&folder.join(input), &inputs.scenario)?;
-    let (seed, count) = (scenario.seed, args.runs.unwrap_or(scenario.runs));
-    let ran = Ran::new(source, scenario, seed, count, args.jobs)?;
-    let simulation = ran.simulation();
-    let comparison = simulation.comparison();
-    for checked in claims::check(&args.claim, &comparison) {
+    let inside = Inside { folder: &folder.join(input), name: &inputs.scenario };
+    let (_, scenario) = load(&inside)?;
+    let plan = plan(&scenario);
+    let ran = Ran::new(&inside, &plan)?;
+    let comparison = ran.comparison()?;
+    for checked in claims::check(&part.claims, &comparison) {
         checked.map_err(|why| Failure::Failed(format!("{why}; nothing was packed")))?;
     }
-    let claims = claims_of(args, &comparison, &look, &ran.scenario.primary)?;
+    let claims = claims_of(part, &comparison, &look, &ran.scenario.primary)?;
     // A claim of the authors may be about anything; the reader is to see which were planned.
     let primary = match ran.scenario.primary.as_slice() {
         [] => None,
         primary => Some(Look::page().stated(&comparison, primary).map_err(Failure::Usage)?.0),
     };
-    let claims: Vec<Claim> = match args.claim.is_empty() {
+    let claims: Vec<Claim> = match part.claims.is_empty() {
         // Claims that were found have the evidence of the comparison.
         true => claims,
         false => {
@@ -169,7 +226,7 @@ fn pack_into(args: &Args, file: &Path, folder: &Path) -> Result<(Manifest, Sums)
             claims.map(|(claim, said)| claim.with_evidence(&said.unwrap_or_default(), primary.as_ref())).collect()
         }
     };
-    let mut figures = args.figure.clone();
+    let mut figures = part.figures.clone();
     if figures.is_empty() {
         figures.push(FigureSpec { name: "comparison".into(), plot: None });
     }
@@ -187,8 +244,10 @@ fn pack_into(args: &Args, file: &Path, folder: &Path) -> Result<(Manifest, Sums)
         seconds: (ran.elapsed.as_secs_f64() * 1e3).ceil() / 1e3,
         processors: ran.jobs,
         scenario: inputs.scenario.display().to_string(),
-        seed,
-        runs: count,
+        axes: part.axes.clone(),
+        by: part.by.clone(),
+        seed: plan.seed,
+        runs: plan.runs,
         digest: ran.digest(),
         digests: ran.digests(),
         look: look_text,
@@ -197,9 +256,9 @@ fn pack_into(args: &Args, file: &Path, folder: &Path) -> Result<(Manifest, Sums)
         primary: ran.scenario.primary.clone(),
         tolerances: args.tolerance.clone(),
         figure_tolerance_percent: FIGURE_TOLERANCE,
-        values: simulation.quantities().into_iter().map(Expected::from).collect(),
+        values: ran.quantities()?.into_iter().map(Expected::from).collect(),
     };
-    let report = ran.report();
+    let report = ran.report()?;
     for figure in &manifest.figures {
         let drawing = figure.drawing(&report, &look).map_err(Failure::Usage)?;
         for format in [Format::Svg, Format::Pdf] {
@@ -211,11 +270,14 @@ fn pack_into(args: &Args, file: &Path, folder: &Path) -> Result<(Manifest, Sums)
     json.push(b'\n');
     write(Path::new("artifact.json"), &json)?;
     write(Path::new("expected/report.html"), report.html().as_bytes())?;
+    if let Some(results) = ran.results()? {
+        write(Path::new(TABLE), &results)?;
+    }
     let inputs: Vec<String> = inputs.files.keys().map(|path| path.display().to_string()).collect();
     write(Path::new("README.md"), readme::text(&manifest, &ran, &inputs).as_bytes())?;
     write(Path::new("reproduce"), SCRIPT.as_bytes())?;
     let mut out = crate::output::stdout();
-    writeln!(out, "{}: packed, {} runs, digest {}", folder.display(), manifest.runs, manifest.digest)?;
+    writeln!(out, "{}: packed, {} runs, digest {}", folder.display(), manifest.digests.len(), manifest.digest)?;
     seal(folder, &sums)?;
     Ok((manifest, sums))
 }

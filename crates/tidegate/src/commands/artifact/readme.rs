@@ -1,7 +1,8 @@
 //! The README of an artifact, in the form that artifact evaluation asks for.
 
 use super::claims::Claim;
-use super::{Manifest, Ran, TOLERANCE, Tolerance};
+use super::ran::Ran;
+use super::{Manifest, TABLE, TOLERANCE, Tolerance};
 use tidegate_display::human;
 
 /// The text, with a place `{{name}}` for each fact.
@@ -36,7 +37,7 @@ const PARTS: &str = include_str!("../../../templates/artifact/PARTS.md");
 
 /// The row of one of several artifacts in their README.
 pub fn row(name: &str, manifest: &Manifest) -> String {
-    let (title, runs) = (plain(&manifest.title), several(manifest.runs as usize, "run"));
+    let (title, runs) = (plain(&manifest.title), several(manifest.digests.len(), "run"));
     let claims = several(manifest.claims.len(), "claim");
     format!("| [{name}]({name}/README.md) | {title} | {runs} | {claims} | `{}` |\n", manifest.digest)
 }
@@ -104,6 +105,16 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
         true => "the scenario: topology, queues, flows, seeds",
         false => "a file that the scenario reads",
     };
+    // Values of an axis may have quotes for the shell.
+    let quoted = |axis: &String| format!(" --vary '{}'", axis.replace('\'', r"'\''"));
+    let (at_points, vary, table) = match ran.points() {
+        Some(points) => (
+            format!(" at each of {} of a sweep", several(points, "point")),
+            manifest.axes.iter().map(quoted).collect(),
+            format!("| `{TABLE}` | the results of the sweep, for `tidegate compare` and `tidegate figure` |\n"),
+        ),
+        None => (String::new(), " --vary ...".to_owned(), String::new()),
+    };
     let facts = [
         ("version", manifest.version.clone()),
         ("took", human(manifest.seconds, "s")),
@@ -111,7 +122,7 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
         ("alone", human(manifest.seconds * manifest.processors as f64, "s")),
         ("program", if manifest.program.is_empty() { "unknown".to_owned() } else { format!("`{}`", manifest.program) }),
         ("runs", several(manifest.runs as usize, "run")),
-        ("variants", several(ran.scenario.parts(), "variant")),
+        ("variants", several(ran.scenario.parts(), "variant") + &at_points),
         ("simulated", human(ran.scenario.duration.as_nanos() as f64 / 1e9, "s")),
         ("digest", manifest.digest.clone()),
         ("tolerances", tolerances(&manifest.tolerances)),
@@ -120,9 +131,10 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
         ("last", manifest.seed.wrapping_add(u64::from(manifest.runs) - 1).to_string()),
         ("scenario", plain(&manifest.scenario)),
         ("figures", manifest.figures.iter().map(|spec| figure(&spec.name)).collect()),
-        ("files", inputs.iter().map(|path| format!("| `input/{path}` | {} |\n", what(path))).collect()),
+        ("files", inputs.iter().map(|path| format!("| `input/{path}` | {} |\n", what(path))).chain([table]).collect()),
         // The texts of others come last, so that a place in them stays as it is.
         ("table", manifest.stated().markdown()),
+        ("vary", vary),
         ("claims", claims(manifest)),
         ("title", plain(&manifest.title)),
     ];

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use tidegate_report::{Format, Look};
 
 use super::claims::{self, Claim};
-use super::inputs::{inside, load};
+use super::inputs::{Inside, inside};
+use super::ran::{Plan, Ran};
 use super::readme;
 use super::sums::{self, Sums};
 use super::values;
-use super::{Expected, FIGURE_TOLERANCE, Manifest, Ran, is_plain};
+use super::{Expected, FIGURE_TOLERANCE, Manifest, TABLE, is_plain};
 use crate::Failure;
 
 /// Repeats the artifact in `folder` or, of several in it, each.
@@ -72,7 +73,8 @@ fn repeat(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     writeln!(
         out,
         "made with tidegate {}, repeated with tidegate {ours}{build}: {} runs",
-        manifest.version, manifest.runs
+        manifest.version,
+        manifest.digests.len()
     )?;
     if manifest.seconds > 0.0 {
         let (took, processors) = (tidegate_display::human(manifest.seconds, "s"), manifest.processors);
@@ -80,11 +82,12 @@ fn repeat(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
         writeln!(out, "they took {took} on {processors} processor{plural} when it was packed")?;
     }
     out.flush()?;
-    let (source, scenario) = load(&folder.join("input"), Path::new(&manifest.scenario))?;
-    let ran = Ran::new(source, scenario, manifest.seed, manifest.runs, jobs)?;
+    let inside = Inside { folder: &folder.join("input"), name: Path::new(&manifest.scenario) };
+    let Manifest { axes, by, seed, runs, .. } = &manifest;
+    let ran = Ran::new(&inside, &Plan { axes, by, seed: *seed, runs: *runs, jobs })?;
     let digest = ran.digest();
     let same = digest == manifest.digest;
-    let comparison = ran.simulation().comparison();
+    let comparison = ran.comparison()?;
     let mut wrong: Vec<String> = Vec::new();
     if same {
         writeln!(out, "digest {digest}: as expected, so that every run is the same, bit for bit")?;
@@ -97,7 +100,7 @@ fn repeat(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
         writeln!(out, "digest {digest}: expected was {}; values are compared with their tolerances", manifest.digest)?;
     }
     wrong.extend(digests(&manifest, &ran, ours));
-    let found: Vec<Expected> = ran.simulation().quantities().into_iter().map(Expected::from).collect();
+    let found: Vec<Expected> = ran.quantities()?.into_iter().map(Expected::from).collect();
     let compared = match same {
         true => values::exactly(&manifest, &found),
         false => values::within_tolerances(&manifest, &found),
@@ -176,14 +179,14 @@ impl<W: Write> Write for Unread<W> {
 /// made here.
 fn digests(manifest: &Manifest, ran: &Ran, ours: &str) -> Vec<String> {
     let mut wrong = Vec::new();
-    if manifest.digests.len() != manifest.runs as usize {
-        wrong.push(format!("artifact.json: {} digests of {} runs", manifest.digests.len(), manifest.runs));
+    let runs = manifest.runs as usize * ran.points().unwrap_or(1);
+    if manifest.digests.len() != runs {
+        wrong.push(format!("artifact.json: {} digests of {runs} runs", manifest.digests.len()));
     } else if manifest.version == ours {
         let pairs = manifest.digests.iter().zip(ran.digests());
         let other = pairs.enumerate().filter(|(_, (expected, found))| *expected != found);
-        let seed = |n: usize| manifest.seed.wrapping_add(n as u64);
         wrong.extend(other.map(|(n, (expected, found))| {
-            format!("digest of seed {} is {found}: expected was {expected}, and it must be equal", seed(n))
+            format!("digest of {} is {found}: expected was {expected}, and it must be equal", ran.name_of(n))
         }));
     }
     wrong
@@ -199,7 +202,7 @@ fn figures(
     exact: bool,
 ) -> Result<Vec<Result<String, String>>, Failure> {
     let look = Look::parse(&manifest.look).map_err(|why| Failure::Usage(format!("artifact.json: {why}")))?;
-    let report = ran.report();
+    let report = ran.report()?;
     let mut lines = Vec::new();
     for figure in &manifest.figures {
         let name = &figure.name;
@@ -231,6 +234,12 @@ fn figures(
     if exact && html.as_bytes() != contents(folder, "expected/report.html")? {
         lines.push(Err("expected/report.html: it is not what these results give".into()));
     }
+    if let Some(results) = ran.results()? {
+        place(&new.join(Path::new(TABLE).file_name().unwrap_or_default()), &results)?;
+        if exact && results != contents(folder, TABLE)? {
+            lines.push(Err(format!("{TABLE}: it is not what these results give")));
+        }
+    }
     Ok(lines)
 }
 
@@ -254,8 +263,10 @@ fn read(folder: &Path) -> Result<Manifest, Failure> {
     if manifest.artifact != 1 {
         return Err(wrong(format!("form {} is of a later tidegate; this one knows form 1", manifest.artifact)));
     }
-    if !(1..=100_000).contains(&manifest.runs) || manifest.figures.len().max(manifest.claims.len()) > 1_000 {
-        return Err(wrong("from 1 to 100000 runs and at most 1000 figures and claims are expected".into()));
+    if !(1..=100_000).contains(&manifest.runs)
+        || manifest.figures.len().max(manifest.claims.len()).max(manifest.axes.len()) > 1_000
+    {
+        return Err(wrong("from 1 to 100000 runs and at most 1000 figures, claims and axes are expected".into()));
     }
     if let Some(figure) = manifest.figures.iter().find(|figure| !is_plain(&figure.name)) {
         return Err(wrong(format!("`{}` cannot be the name of a figure", figure.name)));

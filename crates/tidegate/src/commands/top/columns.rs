@@ -1,9 +1,11 @@
 //! The columns of flows, classes and hosts, and which of them fit.
 
+use ratatui::layout::Constraint;
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::widgets::{Cell, Row};
+use ratatui::widgets::{Cell, Row, Table};
 use tidegate_control::calls::FlowSort;
 use tidegate_control::view::{ClassQuantity, FlowQuantity};
+use tidegate_display::middle;
 
 /// A column: its width, and its rank for omission on a narrow screen (the highest first).
 pub struct Column<Q> {
@@ -142,7 +144,27 @@ pub fn columns<Q>(
     widths
 }
 
-pub fn head<Q>(columns: &[(usize, usize)], all: &[Column<Q>], sort: FlowSort) -> Row<'static> {
+/// A text in a column of so many characters, without its middle if it is longer.
+pub fn cell<Q>(column: &Column<Q>, text: &str, width: usize) -> Cell<'static> {
+    let text = middle(text, width);
+    Cell::from(if column.left { text } else { format!("{text:>width$}") })
+}
+
+/// The table of rows whose cells are in these columns, with the one that is sorted by in another colour.
+pub fn table<'a, Q>(
+    rows: impl IntoIterator<Item = Row<'a>>,
+    columns: &[(usize, usize)],
+    all: &[Column<Q>],
+    sort: FlowSort,
+) -> Table<'a> {
+    let widths = columns.iter().map(|&(_, width)| Constraint::Length(width as u16));
+    Table::new(rows, widths)
+        .column_spacing(1)
+        .header(head(columns, all, sort))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
+}
+
+fn head<Q>(columns: &[(usize, usize)], all: &[Column<Q>], sort: FlowSort) -> Row<'static> {
     let cells = columns.iter().map(|&(n, width)| {
         let column = &all[n];
         let text = if column.left { column.name.to_owned() } else { format!("{:>width$}", column.name) };

@@ -3,14 +3,13 @@
 use std::io::Write;
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Rect};
-use ratatui::style::{Modifier, Style};
-use ratatui::widgets::{Cell, Row, TableState};
+use ratatui::layout::Rect;
+use ratatui::widgets::{Row, TableState};
 use tidegate_control::calls::{FlowObservation, FlowSort, HostObservation, Observation, hosts};
 use tidegate_display::{Table, bytes, count};
 use tidegate_units::{Rate, Span};
 
-use super::columns::{columns, head, is_empty, of_hosts};
+use super::columns::{cell, columns, is_empty, of_hosts, table as on_screen};
 use super::show::rate;
 use crate::Failure;
 use crate::output::wait;
@@ -107,17 +106,11 @@ pub fn paint(
     let shown = columns(area.width, &all, 0, |n| is_empty(&rows, n));
     let rows = rows.iter().zip(hosts).map(|(cells, host)| {
         let cells = shown.iter().map(|&(n, width)| {
-            let whole = if all[n].name == "limited by" { limit(host, width) } else { cells[n].clone() };
-            let text = tidegate_display::middle(&whole, width);
-            Cell::from(if all[n].left { text } else { format!("{text:>width$}") })
+            let text = if all[n].name == "limited by" { limit(host, width) } else { cells[n].clone() };
+            cell(&all[n], &text, width)
         });
         Row::new(cells.collect::<Vec<_>>())
     });
-    let widths = shown.iter().map(|&(_, width)| Constraint::Length(width as u16));
     state.select(selected.and_then(|address| hosts.iter().position(|host| host.address.to_string() == *address)));
-    let table = ratatui::widgets::Table::new(rows, widths)
-        .column_spacing(1)
-        .header(head(&shown, &all, FlowSort::Rate))
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-    frame.render_stateful_widget(table, area, state);
+    frame.render_stateful_widget(on_screen(rows, &shown, &all, FlowSort::Rate), area, state);
 }

@@ -11,15 +11,15 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span as Words};
-use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
+use ratatui::widgets::{Paragraph, Row, TableState};
 use ratatui::{DefaultTerminal, Frame};
 use tidegate_control::calls::{
     ClassObservation, DirectionObservation, FlowObservation, FlowSort, HostObservation, Observation,
 };
 use tidegate_control::view::{FlowQuantity, Shown};
-use tidegate_display::{middle, wrapped};
+use tidegate_display::wrapped;
 
-use super::columns::{CLASSES, Column, FLOWS, columns, head, is_empty};
+use super::columns::{CLASSES, Column, FLOWS, cell, columns, is_empty, table};
 use super::history::History;
 use super::hosts;
 use super::programs::{Names, Programs};
@@ -320,8 +320,8 @@ impl View {
             let shown = if below_each_other { side.classes.len() } else { shown.min(side.classes.len()) };
             paint_classes(frame, place, &self.seen, side, shown, &self.history);
         }
+        self.page = usize::from(flows.height.saturating_sub(1)).max(1);
         if self.hosts {
-            self.page = usize::from(flows.height.saturating_sub(1)).max(1);
             hosts::paint(frame, flows, &self.seen, &self.hosts(), self.selected.as_ref(), &mut self.state);
         } else {
             self.paint_flows(frame, flows, &direction, &list);
@@ -373,7 +373,6 @@ impl View {
         direction: &DirectionObservation,
         flows: &[FlowObservation],
     ) {
-        self.page = usize::from(area.height.saturating_sub(1)).max(1);
         if !direction.table.counted {
             let text = show::uncounted(direction);
             frame.render_widget(Paragraph::new(wrapped(&text, Some(area.width.into()))), area);
@@ -398,7 +397,7 @@ impl View {
                     "flow" => show::flow(&flow.flow, &direction.name, gateway, &hosts, width),
                     _ => texts[n].clone(),
                 };
-                Cell::from(if FLOWS[n].left { middle(&text, width) } else { format!("{text:>width$}") })
+                cell(&FLOWS[n], &text, width)
             });
             let row = Row::new(cells);
             if flow.is_idle() {
@@ -409,14 +408,8 @@ impl View {
                 row
             }
         });
-        let widths = columns.iter().map(|&(_, width)| Constraint::Length(width as u16));
-        let table = Table::new(rows, widths)
-            .column_spacing(1)
-            .header(head(&columns, &FLOWS, self.sort))
-            .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-        let mut state = self.state;
-        frame.render_stateful_widget(table, area, &mut state);
-        self.state = state;
+        let table = table(rows, &columns, &FLOWS, self.sort);
+        frame.render_stateful_widget(table, area, &mut self.state);
     }
 
     fn cell(&self, column: &Column<FlowQuantity>, flow: &FlowObservation) -> String {
@@ -585,8 +578,7 @@ fn paint_classes(
                 "last minute" => history.line(&direction.name, &class.name, width),
                 _ => texts[n].clone(),
             };
-            let cell = Cell::from(if CLASSES[n].left { middle(&text, width) } else { format!("{text:>width$}") });
-            cell.style(match CLASSES[n].name {
+            cell(&CLASSES[n], &text, width).style(match CLASSES[n].name {
                 "class" | "last minute" => Style::new().fg(answer::colour_of_class(seen, &class.name)),
                 "p99" => answer::style_of_class(class),
                 _ => Style::new(),
@@ -595,9 +587,7 @@ fn paint_classes(
         let row = Row::new(cells.collect::<Vec<_>>());
         if class.promise().missed > 0 { row.style(Style::new().fg(Color::Yellow)) } else { row }
     });
-    let widths = columns.iter().map(|&(_, width)| Constraint::Length(width as u16));
-    let table = Table::new(rows, widths).column_spacing(1).header(head(&columns, &CLASSES, FlowSort::Recent));
-    frame.render_widget(table, area);
+    frame.render_widget(table(rows, &columns, &CLASSES, FlowSort::Recent), area);
 }
 
 #[cfg(test)]
