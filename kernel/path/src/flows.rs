@@ -62,6 +62,7 @@ places! {
     host_rule: "fbq.hosts.rule",
     flow_waits: "fbq.flows.held",
     has_candidate: "fbq.classes.has_candidate",
+    queued: "fbq.classes.queued",
     since: "fbq.classes.since",
     ready: "fbq.classes.ready",
     latest: "state.held.latest",
@@ -141,6 +142,11 @@ impl Flows {
         let is_one = |place: &usize| self.read(&at.key, *place) > u64::MAX - FBQ_CLASSES;
         let present = (0..used).filter(|place| self.read(&at.present, *place) != 0 && !is_one(place));
         (present.filter_map(flow).collect(), held)
+    }
+
+    /// The flows of a class that have packets.
+    pub fn waiting(&self, class: usize) -> u64 {
+        self.read(&self.places.queued, class)
     }
 
     /// The counter of packets that a rule has matched: of the first set of rules, then of the second.

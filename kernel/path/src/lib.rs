@@ -32,6 +32,7 @@ mod path;
 mod plan;
 mod programs;
 mod promises;
+mod shards;
 #[doc(hidden)]
 pub mod tree;
 
