@@ -24,7 +24,7 @@ use crate::programs::Discipline;
 
 pub(crate) use self::division::{Granted, Rates};
 
-/// How often the division is looked at while packets pass, and while none do.
+/// How often the division is looked at while packets pass, and once none have passed for a second.
 const LOOK: Duration = Duration::from_millis(20);
 const IDLE_LOOK: Duration = Duration::from_millis(100);
 /// How soon it is looked at whether a shard has followed a lower rate.

@@ -21,6 +21,8 @@ const HEADROOM: f64 = 1.0 + 1.0 / 16.0;
 /// The times over which demand and the number of flows are averaged, in seconds.
 const AVERAGED: f64 = 0.04;
 const FLOWS_AVERAGED: f64 = 0.3;
+/// The least time between two measurements of demand.
+const LEAST_MEASURED: Span = Span::from_millis(10);
 /// A change of less than this part of each rate is none, one of less than the second waits until [`REPOSE`] after the last one: a
 /// change costs the program some microseconds.
 const LEAST_CHANGE: f64 = 1.0 / 128.0;
@@ -91,6 +93,8 @@ struct Demand {
     /// The flows that wait, on average over the looks at which some do.
     flows: f64,
     waits: bool,
+    /// It sent nothing before the last measurement.
+    is_silent: bool,
 }
 
 impl Demand {
@@ -126,7 +130,8 @@ impl Shard {
 pub(crate) struct Division {
     granted: Granted,
     shards: Vec<Shard>,
-    looked: Option<Instant>,
+    /// When demand was measured last.
+    measured: Option<Instant>,
     changed: Instant,
     /// Whether the last look had more to give than there was.
     lacks: bool,
@@ -142,7 +147,7 @@ impl Division {
         let demands = vec![Demand::default(); granted.rates.classes.len()];
         let shard =
             Shard { held: written.clone(), known: written.clone(), written, change: 0, demands, idle_since: None };
-        Self { shards: vec![shard; shards], granted, looked: None, changed: Instant::ZERO, lacks: false }
+        Self { shards: vec![shard; shards], granted, measured: None, changed: Instant::ZERO, lacks: false }
     }
 
     /// The rates of a shard as they were written last.
@@ -209,9 +214,13 @@ impl Division {
         }
     }
 
-    /// Whether a shard has packets, or has sent some since the look before.
+    /// Whether a shard has sent something in the last second, so that the rates may be divided by a demand that has gone.
     pub fn is_busy(&self) -> bool {
-        self.shards.iter().any(|shard| shard.idle_since.is_none())
+        let is_busy = |shard: &Shard| match (shard.idle_since, self.measured) {
+            (Some(since), Some(now)) => now < since + IDLE,
+            _ => true,
+        };
+        self.shards.iter().any(is_busy)
     }
 
     /// Whether more is to be given as soon as shards are known to have given it up.
@@ -220,7 +229,10 @@ impl Division {
     }
 
     fn measure(&mut self, now: Instant, looks: &[Look]) {
-        let passed = self.looked.map_or(0.0, |looked| now.since(looked).as_nanos() as f64 / 1e9);
+        let since = self.measured.map(|measured| now.since(measured));
+        // In less time a shard of a low rate may send nothing.
+        let measures = since.is_none_or(|since| since >= LEAST_MEASURED);
+        let passed = since.map_or(0.0, |since| since.as_nanos() as f64 / 1e9);
         let [share, flows_share] = [AVERAGED, FLOWS_AVERAGED].map(|averaged| 1.0 - (-passed / averaged).exp());
         for (shard, look) in self.shards.iter_mut().zip(looks) {
             if look.in_force >= shard.change {
@@ -232,13 +244,16 @@ impl Division {
                 // Counters begin anew with a class of another name.
                 let sent = load.sent.checked_sub(demand.sent).unwrap_or(load.sent);
                 is_idle &= sent == 0 && load.waiting == 0;
-                demand.sent = load.sent;
-                if sent == 0 {
-                    demand.rate = 0.0;
-                } else if passed > 0.0 {
-                    demand.rate += (sent as f64 * 8.0 / passed - demand.rate) * share;
-                }
                 let waited = std::mem::replace(&mut demand.waits, load.waiting > 0);
+                if !measures {
+                    continue;
+                }
+                demand.sent = load.sent;
+                let was_silent = std::mem::replace(&mut demand.is_silent, sent == 0 && load.waiting == 0);
+                demand.rate += (sent as f64 * 8.0 / passed.max(1e-9) - demand.rate) * share;
+                if was_silent && demand.is_silent {
+                    demand.rate = 0.0;
+                }
                 if demand.waits {
                     let flows = load.flows.max(1) as f64;
                     demand.flows = if waited { demand.flows + (flows - demand.flows) * flows_share } else { flows };
@@ -246,7 +261,9 @@ impl Division {
             }
             shard.idle_since = is_idle.then(|| shard.idle_since.unwrap_or(now));
         }
-        self.looked = Some(now);
+        if measures {
+            self.measured = Some(now);
+        }
     }
 
     /// The division that the demand of now asks for.
