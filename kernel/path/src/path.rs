@@ -31,7 +31,7 @@ use crate::options::{FBQ_PROMISES, LINES, Options, marks};
 use crate::plan::{self, Plan};
 use crate::programs::Discipline;
 use crate::promises::{Promises, room_for};
-use crate::shards::{Rates, Shards};
+use crate::shards::{self, Rates, Shards};
 use crate::tree;
 
 /// The largest packets that a device of ours takes.
@@ -49,6 +49,7 @@ const ARRIVING: Duration = Duration::from_millis(20);
 /// [`StartError::NotInKernel`] with everything that it cannot.
 pub fn check(config: &Config) -> Result<(), StartError> {
     Plan::new(config, None, 0)?;
+    shards::number(config)?;
     if config.interface.data_path == DataPath::Auto {
         plan::examine_choice(config)?;
     }

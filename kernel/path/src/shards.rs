@@ -230,4 +230,16 @@ mod tests {
         assert_eq!(transmit_queues("no such interface"), None);
         assert_eq!(transmit_queues("lo"), Some(1));
     }
+
+    /// An interface that is not there yet may have as many queues as there are threads.
+    #[test]
+    fn a_file_is_refused_for_an_interface_that_has_one_queue() {
+        let of = |name: &str| {
+            let class = "[[class]]\nname = \"all\"\nrate = \"100mbit\"\ndefault = true\n";
+            crate::plan::tests::config(&format!("[interface]\nname = \"{name}\"\nthreads = 2\n{class}"))
+        };
+        assert!(crate::check(&of("lo")).expect_err("one queue").to_string().contains("one queue"));
+        crate::check(&of("none0")).unwrap();
+        assert_eq!([wanted(&of("lo")), wanted(&of("none0"))], [1, 2]);
+    }
 }

@@ -23,8 +23,8 @@ const AVERAGED: f64 = 0.04;
 const FLOWS_AVERAGED: f64 = 0.3;
 /// The least time between two measurements of demand.
 const LEAST_MEASURED: Span = Span::from_millis(10);
-/// A change of less than this part of each rate is none, one of less than the second waits until [`REPOSE`] after the last one: a
-/// change costs the program some microseconds.
+/// A change of less than this part of each rate is none, and one of less than the second waits until [`REPOSE`] after the last one:
+/// a change is a pass of the program over all of its options, some 20,000 steps.
 const LEAST_CHANGE: f64 = 1.0 / 128.0;
 const SMALL_CHANGE: f64 = 1.0 / 16.0;
 const REPOSE: Span = Span::from_millis(100);
