@@ -39,18 +39,20 @@ impl KernelPath {
         Err(StartError::Change("the number of threads changes with a new start; stop, and start again".into()))
     }
 
-    /// Makes each program the discipline of a queue.
+    /// Makes each program the discipline of a queue. Where one cannot be, the link gets its default back.
     pub(super) fn take_queues(&self, rtnl: &mut Rtnl, index: u32, name: &str) -> Result<(), StartError> {
+        let taken = self.put_queues(rtnl, index).and_then(|()| self.found(rtnl, index));
+        match taken {
+            Ok(found) if found == self.shards.name() => return Ok(()),
+            _ => rtnl.clear_qdisc(index)?,
+        }
+        let found = taken?;
+        Err(StartError::DataPath(format!("{name} has {found} although {} was put there", self.shards.name())))
+    }
+
+    fn put_queues(&self, rtnl: &mut Rtnl, index: u32) -> Result<(), Error> {
         rtnl.set_multi_queue(index)?;
-        for (queue, discipline) in (0..).zip(self.shards.all()) {
-            rtnl.set_queue(index, queue, &discipline.name)?;
-        }
-        match self.found(rtnl, index)? {
-            found if found == self.shards.name() => Ok(()),
-            found => {
-                Err(StartError::DataPath(format!("{name} has {found} although {} was put there", self.shards.name())))
-            }
-        }
+        (0..).zip(self.shards.all()).try_for_each(|(queue, shard)| rtnl.set_queue(index, queue, &shard.name))
     }
 
     /// The discipline at the root of a link, with those of its queues where these are several; by name.
@@ -63,8 +65,14 @@ impl KernelPath {
         Ok(format!("{MULTI_QUEUE} with {}", queues.join(", ")))
     }
 
-    /// Whether what a link has is what was put there.
+    /// Whether a link has what was put there, or some of it.
     pub(super) fn is_root(&self, rtnl: &mut Rtnl, index: u32) -> bool {
-        self.found(rtnl, index).is_ok_and(|found| found == self.shards.name())
+        let is_ours = |kind: &String| self.shards.all().iter().any(|shard| shard.name == *kind);
+        match rtnl.root_qdisc(index) {
+            Ok(Some(root)) if root.kind == MULTI_QUEUE => {
+                rtnl.queue_qdiscs(index).is_ok_and(|queues| queues.iter().any(|(_, kind)| is_ours(kind)))
+            }
+            root => root.ok().flatten().is_some_and(|root| is_ours(&root.kind)),
+        }
     }
 }
