@@ -178,7 +178,7 @@ impl Classes {
         self.remarks
     }
 
-    /// What these classes grant, which is divided over shards; the classes have these `names`.
+    /// The rates of these classes, which are divided over shards; the classes have these `names`.
     pub fn granted(&self, names: &[String]) -> Granted {
         let each =
             |word: usize| (0..self.numbers[COUNT] as usize).map(move |class| self.numbers[HEAD + class * CLASS + word]);

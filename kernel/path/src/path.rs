@@ -82,8 +82,8 @@ struct Prepared {
 }
 
 impl Prepared {
-    /// Puts it in force in a program, with other rates where it is one of several. Returns the number of the change.
-    fn write(&self, discipline: &Discipline, rates: Option<&Rates>) -> u64 {
+    /// Puts it in force in a program, with other rates where it is one of several.
+    fn write(&self, discipline: &Discipline, rates: Option<&Rates>) {
         let (plan, Discipline { classes, link, marks, .. }) = (&self.plan, discipline);
         let accounts = discipline.accounts_of(&plan.names);
         for (account, dscp) in accounts.iter().zip(&plan.dscp) {
@@ -104,7 +104,7 @@ impl Prepared {
         if let (Some(numbers), Some(rates)) = (&mut numbers, rates) {
             rate_numbers(rates).for_each(|(at, rate)| numbers[at] = rate);
         }
-        let change = discipline.write(|written| {
+        discipline.write(|written| {
             written.options = Options { account, ..plan.options };
             written.classes = numbers;
             written.tree.clone_from(&plan.tree);
@@ -117,7 +117,6 @@ impl Prepared {
         });
         discipline.leased.store(self.unattended == Unattended::Pass, Ordering::Relaxed);
         discipline.renew();
-        change
     }
 }
 

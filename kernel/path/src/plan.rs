@@ -196,7 +196,7 @@ pub(super) fn examine_choice(config: &Config) -> Result<(), StartError> {
 /// Why packets are not changed where there are several queues.
 const BEFORE_QUEUES: &str = "by a program that sees them before their queue is chosen";
 
-/// What a valid configuration asks for that shards cannot have, each of which has the flows of a queue of the card.
+/// Lists the settings of a valid configuration that shards cannot have, each of which has the flows of a queue of the card.
 fn not_divisible(config: &Config) -> Vec<String> {
     let mut lacks = Vec::new();
     let mut lack = |is: bool, what: &str| lacks.extend(is.then(|| format!("several threads {what}")));

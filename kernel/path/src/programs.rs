@@ -220,8 +220,8 @@ impl Discipline {
         names.iter().map(&mut account_of).collect()
     }
 
-    /// Changes the values written last, and puts them in force. Returns the number of this change.
-    pub fn write(&self, change: impl FnOnce(&mut Written)) -> u64 {
+    /// Changes the values written last, and puts them in force.
+    pub fn write(&self, change: impl FnOnce(&mut Written)) {
         let mut written = lock(&self.written);
         change(&mut written);
         let Written { options, classes, tree, rules, rule_changes, rule_keys, promises } = &*written;
@@ -246,12 +246,11 @@ impl Discipline {
         for (at, number) in whole.numbers().into_iter().enumerate() {
             self.options.set(at, number);
         }
-        whole.changes
     }
 
     /// Changes the rates of classes alone, and puts them in force. It writes two numbers and those of the rates, and the program looks
-    /// up no packet anew. Returns the number of this change.
-    pub fn write_rates(&self, rates: &Rates) -> u64 {
+    /// up no packet anew.
+    pub fn write_rates(&self, rates: &Rates) {
         let mut written = lock(&self.written);
         let changes = self.options.get(Options::NUMBERS - 1);
         self.options.set(Options::NUMBERS - 1, changes + 1);
@@ -263,7 +262,6 @@ impl Discipline {
             }
         }
         self.options.set(Options::NUMBERS - 1, changes + 2);
-        changes + 2
     }
 
     /// The program at tc for packets that leave or arrive.

@@ -37,7 +37,7 @@ pub(crate) fn transmit_queues(interface: &str) -> Option<usize> {
     Some(count).filter(|count| *count > 0)
 }
 
-/// The number of programs that a configuration needs. Of an interface that is not there yet it is that of its threads.
+/// The number of programs that a configuration needs: that of its threads while its interface is not there.
 ///
 /// # Errors
 /// [`StartError::NotInKernel`] where its interface has one queue, or more than it has threads.
@@ -132,9 +132,8 @@ impl Shards {
         self.all.iter().map(|one| queued(one)).sum()
     }
 
-    /// Has each of them written by `write`, which gets the rates of a shard where there are several, and returns the number of the
-    /// change. They divide what is `granted`.
-    pub fn configure(&self, granted: Option<Granted>, write: impl Fn(&Discipline, Option<&Rates>) -> u64) {
+    /// Has each of them written by `write`, which gets the rates of a shard where there are several. They divide what is `granted`.
+    pub fn configure(&self, granted: Option<Granted>, write: impl Fn(&Discipline, Option<&Rates>)) {
         let mut division = lock(&self.division);
         match (&mut *division, granted.filter(|_| self.are_several())) {
             (Some(division), Some(granted)) => division.renew(granted),
@@ -142,10 +141,7 @@ impl Shards {
         }
         for (shard, discipline) in self.all.iter().enumerate() {
             let rates = division.as_ref().map(|division| division.rates(shard));
-            let change = write(discipline, rates.as_ref());
-            if let Some(division) = &mut *division {
-                division.note(shard, change);
-            }
+            write(discipline, rates.as_ref());
         }
     }
 
@@ -194,8 +190,7 @@ fn look(all: &[Arc<Discipline>], division: &Mutex<Option<Division>>) -> Duration
     let Some(division) = &mut *division else { return IDLE_LOOK };
     let looks: Vec<Look> = all.iter().map(|one| read(one, division.names())).collect();
     for (shard, rates) in division.look(timing::now(), &looks) {
-        let change = all[shard].write_rates(&rates);
-        division.note(shard, change);
+        all[shard].write_rates(&rates);
     }
     match (division.lacks(), division.is_busy()) {
         (true, _) => FOLLOWED,
@@ -212,7 +207,7 @@ fn read(one: &Discipline, names: &[String]) -> Look {
         let (sent, waiting) = sent(one, account);
         Load { sent, waiting, flows: one.flows.waiting(class) }
     };
-    Look { in_force: one.flows.in_force().0, classes: names.iter().enumerate().map(load).collect() }
+    Look { in_force: one.flows.rates(names.len()), classes: names.iter().enumerate().map(load).collect() }
 }
 
 #[cfg(test)]

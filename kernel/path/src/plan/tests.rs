@@ -384,7 +384,7 @@ fn what_the_program_does_not_do_is_named() {
     }
 }
 
-/// What each queue of the card can do for itself is taken, as long as the rates are divided; a class with one queue has one in each.
+/// The kernel takes whatever each queue of the card can do for itself with a part of the rates; a class with one queue has one in each.
 #[test]
 fn several_threads_have_what_can_be_divided() {
     let class = "[[class]]\nname = \"all\"\nrate = \"80mbit\"\n";

@@ -1,8 +1,9 @@
 //! [`Division`]: how the rates of a file are divided over shards, and divided anew by demand.
 //!
-//! *Law*: the rates that may be in force in all shards together never exceed those of the file, neither the total nor that of any
-//! class, also while they change: what one shard gives up is given to others when the first is known to keep to less. In each shard
-//! the classes fit into its total. So all shards together send within τ at most `rate·τ` and the burst of each shard.
+//! *Law*: the rates that packets can leave by in all shards together never exceed those of the file, neither the total nor that of any
+//! class, also while the division changes: what one shard gives up is given to others when the first is known to keep to less. In each
+//! shard the classes fit into its total. So all shards together send within τ at most `rate·τ` and the burst of each shard. While the
+//! file changes, the total is at most the larger of the two.
 //! *Source*: flow proportional share, of Raghavan et al., "Cloud Control with Distributed Rate Limiting", SIGCOMM 2007. Shards are
 //! limiters here whose demand everybody can read, so that nothing is estimated by gossip.
 //! *Units*: bits and bytes per second, ns.
@@ -16,7 +17,7 @@ use tidegate_units::{Instant, Span};
 
 /// The part of all rates that shards without demand keep together.
 const KEPT: f64 = 1.0 / 128.0;
-/// What a shard has beyond its demand while it can be satisfied.
+/// The rate of a shard whose demand can be satisfied, as a multiple of that demand.
 const HEADROOM: f64 = 1.0 + 1.0 / 16.0;
 /// The times over which demand and the number of flows are averaged, in seconds.
 const AVERAGED: f64 = 0.04;
@@ -53,7 +54,7 @@ impl Rates {
     }
 }
 
-/// What a file grants: the rates that are divided, and what each shard has whole.
+/// The rates of a file, which are divided, with all that each shard has whole.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Granted {
     pub rates: Rates,
@@ -65,7 +66,7 @@ pub(crate) struct Granted {
     pub names: Vec<String>,
 }
 
-/// What is read of a class in a shard.
+/// The counters of a class in a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Load {
     /// The bytes that it has sent so far.
@@ -76,19 +77,19 @@ pub(crate) struct Load {
     pub flows: u64,
 }
 
-/// What is read of a shard.
+/// The state of a shard at a look.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Look {
     pub classes: Vec<Load>,
-    /// The number of the change that is in force.
-    pub in_force: u64,
+    /// The rates that are in force, the total first.
+    pub in_force: Vec<u64>,
 }
 
 /// The demand of a class in a shard.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Demand {
     sent: u64,
-    /// What it sends, in bits per second.
+    /// The rate that it sends, in bits per second.
     rate: f64,
     /// The flows that wait, on average over the looks at which some do.
     flows: f64,
@@ -106,12 +107,11 @@ impl Demand {
 
 #[derive(Clone, PartialEq, Debug)]
 struct Shard {
-    /// The rates that were written last, the total first, and the number of that change.
+    /// The rates that were written last, the total first.
     written: Vec<u64>,
-    change: u64,
-    /// What may be in force of each at most, and what was in force at the last look at which that was known.
+    /// At the last look: the rates that were in force, and the most by which packets may have left since.
+    in_force: Vec<u64>,
     held: Vec<u64>,
-    known: Vec<u64>,
     demands: Vec<Demand>,
     /// Since when it has sent nothing, if it has not.
     idle_since: Option<Instant>,
@@ -145,8 +145,7 @@ impl Division {
     pub fn new(granted: Granted, shards: usize) -> Self {
         let written: Vec<u64> = granted.rates.part(shards).all().collect();
         let demands = vec![Demand::default(); granted.rates.classes.len()];
-        let shard =
-            Shard { held: written.clone(), known: written.clone(), written, change: 0, demands, idle_since: None };
+        let shard = Shard { held: written.clone(), in_force: written.clone(), written, demands, idle_since: None };
         Self { shards: vec![shard; shards], granted, measured: None, changed: Instant::ZERO, lacks: false }
     }
 
@@ -160,32 +159,24 @@ impl Division {
         &self.granted.names
     }
 
-    /// Notes the number of the change by which the rates of a shard were written.
-    pub fn note(&mut self, shard: usize, change: u64) {
-        self.shards[shard].change = change;
-    }
-
     /// The division of another file: each class of the same name keeps its parts, and so does the total. All shards are to be written.
     pub fn renew(&mut self, granted: Granted) {
         let before = std::mem::replace(&mut self.granted, granted);
         let (granted, shards) = (&self.granted, self.shards.len());
-        let sums: Vec<u64> =
-            (0..=before.names.len()).map(|at| self.shards.iter().map(|it| it.written[at]).sum()).collect();
+        let rates: Vec<u64> = before.rates.all().collect();
         for shard in &mut self.shards {
             let part = |at: usize, rate: u64| {
-                u64::try_from(u128::from(rate) * u128::from(shard.written[at]) / u128::from(sums[at].max(1)))
+                u64::try_from(u128::from(rate) * u128::from(shard.written[at]) / u128::from(rates[at].max(1)))
                     .unwrap_or(rate)
             };
             let earlier = |name: &String| before.names.iter().position(|other| other == name);
             let total = part(0, granted.rates.total);
             let mut classes: Vec<u64> = Vec::new();
-            let (mut demands, mut held, mut known) = (Vec::new(), vec![shard.held[0].max(total)], vec![shard.known[0]]);
+            let mut demands = Vec::new();
             for (name, rate) in granted.names.iter().zip(&granted.rates.classes) {
                 let at = earlier(name);
                 classes.push(at.map_or(rate / shards as u64, |at| part(at + 1, *rate)));
                 demands.push(at.map_or_else(Demand::default, |at| shard.demands[at]));
-                held.push(at.map_or(0, |at| shard.held[at + 1]));
-                known.push(at.map_or(0, |at| shard.known[at + 1]));
             }
             // They fit into the total of the file, and need not fit into that of each shard.
             let sum: u64 = classes.iter().sum();
@@ -194,14 +185,12 @@ impl Division {
                     .iter_mut()
                     .for_each(|rate| *rate = (u128::from(*rate) * u128::from(total) / u128::from(sum)) as u64);
             }
-            held[1..].iter_mut().zip(&classes).for_each(|(held, rate)| *held = (*held).max(*rate));
             shard.written = std::iter::once(total).chain(classes).collect();
-            (shard.held, shard.known, shard.demands) = (held, known, demands);
+            shard.demands = demands;
         }
     }
 
-    /// Looks at all shards, and returns the rates that are to be written to some of them, at once. What is written is to be
-    /// [noted](Self::note).
+    /// Looks at all shards, and returns the rates that are to be written to some of them, at once and in this order.
     pub fn look(&mut self, now: Instant, looks: &[Look]) -> Vec<Write> {
         self.measure(now, looks);
         let is_idle = |shard: &Shard| shard.idle_since.is_some_and(|since| now.since(since) >= IDLE);
@@ -235,10 +224,9 @@ impl Division {
         let passed = since.map_or(0.0, |since| since.as_nanos() as f64 / 1e9);
         let [share, flows_share] = [AVERAGED, FLOWS_AVERAGED].map(|averaged| 1.0 - (-passed / averaged).exp());
         for (shard, look) in self.shards.iter_mut().zip(looks) {
-            if look.in_force >= shard.change {
-                shard.held.clone_from(&shard.written);
-                shard.known.clone_from(&shard.written);
-            }
+            // It follows a change with its next packet, whichever was in force before.
+            shard.held = look.in_force.iter().zip(&shard.written).map(|(is, to)| *is.max(to)).collect();
+            shard.in_force.clone_from(&look.in_force);
             let mut is_idle = true;
             for (demand, load) in shard.demands.iter_mut().zip(&look.classes) {
                 // Counters begin anew with a class of another name.
@@ -304,7 +292,7 @@ impl Division {
         for part in &mut parts {
             part[0] *= if sum > 0.0 { total / sum } else { 0.0 };
         }
-        // What classes do not use they have where there is room, to begin with.
+        // Classes keep the rate that they do not use where there is room, so that they have it when they begin.
         let room: Vec<f64> = parts.iter().zip(&own).map(|(part, own)| (part[0] - own).max(0.0)).collect();
         let all: f64 = room.iter().sum();
         for (part, room) in parts.iter_mut().zip(room).filter(|_| all > 0.0) {
@@ -341,8 +329,8 @@ impl Division {
             for (at, lower) in lower.iter().enumerate() {
                 // Its next packet follows the change, and until then a full bucket gains nothing from a higher rate.
                 let gains_nothing = |since| {
-                    shard.known[at] <= *lower
-                        || now.since(since) >= time_to_fill(self.granted.bursts[at], shard.known[at])
+                    shard.in_force[at] <= *lower
+                        || now.since(since) >= time_to_fill(self.granted.bursts[at], shard.in_force[at])
                 };
                 if shard.idle_since.is_some_and(gains_nothing) {
                     shard.held[at] = *lower;
@@ -370,13 +358,12 @@ impl Division {
         for (number, (shard, mut next)) in self.shards.iter_mut().zip(next).enumerate() {
             fit(&shard.written, &mut next);
             if next != shard.written {
-                shard.held.iter_mut().zip(&next).for_each(|(held, rate)| *held = (*held).max(*rate));
                 writes.push((number, Rates::of(&next)));
                 shard.written = next;
                 self.changed = now;
             }
         }
-        // Those that give something up first.
+        // First the shards that give something up.
         writes.sort_by_key(|(shard, rates)| rates.total > earlier[*shard]);
         writes
     }

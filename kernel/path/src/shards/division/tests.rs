@@ -21,8 +21,7 @@ fn granted(total: u64, classes: &[(u64, bool)]) -> Granted {
 #[derive(Clone)]
 struct Fluid {
     in_force: Rates,
-    number: u64,
-    written: (Rates, u64),
+    written: Rates,
     /// Bits.
     credit: f64,
     of_classes: Vec<f64>,
@@ -35,8 +34,7 @@ impl Fluid {
         let classes = rates.classes.len();
         Self {
             in_force: rates.clone(),
-            number: 1,
-            written: (rates, 1),
+            written: rates,
             credit: BURST as f64 * 8.0,
             of_classes: vec![BURST as f64 * 8.0; classes],
             waiting: vec![0.0; classes],
@@ -55,7 +53,7 @@ impl Fluid {
         if !(arrives || is_asked && self.waiting.iter().any(|bits| *bits > 0.0)) {
             return;
         }
-        (self.in_force, self.number) = self.written.clone();
+        self.in_force = self.written.clone();
         for (waiting, bits) in self.waiting.iter_mut().zip(arrivals) {
             // A queue of 5 ms at 100 Mbit/s.
             *waiting = (*waiting + bits).min(5e5);
@@ -89,7 +87,8 @@ impl Fluid {
             waiting: u64::from(self.waiting[class] >= 1.0),
             flows: flows[class],
         };
-        Look { classes: (0..self.sent.len()).map(load).collect(), in_force: self.number }
+        let in_force = std::iter::once(self.in_force.total).chain(self.in_force.classes.iter().copied()).collect();
+        Look { classes: (0..self.sent.len()).map(load).collect(), in_force }
     }
 }
 
@@ -113,7 +112,7 @@ impl Stage {
     /// The law, about what is in force and about what may come into force with the next packet.
     fn check(&self) {
         for pending in [false, true] {
-            let of = |shard: &Fluid| if pending { shard.written.0.clone() } else { shard.in_force.clone() };
+            let of = |shard: &Fluid| if pending { shard.written.clone() } else { shard.in_force.clone() };
             let all: Vec<Rates> = self.shards.iter().map(of).collect();
             for rates in &all {
                 assert!(
@@ -154,9 +153,7 @@ impl Stage {
                     demand.iter().map(|of| of.iter().map(|(_, flows)| *flows).collect()).collect();
                 let looks: Vec<Look> = self.shards.iter().zip(&flows).map(|(shard, flows)| shard.look(flows)).collect();
                 for (shard, rates) in self.division.look(self.now, &looks) {
-                    let number = self.shards[shard].written.1 + 1;
-                    self.shards[shard].written = (rates, number);
-                    self.division.note(shard, number);
+                    self.shards[shard].written = rates;
                     self.writes += 1;
                 }
                 self.next_look = self.now + Span::from_millis(if self.division.lacks() { 2 } else { 20 });
@@ -168,6 +165,17 @@ impl Stage {
             now.sent.iter().zip(&before.sent).map(|(now, before)| (now - before) / seconds).collect()
         };
         self.shards.iter().zip(&before).map(rates).collect()
+    }
+}
+
+impl Stage {
+    /// The rules of the file have changed, and not its rates.
+    fn renew(&mut self) {
+        let before: Vec<Rates> = (0..self.shards.len()).map(|shard| self.division.rates(shard)).collect();
+        self.division.renew(self.granted.clone());
+        for (at, before) in before.into_iter().enumerate() {
+            assert_eq!(self.division.rates(at), before);
+        }
     }
 }
 
@@ -266,6 +274,7 @@ fn the_sum_never_exceeds_the_file() {
                 (0..shards).map(|_| classes.iter().map(|_| one(&mut below)).collect()).collect();
             let mut late = Stream::named(seed, "late");
             stage.run(Span::from_millis(30 + below(400)), &demand, |_| late.below(5) > 0);
+            stage.renew();
         }
     }
 }
