@@ -295,6 +295,17 @@ impl ShapedDirection {
         let text = "the data path in the kernel tells flows apart only in classes that have a queue for each";
         Err(Refusal::new(Code::Unsupported, text).help(IN_USER_SPACE))
     }
+    /// Refuses promises where the data path does not tell flows apart, or can promise them nothing.
+    ///
+    /// # Errors
+    /// [`Code::Unsupported`].
+    pub(crate) fn can_promise(&self) -> Result<(), Refusal> {
+        self.has_flows()?;
+        match self.shaping().and_then(Shaping::without_promises) {
+            None => Ok(()),
+            Some(why) => Err(Refusal::new(Code::Unsupported, why).help(IN_USER_SPACE)),
+        }
+    }
     /// Refuses `what`, which only the data path in user space does.
     ///
     /// # Errors

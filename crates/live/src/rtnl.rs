@@ -23,7 +23,7 @@ pub use filter::{OnLink, Taking};
 pub use link::{Link, LinkStatistics, OperationalState};
 pub use monitor::{ChangeMonitor, LinkEvent, LinkMonitor};
 pub use neighbour::Neighbour;
-pub use qdisc::{HtbClass, RootQdisc};
+pub use qdisc::{HtbClass, MULTI_QUEUE, RootQdisc};
 
 const NEWLINK: u16 = libc::RTM_NEWLINK;
 const DELLINK: u16 = libc::RTM_DELLINK;

@@ -7,11 +7,14 @@ use tidegate_core::fbq::{Borrow, Ceiling, Ceilings, Displace, FairBy, Marking, S
 use tidegate_core::{Bytes, ClassId, Span};
 
 use super::discipline::{PACKETS, Place, options_of};
-use super::options::fbq_class_options::{ACCOUNT, INSIDE, RATE, WORDS as CLASS};
-use super::options::fbq_options::{CLASSES as COUNT, CONDITIONS, DEFAULT_CLASS, FLOWS, STRUCTURE, WORDS as HEAD};
+use super::options::fbq_class_options::{ACCOUNT, BORROWS, BURST, INSIDE, RATE, WORDS as CLASS};
+use super::options::fbq_options::{
+    BURST as TOTAL_BURST, CLASSES as COUNT, CONDITIONS, DEFAULT_CLASS, FLOWS, RATE as TOTAL, STRUCTURE, WORDS as HEAD,
+};
 use super::options::fbq_profile::WORDS as PROFILE;
 use super::options::fbq_promise::WORDS as PROMISE;
 use super::options::{CAKE, CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, INGRESS, MERED, Options, RAS, SPACE};
+use super::shards::{Granted, Rates};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
 const PROFILES: usize = FBQ_PROFILES as usize;
@@ -175,6 +178,18 @@ impl Classes {
         self.remarks
     }
 
+    /// The rates of these classes, which are divided over shards; the classes have these `names`.
+    pub fn granted(&self, names: &[String]) -> Granted {
+        let each =
+            |word: usize| (0..self.numbers[COUNT] as usize).map(move |class| self.numbers[HEAD + class * CLASS + word]);
+        Granted {
+            rates: Rates { total: self.numbers[TOTAL], classes: each(RATE).collect() },
+            bursts: std::iter::once(self.numbers[TOTAL_BURST]).chain(each(BURST)).collect(),
+            borrows: each(BORROWS).map(|borrows| borrows != 0).collect(),
+            names: names.to_vec(),
+        }
+    }
+
     /// Fits the classes to a program that tells up to `queues` flows apart; fewer than are asked for are reported to `note`.
     pub fn within(mut self, queues: u64, note: &mut dyn FnMut(String)) -> Self {
         if self.numbers[FLOWS] > queues {
@@ -192,7 +207,7 @@ impl Classes {
             numbers[HEAD + class * CLASS + ACCOUNT] = *account as u64;
         }
         let changes_in_place = |at: usize| {
-            [0, STRUCTURE, CONDITIONS].contains(&at)
+            [TOTAL, STRUCTURE, CONDITIONS].contains(&at)
                 || (HEAD..HEAD + CLASSES * CLASS).contains(&at) && (at - HEAD) % CLASS == RATE
         };
         let mut kept = (0..PROMISES).chain(INSIDES..numbers.len());
@@ -200,6 +215,12 @@ impl Classes {
         numbers[STRUCTURE] = before(STRUCTURE) + u64::from(!continues);
         numbers
     }
+}
+
+/// The places of rates among the numbers of classes, with these rates.
+pub(super) fn rate_numbers(rates: &Rates) -> impl Iterator<Item = (usize, u64)> + '_ {
+    let classes = rates.classes.iter().enumerate().map(|(class, rate)| (HEAD + class * CLASS + RATE, *rate));
+    std::iter::once((TOTAL, rates.total)).chain(classes)
 }
 
 /// The threshold of a displacement, and its class plus 1, as the program has them; zeros for none.

@@ -1,5 +1,7 @@
 //! [`Counters`]: the counters of the program, which the engine mirrors.
 
+mod sums;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -26,6 +28,8 @@ use crate::programs::Discipline;
 const BUCKETS: usize = COUNTERS - WAITS;
 /// The unit of waits in ns, as a power of two.
 const UNIT_BITS: u32 = 10;
+
+pub(crate) use sums::Sums;
 
 /// The counters of a program, and their state at the last reading.
 pub(crate) struct Counters {
@@ -208,6 +212,12 @@ impl OffloadCounters for Counters {
         let accounts = lock(&self.discipline.accounts).len();
         (0..accounts).any(|account| self.counter(account, counter) > 0)
     }
+}
+
+/// The bytes that an account has sent, and the packets of it that wait.
+pub(crate) fn sent(discipline: &Discipline, account: usize) -> (u64, u64) {
+    let counter = |at: usize| discipline.counters.get(account * COUNTERS + at);
+    (counter(SENT_PACKETS + 1), counter(QUEUED_PACKETS))
 }
 
 /// The number of packets that are queued.

@@ -62,6 +62,9 @@ places! {
     host_rule: "fbq.hosts.rule",
     flow_waits: "fbq.flows.held",
     has_candidate: "fbq.classes.has_candidate",
+    queued: "fbq.classes.queued",
+    class_rate: "fbq.classes.bucket.rate",
+    total_rate: "fbq.root.rate",
     since: "fbq.classes.since",
     ready: "fbq.classes.ready",
     latest: "state.held.latest",
@@ -141,6 +144,17 @@ impl Flows {
         let is_one = |place: &usize| self.read(&at.key, *place) > u64::MAX - FBQ_CLASSES;
         let present = (0..used).filter(|place| self.read(&at.present, *place) != 0 && !is_one(place));
         (present.filter_map(flow).collect(), held)
+    }
+
+    /// The flows of a class that have packets.
+    pub fn waiting(&self, class: usize) -> u64 {
+        self.read(&self.places.queued, class)
+    }
+
+    /// The rates in force: of all packets, and of so many classes.
+    pub fn rates(&self, classes: usize) -> Vec<u64> {
+        let classes = (0..classes).map(|class| self.read(&self.places.class_rate, class));
+        std::iter::once(self.read(&self.places.total_rate, 0)).chain(classes).collect()
     }
 
     /// The counter of packets that a rule has matched: of the first set of rules, then of the second.
@@ -275,6 +289,23 @@ impl Flows {
             mark: read(&at.mark) as u32,
             uid: known(UID, &at.uid).map(|uid| uid as u32),
             ..Fields::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_program_has_the_variables_that_are_read() {
+        for object in [
+            &include_bytes!("../../generated/chassis.o")[..],
+            include_bytes!("../../generated/chassis-many.o"),
+            include_bytes!("../../generated/chassis-trees.o"),
+            include_bytes!("../../generated/chassis-cake.o"),
+        ] {
+            Places::of(&Variables::of(object).unwrap()).unwrap();
         }
     }
 }

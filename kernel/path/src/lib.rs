@@ -13,6 +13,7 @@
 //! | `programs` | our program, as it is loaded and written to |
 //! | `plan`, `classes`, `tree`, `discipline`, `promises` | the program's options for a configuration |
 //! | `path` | the discipline at the root of an interface: a [`Backend`](tidegate_live::shaping::backend::Backend) |
+//! | `shards` | the programs of a data path, one for each queue of the interface, and the division of rates over them |
 //! | `counters`, `flows` | the counters: an [`Offload`](tidegate_engine::Offload) |
 //! | [`options`] | the program's numbers as Rust, generated from the headers |
 
@@ -32,6 +33,7 @@ mod path;
 mod plan;
 mod programs;
 mod promises;
+mod shards;
 #[doc(hidden)]
 pub mod tree;
 

@@ -1,6 +1,7 @@
 //! [`KernelPath`]: the discipline at the root of an interface.
 
 mod devices;
+mod queues;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +10,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_config::shaper::{Config, DataPath, Unattended};
-use tidegate_engine::guard::lock;
 use tidegate_engine::quota::{self, Key};
 use tidegate_engine::{Names, PromiseTable, Setup, rules};
 use tidegate_live::netlink::Error;
@@ -17,19 +17,21 @@ use tidegate_live::probe::Inspection;
 use tidegate_live::rtnl::{OnLink, Rtnl, sysctl};
 use tidegate_live::rules::{Difference, Direction};
 use tidegate_live::shaping::backend::{
-    Backend, DISCIPLINE, OffloadBackend, OffloadCounters, device_name, remove_device,
+    Backend, DISCIPLINE, OffloadBackend, OffloadCounters, device_name, has_discipline, remove_device,
 };
 use tidegate_live::shaping::{Hold, Running, StartError, WorkerCounts, resolve, wait_until_empty};
 use tidegate_units::Span;
 
 use self::devices::{lead_nowhere, make_device, make_room, other_end, remove_own_device};
-use crate::counters::{Counters, queued};
+use crate::classes::rate_numbers;
+use crate::counters::{Counters, Sums};
 use crate::options::fbq_options::STRUCTURE;
 use crate::options::link::{self, FROM_NETWORK, HANDS_OVER, OVERHEAD, UNTIL};
 use crate::options::{FBQ_PROMISES, LINES, Options, marks};
 use crate::plan::{self, Plan};
 use crate::programs::Discipline;
 use crate::promises::{Promises, room_for};
+use crate::shards::{self, Rates, Shards};
 use crate::tree;
 
 /// The largest packets that a device of ours takes.
@@ -47,6 +49,7 @@ const ARRIVING: Duration = Duration::from_millis(20);
 /// [`StartError::NotInKernel`] with everything that it cannot.
 pub fn check(config: &Config) -> Result<(), StartError> {
     Plan::new(config, None, 0)?;
+    shards::number(config)?;
     if config.interface.data_path == DataPath::Auto {
         plan::examine_choice(config)?;
     }
@@ -78,6 +81,45 @@ struct Prepared {
     unattended: Unattended,
 }
 
+impl Prepared {
+    /// Puts it in force in a program, with other rates where it is one of several.
+    fn write(&self, discipline: &Discipline, rates: Option<&Rates>) {
+        let (plan, Discipline { classes, link, marks, .. }) = (&self.plan, discipline);
+        let accounts = discipline.accounts_of(&plan.names);
+        for (account, dscp) in accounts.iter().zip(&plan.dscp) {
+            marks.set(marks::DSCP + account, dscp.map_or(0, |dscp| dscp + 1));
+        }
+        link.set(FROM_NETWORK, 1);
+        link.set(OVERHEAD, plan.overhead);
+        link.set(HANDS_OVER, u64::from(plan.remarks));
+        let account = accounts.first().map_or(0, |&account| account as u64);
+        let before = |at| classes.get(at);
+        let same_tree = match (&discipline.tree, &plan.tree) {
+            (Some(map), Some(numbers)) => tree::continues(|at| map.get(at), numbers),
+            _ => true,
+        };
+        let mut numbers = plan.classes.as_ref().map(|plan| plan.numbers(&accounts, same_tree, before));
+        // Classes may have other numbers then; the control plane makes the promises again.
+        let is_other = numbers.as_ref().is_none_or(|numbers| numbers[STRUCTURE] != before(STRUCTURE));
+        if let (Some(numbers), Some(rates)) = (&mut numbers, rates) {
+            rate_numbers(rates).for_each(|(at, rate)| numbers[at] = rate);
+        }
+        discipline.write(|written| {
+            written.options = Options { account, ..plan.options };
+            written.classes = numbers;
+            written.tree.clone_from(&plan.tree);
+            written.rule_changes += u64::from(written.rules != self.image);
+            written.rules.clone_from(&self.image);
+            written.rule_keys.clone_from(&self.keys);
+            if is_other {
+                written.promises = written.promises.ended();
+            }
+        });
+        discipline.leased.store(self.unattended == Unattended::Pass, Ordering::Relaxed);
+        discipline.renew();
+    }
+}
+
 /// A change that has not come into force.
 #[derive(Debug)]
 struct Change {
@@ -90,7 +132,7 @@ struct Change {
 /// A discipline, and the interface that it is attached to.
 #[derive(Debug)]
 pub(crate) struct KernelPath {
-    discipline: Arc<Discipline>,
+    shards: Shards,
     attached: Option<Attachment>,
     /// The next configuration, while a change is going on.
     next: Option<Change>,
@@ -137,16 +179,22 @@ impl Attachment {
 }
 
 impl KernelPath {
-    pub fn new(discipline: Arc<Discipline>) -> Self {
-        Self { discipline, attached: None, next: None }
+    pub fn new(shards: Shards) -> Self {
+        Self { shards, attached: None, next: None }
+    }
+
+    /// The program, or the first of several.
+    fn discipline(&self) -> &Discipline {
+        self.shards.first()
     }
 
     /// Puts the discipline at the root of the interface, or of a device of ours to which packets are led, in the place of one that an
     /// earlier run has left.
-    fn put(&self, to: &mut Attachment, config: &Config) -> Result<Vec<String>, StartError> {
+    fn put(&mut self, to: &mut Attachment, config: &Config) -> Result<Vec<String>, StartError> {
         let mut rtnl = Rtnl::open()?;
         let mut notes = Vec::new();
-        let prepared = prepared(to, &to.setup, config, self.discipline.queues)?;
+        self.count_queues(to, config)?;
+        let prepared = prepared(to, &to.setup, config, self.discipline().queues)?;
         to.has_device |= prepared.plan.remarks;
         to.returns |= prepared.plan.remarks && to.direction == OnLink::Arriving;
         if to.direction == OnLink::Arriving {
@@ -159,8 +207,8 @@ impl KernelPath {
         to.index = if to.has_device { make_device(&mut rtnl, to, first)? } else { first };
         notes.extend(prepared.plan.notes.clone());
         to.marks = prepared.plan.marks();
-        self.discipline.marks.set(marks::DEVICE, if to.has_device { to.index.into() } else { 0 });
-        self.discipline.marks.set(marks::RETURNS, to.returns.into());
+        self.discipline().marks.set(marks::DEVICE, if to.has_device { to.index.into() } else { 0 });
+        self.discipline().marks.set(marks::RETURNS, to.returns.into());
         self.configure(prepared);
         if to.has_device {
             let names: Vec<&str> = to.lines.iter().map(|line| &*line.name).collect();
@@ -180,6 +228,7 @@ impl KernelPath {
             }
         }
         self.note_lines(to);
+        self.shards.divide()?;
         Ok(notes)
     }
 
@@ -209,20 +258,23 @@ impl KernelPath {
             rtnl.set_mtu(index, LARGEST_MTU)?;
         }
         let other = rtnl.index(&other)?;
-        let program = self.discipline.returning();
+        let program = self.discipline().returning();
         let program = program.map_err(|error| StartError::NoKernelProgram(error.to_string()))?;
         rtnl.set_program(other, OnLink::Arriving, DISCIPLINE, program, None)?;
         Ok(rtnl.up(other)?)
     }
 
-    /// Makes the discipline the root of a link.
+    /// Makes the discipline the root of a link, or several of them those of its queues.
     fn take_root(&self, rtnl: &mut Rtnl, index: u32, name: &str) -> Result<(), StartError> {
-        rtnl.set_plain(index, &self.discipline.name)?;
+        if self.shards.are_several() {
+            return self.take_queues(rtnl, index, name);
+        }
+        rtnl.set_plain(index, &self.discipline().name)?;
         match rtnl.root_qdisc(index)? {
-            Some(root) if root.kind == self.discipline.name => Ok(()),
+            Some(root) if root.kind == self.discipline().name => Ok(()),
             other => {
                 let kind = other.map_or("nothing".into(), |root| root.kind);
-                let text = format!("the root of {name} is {kind} although {} was put there", self.discipline.name);
+                let text = format!("the root of {name} is {kind} although {} was put there", self.discipline().name);
                 Err(StartError::DataPath(text))
             }
         }
@@ -234,13 +286,13 @@ impl KernelPath {
             let line = to.lines.get(at).filter(|_| to.lines.len() > 1);
             // No packet is of the last index, which keeps the place of one that is not there.
             let index = line.map_or(0, |line| line.index.unwrap_or(u32::MAX));
-            self.discipline.link.set(link::LINES + at, index.into());
+            self.discipline().link.set(link::LINES + at, index.into());
         }
     }
 
     /// Follows an interface that has returned with another index.
     fn put_again(
-        &self,
+        &mut self,
         to: &mut Attachment,
         at: usize,
         earlier: Option<u32>,
@@ -272,7 +324,7 @@ impl KernelPath {
         if !to.has_device && !marks {
             return Ok(rtnl.remove_program(line, to.direction, DISCIPLINE)?);
         }
-        let program = self.discipline.filter(to.direction);
+        let program = self.discipline().filter(to.direction);
         let program = program.map_err(|error| StartError::NoKernelProgram(error.to_string()))?;
         // The program itself leads what arrives elsewhere, which takes no action.
         let elsewhere = (to.has_device && to.direction == OnLink::Leaving).then_some(to.index);
@@ -280,37 +332,9 @@ impl KernelPath {
     }
 
     /// Puts another configuration in force. Queued packets stay: none is lost, and packets of a flow stay in order.
-    fn configure(&self, Prepared { plan, image, keys, unattended }: Prepared) {
-        let Discipline { classes, link, marks, .. } = &*self.discipline;
-        let accounts = self.discipline.accounts_of(&plan.names);
-        for (account, dscp) in accounts.iter().zip(&plan.dscp) {
-            marks.set(marks::DSCP + account, dscp.map_or(0, |dscp| dscp + 1));
-        }
-        link.set(FROM_NETWORK, 1);
-        link.set(OVERHEAD, plan.overhead);
-        link.set(HANDS_OVER, u64::from(plan.remarks));
-        let account = accounts.first().map_or(0, |&account| account as u64);
-        let before = |at| classes.get(at);
-        let same_tree = match (&self.discipline.tree, &plan.tree) {
-            (Some(map), Some(numbers)) => tree::continues(|at| map.get(at), numbers),
-            _ => true,
-        };
-        let numbers = plan.classes.as_ref().map(|plan| plan.numbers(&accounts, same_tree, before));
-        // Classes may have other numbers then; the control plane makes the promises again.
-        let is_other = numbers.as_ref().is_none_or(|numbers| numbers[STRUCTURE] != before(STRUCTURE));
-        self.discipline.write(|written| {
-            written.options = Options { account, ..plan.options };
-            written.classes = numbers;
-            written.tree = plan.tree;
-            written.rule_changes += u64::from(written.rules != image);
-            written.rules = image;
-            written.rule_keys = keys;
-            if is_other {
-                written.promises = written.promises.ended();
-            }
-        });
-        self.discipline.leased.store(unattended == Unattended::Pass, Ordering::Relaxed);
-        self.discipline.renew();
+    fn configure(&self, prepared: Prepared) {
+        let granted = prepared.plan.classes.as_ref().map(|classes| classes.granted(&prepared.plan.names));
+        self.shards.configure(granted, |discipline, rates| prepared.write(discipline, rates));
     }
 
     /// Another configuration in the form that the program takes, whose rules have these names.
@@ -318,32 +342,34 @@ impl KernelPath {
     /// # Errors
     /// [`StartError::NotInKernel`] or [`StartError::Change`] with what this program cannot do.
     fn other(&self, config: &Config, names: &Names) -> Result<Prepared, StartError> {
-        if plan::measures(config) && !self.discipline.has_records {
+        self.check_threads(config)?;
+        if plan::measures(config) && !self.discipline().has_records {
             let text = "the memory that `mered`, `meredt` and `ingress-filter` need in the kernel is taken at the start only; stop, and start again";
             return Err(StartError::Change(text.into()));
         }
-        if !self.discipline.can_have(config) {
+        if !self.discipline().can_have(config) {
             let text = "`cbq`, `cake` and disciplines of other crates have programs of their own, which are loaded at the start only; stop, and \
                         start again";
             return Err(StartError::Change(text.into()));
         }
         let to = self.attached.as_ref().ok_or_else(detached)?;
         let setup = Setup { names: names.clone(), ..to.setup.clone() };
-        let prepared = prepared(to, &setup, config, self.discipline.queues)?;
+        let prepared = prepared(to, &setup, config, self.discipline().queues)?;
         if prepared.plan.remarks && !to.is_seen_behind() {
             let text = "code points by the colour of a meter need a device in the kernel, which is made at the start only; stop, and start \
                         again";
             return Err(StartError::Change(text.into()));
         }
-        self.discipline.has_room(Some(&prepared.image), None).map_err(too_large)?;
+        self.discipline().has_room(Some(&prepared.image), None).map_err(too_large)?;
         Ok(prepared)
     }
 
     /// Lets queued packets pass, in order, gives the interface its default discipline, and removes our program and our device.
     fn detach(&mut self) -> Result<(), Error> {
         let Some(to) = self.attached.take() else { return Ok(()) };
+        self.shards.stop_dividing();
         let mut rtnl = Rtnl::open()?;
-        self.discipline.link.set(UNTIL, 1);
+        self.shards.all().iter().for_each(|one| one.link.set(UNTIL, 1));
         self.wait_until_empty();
         let mut removed = Ok(());
         for line in to.indices() {
@@ -364,13 +390,11 @@ impl KernelPath {
             // What was on its way there is ahead of what leaves from now on.
             self.wait_until_empty();
         }
-        let root = rtnl.root_qdisc(line).ok().flatten();
-        if !to.has_device && root.is_some_and(|root| root.kind == self.discipline.name) {
+        if !to.has_device && self.is_root(rtnl, line) {
             rtnl.clear_qdisc(line)?;
         }
         // With it goes what waits at the root, where the other direction may have a discipline of ours.
-        let root = rtnl.root_qdisc(line).ok().flatten();
-        match root.is_some_and(|root| root.kind.starts_with(DISCIPLINE)) {
+        match has_discipline(rtnl, line).unwrap_or_default() {
             true => removed,
             false => removed.and(rtnl.remove_clsact(line)),
         }
@@ -379,7 +403,7 @@ impl KernelPath {
     /// Waits until nothing is queued, for [`EMPTYING`] at most.
     fn wait_until_empty(&self) {
         let began = Instant::now();
-        while queued(&self.discipline) > 0 && began.elapsed() < EMPTYING {
+        while self.shards.queued() > 0 && began.elapsed() < EMPTYING {
             thread::sleep(Duration::from_millis(1));
         }
     }
@@ -387,7 +411,7 @@ impl KernelPath {
 
 impl Backend for KernelPath {
     fn discipline(&self) -> Option<&str> {
-        Some(&self.discipline.name)
+        Some(self.shards.name())
     }
 
     /// Another discipline at the root is a difference, and so is a program that is gone. An interface that is not there has not been
@@ -410,8 +434,7 @@ impl Backend for KernelPath {
             }
         }
         if is_any_there {
-            let found = rtnl.root_qdisc(to.index)?.map_or("nothing".into(), |root| root.kind);
-            let meant = self.discipline.name.clone();
+            let (found, meant) = (self.found(&mut rtnl, to.index)?, self.shards.name().to_owned());
             inspection.differences.extend((found != meant).then_some(Difference::Root { found, meant }));
         }
         Ok(inspection)
@@ -495,7 +518,12 @@ impl Backend for KernelPath {
 
     /// Flows are told apart in classes that have a queue for each.
     fn has_flows(&self) -> bool {
-        self.discipline.has_classes()
+        self.discipline().has_classes()
+    }
+
+    fn without_promises(&self) -> Option<&'static str> {
+        let why = "with a discipline for each queue of the card the kernel path promises flows nothing";
+        self.shards.are_several().then_some(why)
     }
 
     fn check_promises(&self, table: &PromiseTable) -> Result<(), String> {
@@ -503,7 +531,7 @@ impl Backend for KernelPath {
         if table.numbers.len() > FBQ_PROMISES as usize {
             return Err(format!("{} promises, of which {FBQ_PROMISES} are possible", table.numbers.len()));
         }
-        self.discipline.has_room(None, Some(&none))
+        self.discipline().has_room(None, Some(&none))
     }
 }
 
@@ -515,9 +543,7 @@ impl OffloadBackend for KernelPath {
         setup: &Setup,
     ) -> Result<Vec<String>, StartError> {
         // An earlier data path may have left its accounts.
-        lock(&self.discipline.accounts).clear();
-        drop(self.discipline.matched());
-        self.discipline.write(|written| written.promises = written.promises.ended());
+        self.shards.begin_anew();
         let direction = match config.interface.direction {
             Direction::Egress => OnLink::Leaving,
             Direction::Ingress => OnLink::Arriving,
@@ -533,7 +559,8 @@ impl OffloadBackend for KernelPath {
     }
 
     fn counters(&self) -> Box<dyn OffloadCounters> {
-        Box::new(Counters::new(Arc::clone(&self.discipline)))
+        let mut each: Vec<_> = self.shards.all().iter().map(|one| Counters::new(Arc::clone(one))).collect();
+        if each.len() > 1 { Box::new(Sums(each)) } else { Box::new(each.remove(0)) }
     }
 }
 

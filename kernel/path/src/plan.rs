@@ -4,9 +4,11 @@ use std::iter;
 
 use tidegate_config::discipline::cbq::CbqQueue;
 use tidegate_config::discipline::{Discipline, Site};
-use tidegate_config::shaper::{Advice, Borrow, Class, Config, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper};
+use tidegate_config::shaper::{
+    Advice, Borrow, Class, Config, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper, Sharing,
+};
 use tidegate_core::fbq::Ceilings;
-use tidegate_core::{AnyPacket, Bytes, Instant, Span};
+use tidegate_core::{AnyPacket, Bytes, Instant, Rate, Span};
 
 use super::classes::{CATCH_UP, Classes};
 use super::discipline::{PACKETS, Place, options_of, tells_receivers};
@@ -54,8 +56,9 @@ impl Plan {
         if config.interface.direction == Direction::Ingress && by_marks(config) {
             lack("marks of what arrives".into());
         }
-        if config.interface.threads > 1 {
-            lack("several threads".into());
+        let is_divided = config.interface.threads > 1;
+        if is_divided {
+            not_divisible(config).into_iter().for_each(&mut lack);
         }
         let names = config.interface.names.len();
         if names > LINES as usize {
@@ -70,7 +73,7 @@ impl Plan {
         let burst = largest + largest / 4;
         let (mut notes, mut tree) = (Vec::new(), None);
         let (options, classes) = match &config.root {
-            Root::Shaper(shaper) if !is_token_bucket(config, shaper) => {
+            Root::Shaper(shaper) if is_divided || !is_token_bucket(config, shaper) => {
                 let classes = Classes::new(config, shaper, burst, seed, &mut lack, &mut |text| notes.push(text));
                 let feeds_back =
                     |class: &Class| class.feedback.is_some_and(|feedback| feedback.ecn == EcnFeedback::Mark);
@@ -104,6 +107,9 @@ impl Plan {
         }
         let remarks =
             options.as_ref().is_some_and(Options::remarks) || classes.as_ref().is_some_and(Classes::remark_inside);
+        if is_divided && (remarks || classes.as_ref().is_some_and(Classes::mark_inside)) {
+            lack(format!("several threads with a discipline in a class that marks packets, {BEFORE_QUEUES}"));
+        }
         refused(&lacks)?;
         let mut options = options.unwrap_or_default();
         // The line of CAKE goes into debt for a superpacket.
@@ -185,6 +191,52 @@ pub(super) fn examine_choice(config: &Config) -> Result<(), StartError> {
         );
     }
     refused(&lacks)
+}
+
+/// Why packets are not changed where there are several queues.
+const BEFORE_QUEUES: &str = "by a program that sees them before their queue is chosen";
+
+/// Lists the settings of a valid configuration that shards cannot have, each of which has the flows of a queue of the card.
+fn not_divisible(config: &Config) -> Vec<String> {
+    let mut lacks = Vec::new();
+    let mut lack = |is: bool, what: &str| lacks.extend(is.then(|| format!("several threads {what}")));
+    lack(config.interface.direction == Direction::Ingress, "for what arrives, which waits at a device of one queue");
+    lack(
+        config.interface.names.len() > 1,
+        "for several interfaces under one total, which wait at a device of one queue",
+    );
+    let Root::Shaper(shaper) = &config.root else {
+        lack(true, "with a [discipline], which has one queue for all");
+        return lacks;
+    };
+    lack(shaper.fair_by != FairBy::Flow, "with `fair-by`, as flows of a host go by several queues of the card");
+    lack(
+        shaper.flow_by != FlowBy::FiveTuple,
+        "with `flow-by`, as packets of such a flow go by several queues of the card",
+    );
+    lack(
+        shaper.classes.iter().any(|class| class.share == Sharing::Strict),
+        "with share = \"strict\", whose flows would have to know each other",
+    );
+    lack(
+        config.rules.iter().any(|rule| rule.minimum != Rate::ZERO),
+        "with a minimum, for which each queue would hold rate",
+    );
+    lack(
+        config.rules.iter().any(|rule| rule.displace.is_some()),
+        "with `displace`, as a class has other rates in each queue",
+    );
+    let marks = |class: &Class| {
+        class.dscp.is_some()
+            || class.l4s_step.is_some()
+            || class.advice != Advice::None
+            || class.feedback.is_some_and(|feedback| feedback.ecn == EcnFeedback::Mark)
+    };
+    lack(
+        shaper.classes.iter().any(marks),
+        &format!("with code points, marks or advice, which are written {BEFORE_QUEUES}"),
+    );
+    lacks
 }
 
 fn refused(lacks: &[String]) -> Result<(), StartError> {

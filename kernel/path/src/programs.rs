@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use tidegate_config::shaper::Config;
 use tidegate_engine::guard::lock;
@@ -20,6 +21,7 @@ use tidegate_sys::process::block_signals;
 use tidegate_units::Span;
 
 use self::later::Loaded;
+use super::classes::rate_numbers;
 use super::flows::Flows;
 use super::matched::{Count, Matched};
 use super::options::counters::WORDS as COUNTERS;
@@ -28,6 +30,7 @@ use super::options::{FBQ_CLASSES, MANY_QUEUES, Options, QUEUES, RULES, fbq_class
 use super::path::{KernelPath, check};
 use super::plan;
 use super::promises::{Promises, room_for};
+use super::shards::{self, Rates, Shards};
 use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
 
 /// The chassis, compiled from kernel/chassis.bpf.c by kernel/build, under the licence of that file.
@@ -245,6 +248,22 @@ impl Discipline {
         }
     }
 
+    /// Changes the rates of classes alone, and puts them in force. It writes two numbers and those of the rates, and the program looks
+    /// up no packet anew.
+    pub fn write_rates(&self, rates: &Rates) {
+        let mut written = lock(&self.written);
+        let changes = self.options.get(Options::NUMBERS - 1);
+        self.options.set(Options::NUMBERS - 1, changes + 1);
+        fence(Ordering::SeqCst);
+        for (at, rate) in rate_numbers(rates) {
+            self.classes.set(at, rate);
+            if let Some(number) = written.classes.as_mut().and_then(|classes| classes.get_mut(at)) {
+                *number = rate;
+            }
+        }
+        self.options.set(Options::NUMBERS - 1, changes + 2);
+    }
+
     /// The program at tc for packets that leave or arrive.
     ///
     /// # Errors
@@ -305,14 +324,22 @@ impl Discipline {
 pub struct KernelPrograms(Arc<Mutex<Loaded<Discipline>>>);
 
 impl KernelPrograms {
-    /// Loads a program that can have `config`.
+    /// Loads the programs of `config`: one, or for several threads one for each queue of the interface, at the same time.
     ///
     /// # Errors
     /// The reason for which the kernel does not take it. [`take`](OffloadProvider::take) reports it again.
     pub fn load(&self, config: &Config) -> Result<(), LoadError> {
         let mut all = lock(&self.0);
-        let loaded = Discipline::load(config).inspect_err(|error| all.missing = Some(error.to_string()))?;
-        all.programs.push(Arc::new(loaded));
+        let load = || Discipline::load(config);
+        let loaded: Result<Vec<_>, LoadError> = thread::scope(|scope| {
+            let others: Vec<_> = (1..shards::wanted(config)).map(|_| scope.spawn(load)).collect();
+            let first = load();
+            std::iter::once(first)
+                .chain(others.into_iter().map(|other| other.join().unwrap_or_else(|_| panicked())))
+                .collect()
+        });
+        let loaded = loaded.inspect_err(|error| all.missing = Some(error.to_string()))?;
+        all.programs.extend(loaded.into_iter().map(Arc::new));
         Ok(())
     }
 
@@ -328,7 +355,7 @@ impl KernelPrograms {
         checked.inspect_err(|error| lock(&self.0).missing = Some(error.to_string()))
     }
 
-    /// Loads a program for each of `configs`, one after the other, in a thread of its own, which keeps the privileges for that and no
+    /// Loads the programs of each of `configs`, one after the other, in a thread of its own, which keeps the privileges for that and no
     /// others. [`take`](OffloadProvider::take) says so until they are loaded. Programs that are loaded when nobody has a clone of this any
     /// more are closed.
     ///
@@ -342,20 +369,28 @@ impl KernelPrograms {
             // Where the kernel refuses that, the process is told of it as well, and goes on.
             restrict(&Restriction { keep: LOADER, calls: Calls::Loader, scope: Scope::Thread });
         };
-        later::load(&self.0, configs, begin, |config| Discipline::load(config).map_err(|error| error.to_string()))
+        let each = |config: Config| vec![config.clone(); shards::wanted(&config)];
+        later::load(&self.0, configs.into_iter().flat_map(each).collect(), begin, |config| {
+            Discipline::load(config).map_err(|error| error.to_string())
+        })
     }
 }
 
 impl OffloadProvider for KernelPrograms {
     fn take(&self, config: &Config) -> Result<Box<dyn OffloadBackend>, StartError> {
         check(config)?;
-        let free = lock(&self.0).free(|program| program.can_have(config))?;
-        Ok(Box::new(KernelPath::new(free)))
+        let count = shards::number(config)?;
+        let free = lock(&self.0).free(count, |program| program.can_have(config))?;
+        Ok(Box::new(KernelPath::new(Shards::new(free))))
     }
 
     fn loading(&self) -> usize {
         lock(&self.0).loading
     }
+}
+
+fn panicked<T>() -> Result<T, LoadError> {
+    Err(LoadError::Object("its loading panicked".into()))
 }
 
 /// The object that alone has the discipline of a configuration, if one has: CBQ, CAKE, or that of another crate.

@@ -218,7 +218,7 @@ impl Promises {
             let (number, flows) = (promise.number, promise.flows);
             let terms = Terms { minimum: promise.minimum, steps: promise.steps, displace };
             let again = || {
-                direction.has_flows()?;
+                direction.can_promise()?;
                 let class = direction.class_named(&promise.class)?;
                 requests::make(direction, number, terms, class, flows, true)?
                     .map_err(|error| requests::refusal(error, &promise.class, promise.minimum, flows))

@@ -66,7 +66,7 @@ impl Promises {
         let index = direction_named(directions, request.direction.as_deref())?;
         let direction = &directions[index];
         check(&request)?;
-        direction.has_flows()?;
+        direction.can_promise()?;
         if !caller.is_operator() {
             self.within_bounds(direction, caller, &request)?;
         }

@@ -11,6 +11,8 @@ const GETQDISC: u16 = libc::RTM_GETQDISC;
 const NEWTCLASS: u16 = libc::RTM_NEWTCLASS;
 
 const ROOT: u32 = 0xffff_ffff;
+/// The number that a root discipline of ours is given.
+const HANDLE: u32 = 0x1_0000;
 /// Where `clsact` is, which has filters and no queue.
 pub(super) const CLSACT_PARENT: u32 = 0xffff_fff1;
 pub(super) const TCA_KIND: u16 = libc::TCA_KIND;
@@ -29,6 +31,9 @@ const TCA_HTB_CEIL64: u16 = 7;
 const LINKLAYER_ETHERNET: u8 = 1;
 /// Nanoseconds in a tick of the kernel's packet scheduler (`PSCHED_SHIFT` 6).
 const TICK: u64 = 64;
+
+/// The root that has a discipline for each queue of its link.
+pub const MULTI_QUEUE: &str = "mq";
 
 /// A class of HTB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +82,27 @@ impl Rtnl {
                 queued_packets: queue.and_then(|queue| number(queue.payload, 0)).unwrap_or(0),
             })
         }))
+    }
+
+    /// The disciplines that [`mq`](Self::set_multi_queue) at the root of a link has for the queues of the link, by the number of the
+    /// queue. The kernel lists those of queues that are in use.
+    pub fn queue_qdiscs(&mut self, index: u32) -> Result<Vec<(u16, String)>> {
+        let Some(root) = self.root_qdisc(index)?.filter(|root| root.handle != 0) else { return Ok(Vec::new()) };
+        let replies = self.socket.dump(&format!("list the qdiscs of link {index}"), GETQDISC, |m| {
+            m.raw(&header(index, 0, 0));
+        })?;
+        let number = |body: &[u8], at: usize| Some(u32::from_ne_bytes(body.get(at..at + 4)?.try_into().ok()?));
+        let mut found: Vec<_> = replies
+            .iter()
+            .filter_map(|reply| {
+                // struct tcmsg: family, padding, index, handle, parent, info.
+                let parent = number(&reply.body, 12).filter(|parent| parent & 0xffff_0000 == root.handle)?;
+                let queue = (parent as u16).checked_sub(1).filter(|_| number(&reply.body, 4) == Some(index))?;
+                Some((queue, reply.attributes(20).find(TCA_KIND)?.string()?))
+            })
+            .collect();
+        found.sort();
+        Ok(found)
     }
 
     /// The kinds of the disciplines of a link, the root first and then those of its classes and queues, each once.
@@ -172,8 +198,32 @@ impl Rtnl {
     /// `ENOENT` if the kernel has none of that kind, `EINVAL` if it has no defaults.
     pub fn set_plain(&mut self, index: u32, kind: &str) -> Result<()> {
         self.change(&format!("make {kind} the root of link {index}"), NEWQDISC, CREATE | REPLACE, |m| {
-            m.raw(&header(index, 0x1_0000, ROOT)).string(TCA_KIND, kind);
+            m.raw(&header(index, HANDLE, ROOT)).string(TCA_KIND, kind);
         })
+    }
+
+    /// Makes `mq` the root of a link of several queues, which has a discipline for each of them: at first those that the kernel has by
+    /// default.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` if the link has one queue.
+    pub fn set_multi_queue(&mut self, index: u32) -> Result<()> {
+        self.set_plain(index, MULTI_QUEUE)
+    }
+
+    /// Makes a discipline of the kernel that of a queue below `mq`, with its own defaults.
+    ///
+    /// # Errors
+    /// `ENOENT` if the kernel has none of that kind, or there is no such queue.
+    pub fn set_queue(&mut self, index: u32, queue: u16, kind: &str) -> Result<()> {
+        self.change(
+            &format!("make {kind} the discipline of queue {queue} of link {index}"),
+            NEWQDISC,
+            CREATE | REPLACE,
+            |m| {
+                m.raw(&header(index, 0, HANDLE + u32::from(queue) + 1)).string(TCA_KIND, kind);
+            },
+        )
     }
 
     /// Restores the default discipline of a link. No error if it is in place.

@@ -20,7 +20,7 @@ use super::queue::Queue;
 use super::running::Running;
 use crate::netlink;
 use crate::probe::{Inspection, Version};
-use crate::rtnl::{Link, OnLink, Rtnl, Taking};
+use crate::rtnl::{Link, MULTI_QUEUE, OnLink, Rtnl, Taking};
 use crate::rules::Direction;
 
 /// The names of our root disciplines begin with this. It is also the name of our programs at tc.
@@ -104,11 +104,25 @@ pub(super) fn remove_left(interface: u32, direction: Direction) -> Result<bool, 
         return Ok(had_device || had_program);
     }
     let had_device = remove_common_device(&mut rtnl, interface)?.is_some();
-    let left = rtnl.root_qdisc(interface)?.is_some_and(|root| root.kind.starts_with(DISCIPLINE));
+    let left = has_discipline(&mut rtnl, interface)?;
     if left {
         clear_root(&mut rtnl, interface)?;
     }
     Ok(left || had_device)
+}
+
+/// Whether an interface has a discipline of ours: at its root, or for its queues.
+///
+/// # Errors
+/// When the kernel does not answer.
+pub fn has_discipline(rtnl: &mut Rtnl, interface: u32) -> Result<bool, netlink::Error> {
+    let is_ours = |kind: &str| kind.starts_with(DISCIPLINE);
+    match rtnl.root_qdisc(interface)? {
+        Some(root) if root.kind == MULTI_QUEUE => {
+            Ok(rtnl.queue_qdiscs(interface)?.iter().any(|(_, kind)| is_ours(kind)))
+        }
+        root => Ok(root.is_some_and(|root| is_ours(&root.kind))),
+    }
 }
 
 /// Gives an interface its default discipline, once the one at its root has had a moment to send what waits in it, and removes our
@@ -215,6 +229,11 @@ pub trait Backend: Debug + Send + Sync {
     /// Whether flows are told apart, so that they can be promised rate and watched.
     fn has_flows(&self) -> bool {
         true
+    }
+
+    /// Why nothing can be promised to flows although they are told apart; `None` where it can be.
+    fn without_promises(&self) -> Option<&'static str> {
+        None
     }
 
     /// Whether there is room for these conditions of promises and watches.

@@ -317,6 +317,11 @@ impl Shaping {
         self.backend.has_flows()
     }
 
+    /// Why nothing can be promised to flows although they are told apart; `None` where it can be.
+    pub fn without_promises(&self) -> Option<&'static str> {
+        self.backend.without_promises()
+    }
+
     /// Whether the data path has room for these conditions of promises and watches.
     ///
     /// # Errors

@@ -77,6 +77,10 @@ pub(super) fn take(
         Some(provider) => {
             let mut config = config.clone();
             config.interface.data_path = wanted;
+            if config.interface.threads > 1 && !options.interfaces.is_empty() {
+                // How many queues it has is to be looked up.
+                config.interface.names.clone_from(&options.interfaces);
+            }
             provider.take(&config)
         }
         None => Err(StartError::NoKernelProgram("no program was loaded for it at the start".into())),

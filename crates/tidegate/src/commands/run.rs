@@ -348,6 +348,10 @@ fn load_for_kernel(args: &Args, configs: &[Config]) -> Result<(KernelPrograms, S
         }
         let mut config = config.clone();
         config.interface.data_path = wanted;
+        if config.interface.threads > 1 && !args.interface.is_empty() {
+            // How many queues it has is to be looked up.
+            config.interface.names.clone_from(&args.interface);
+        }
         let checked = tidegate_kernel::check(&config);
         if all_first {
             let loaded = checked

@@ -3,7 +3,7 @@
 use tidegate_live::netlink::Error;
 use tidegate_live::rtnl::{OnLink, RootQdisc, Rtnl};
 use tidegate_live::shaping::backend::{
-    DEVICE, DISCIPLINE, clear_root, device_name, is_device, remove_common_device, remove_device,
+    DEVICE, DISCIPLINE, clear_root, device_name, has_discipline, is_device, remove_common_device, remove_device,
 };
 use tidegate_live::shaping::{StartError, wait_until_empty};
 
@@ -47,8 +47,10 @@ pub(super) fn make_room(rtnl: &mut Rtnl, to: &Attachment, name: &str, line: u32)
         return Ok(remove_device(rtnl, line)?.map(|lost| taken_over(name, lost)));
     }
     let left = remove_common_device(rtnl, line)?;
+    if has_discipline(rtnl, line)? {
+        return Ok(Some(taken_over(name, clear_root(rtnl, line)?)));
+    }
     match rtnl.root_qdisc(line)? {
-        Some(root) if root.kind.starts_with(DISCIPLINE) => Ok(Some(taken_over(name, clear_root(rtnl, line)?))),
         Some(RootQdisc { kind, handle, .. }) if handle != 0 && !to.has_device => {
             Err(StartError::RootConfigured { interface: name.into(), kind })
         }

@@ -357,7 +357,6 @@ fn what_the_program_does_not_do_is_named() {
             format!("[interface]\ndirection = \"ingress\"\n{class}[[rule]]\nclass = \"all\"\nmark = \"0x10\"\n"),
             "marks of what arrives",
         ),
-        (format!("[interface]\nthreads = 2\n{class}"), "several threads"),
         (
             format!("[interface]\nname = [\"a\", \"b\"]\n{class}[[rule]]\nclass = \"all\"\nfrom-interface = \"c\"\n"),
             "`from-interface` beside several interfaces",
@@ -394,5 +393,47 @@ fn what_the_program_does_not_do_is_named() {
     ] {
         let error = plan(&text).expect_err(&text);
         assert!(error.contains(named), "{text}: {error}");
+    }
+}
+
+/// The kernel takes whatever each queue of the card can do for itself with a part of the rates; a class with one queue has one in each.
+#[test]
+fn several_threads_have_what_can_be_divided() {
+    let class = "[[class]]\nname = \"all\"\nrate = \"80mbit\"\n";
+    let of = |shaper: &str, keys: &str| {
+        plan(&format!(
+            "[interface]\nthreads = 2\n[shaper]\nrate = \"100mbit\"\n{shaper}{class}default = true\n{keys}[[class]]\nname = \"b\"\nrate = \"1mbit\"\n"
+        ))
+    };
+    let divided = of("", "").unwrap().classes.unwrap().granted(&["all".into(), "b".into()]);
+    assert_eq!((divided.rates.total, &*divided.rates.classes), (100_000_000, &[80_000_000, 1_000_000][..]));
+    assert_eq!((divided.borrows, divided.bursts), (vec![true, true], vec![81_920; 3]));
+    for keys in ["borrow = false\n", "flow-at-most = \"5mbit\"\n", "[class.feedback]\n", FIFO_QUEUE] {
+        assert!(of("", keys).unwrap().classes.is_some(), "{keys}");
+    }
+    // One class with `fifo` would be a token bucket otherwise.
+    let alone = plan(&format!("[interface]\nthreads = 2\n{class}default = true\n{FIFO_QUEUE}")).unwrap();
+    assert_eq!((alone.options.kind, alone.classes.is_some()), (FBQ, true));
+    for (shaper, keys, named) in [
+        ("fair-by = \"host\"\n", "", "`fair-by`"),
+        ("flow-by = \"socket\"\n", "", "`flow-by`"),
+        ("", "share = \"strict\"\n", "\"strict\""),
+        ("", "dscp = \"ef\"\n", "code points"),
+        ("", "l4s-step = \"1ms\"\n", "code points, marks"),
+        ("", "[class.feedback]\necn = true\n", "code points, marks"),
+        ("", "queue = { kind = \"codel\" }\n", "a discipline in a class that marks"),
+        ("", "[[rule]]\nclass = \"all\"\nprotocol = \"udp\"\nminimum = \"1mbit\"\n", "a minimum"),
+        (
+            "",
+            "[[rule]]\nclass = \"all\"\nprotocol = \"udp\"\ndisplace = { below = \"1mbit\", to = \"b\" }\n",
+            "`displace`",
+        ),
+    ] {
+        let error = of(shaper, keys).expect_err(keys);
+        assert!(error.contains("several threads") && error.contains(named), "{keys}: {error}");
+    }
+    for interface in ["name = [\"a\", \"b\"]\n", "direction = \"ingress\"\n"] {
+        let text = format!("[interface]\nthreads = 2\n{interface}{class}default = true\n");
+        assert!(plan(&text).expect_err(interface).contains("several threads for"), "{interface}");
     }
 }

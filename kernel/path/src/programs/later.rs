@@ -25,13 +25,17 @@ impl<P> Default for Loaded<P> {
 }
 
 impl<P> Loaded<P> {
-    /// A program that fits and that nobody uses.
+    /// So many programs that fit and that nobody uses.
     ///
     /// # Errors
-    /// [`StartError::KernelLoading`] while one may come, else [`StartError::NoKernelProgram`].
-    pub fn free(&self, fits: impl Fn(&P) -> bool) -> Result<Arc<P>, StartError> {
-        let free = self.programs.iter().find(|program| Arc::strong_count(program) == 1 && fits(program));
-        free.cloned().ok_or_else(|| match (&self.missing, self.loading) {
+    /// [`StartError::KernelLoading`] while some may come, else [`StartError::NoKernelProgram`].
+    pub fn free(&self, count: usize, fits: impl Fn(&P) -> bool) -> Result<Vec<Arc<P>>, StartError> {
+        let free = self.programs.iter().filter(|program| Arc::strong_count(program) == 1 && fits(program));
+        let free: Vec<_> = free.take(count).cloned().collect();
+        if free.len() == count {
+            return Ok(free);
+        }
+        Err(match (&self.missing, self.loading) {
             (_, 1..) => StartError::KernelLoading,
             (Some(why), 0) => StartError::NoKernelProgram(why.clone()),
             (None, 0) => StartError::NoKernelProgram("no program was loaded for it at the start".into()),
@@ -117,7 +121,7 @@ mod tests {
         }
 
         fn free(&self, name: &str) -> Result<Arc<Program>, StartError> {
-            lock(&self.all).free(|program| program.name == name)
+            lock(&self.all).free(1, |program| program.name == name).map(|mut free| free.remove(0))
         }
 
         fn loading(&self) -> usize {
@@ -152,6 +156,19 @@ mod tests {
         assert!(matches!(stage.free("up"), Err(StartError::NoKernelProgram(_))), "it is in use");
         drop(up);
         stage.free("up").unwrap();
+    }
+
+    #[test]
+    fn several_can_be_had_once_all_of_them_are_loaded() {
+        let stage = Stage::new(&["up", "down", "up"]);
+        let two = || lock(&stage.all).free(2, |program| program.name == "up");
+        stage.end_one(Ok(()));
+        stage.end_one(Ok(()));
+        assert!(matches!(two(), Err(StartError::KernelLoading)));
+        stage.end_one(Ok(()));
+        let taken = two().unwrap();
+        assert!(!Arc::ptr_eq(&taken[0], &taken[1]));
+        assert!(matches!(two(), Err(StartError::NoKernelProgram(_))), "they are in use");
     }
 
     #[test]

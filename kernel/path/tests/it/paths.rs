@@ -122,6 +122,11 @@ fn features() -> Vec<(String, String)> {
         ("a minimum and a weight of a rule", rule("protocol = \"udp\"\nminimum = \"100kbit\"\nflows = 2\nweight = 2")),
         ("displacement of a rule", rule("protocol = \"udp\"\ndisplace = { below = \"100kbit\", to = \"rest\" }")),
         ("several threads", format!("[interface]\nthreads = 2\n{CLASS}")),
+        ("several threads, with `dscp` of a class", format!("[interface]\nthreads = 2\n{CLASS}dscp = \"ef\"\n")),
+        (
+            "several threads, with `fair-by = \"host\"`",
+            format!("[interface]\nthreads = 2\n[shaper]\nfair-by = \"host\"\n{CLASS}"),
+        ),
         ("several interfaces under one total", format!("[interface]\nname = [\"a\", \"b\"]\n{CLASS}")),
         (
             "code points by the colour of what arrives",
