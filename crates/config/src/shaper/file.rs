@@ -167,8 +167,8 @@ crate::record! {
         /// be overloaded stays protected.
         pub unattended: Unattended = "keep",
         /// How many threads share the work, at most 16: flows are divided by a hash of their addresses, with `fair-by` of those
-        /// of the hosts, and the rates are those of all together. Default 1, which keeps every limit of a queue exact and
-        /// suffices for some hundred thousand packets a second.
+        /// of the hosts, and the rates are those of all together. In the kernel it is up to how many queues of the card have a discipline each.
+        /// Default 1, which keeps every limit of a queue exact and suffices for some hundred thousand packets a second.
         pub threads: Spanned<u32> = 1,
     }
 }
