@@ -191,7 +191,7 @@ fn rules_choose_the_runs_and_the_warm_up() {
     let unknown = run("speed +- 2 %", &[]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
-        text(&unknown.stderr).contains("until: no value is called `speed`; there are goodput"),
+        text(&unknown.stderr).contains("until: no measure is meant by `speed`; there are goodput"),
         "{}",
         text(&unknown.stderr)
     );

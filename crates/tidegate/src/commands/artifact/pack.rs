@@ -83,10 +83,9 @@ fn claims_of(args: &Args, comparison: &Comparison, look: &Look, primary: &[Strin
     if !args.claim.is_empty() {
         return Ok(args.claim.clone());
     }
-    let stated = match look.stated(comparison, primary) {
-        // The rows of a plot are its curves, which the figure looks for itself.
-        Err(_) if look.chooses_parts() && !args.figure.is_empty() => Look::page().stated(comparison, primary),
-        stated => stated,
+    let stated = match args.figure.is_empty() {
+        true => look.stated(comparison, primary),
+        false => look.stated_beside_figures(comparison, primary),
     };
     Ok(Claim::of(&stated.map_err(Failure::Usage)?.0))
 }
