@@ -488,7 +488,7 @@ mod tests {
             markdown.starts_with("| Delay of call, 99th pct. by rate | fifo (ms) | codel (ms) | pie (ms) |\n"),
             "{markdown}"
         );
-        assert!(markdown.contains("\n| 5mbit | 100 \u{b1} 5 | **13.0** \u{b1} 2.0 | **12.0**"), "{markdown}");
+        assert!(markdown.contains("\n| 5mbit | 100 \u{b1} 5 | *13.0* \u{b1} 2.0 | **12.0**"), "{markdown}");
         assert!(markdown.contains("\n| 20mbit | 100 \u{b1} 5 | | **12.0**"), "{markdown}");
         let latex = sweep.latex(&Look::page());
         let head = "& \\multicolumn{3}{c}{Delay of call, 99th pct.} \\\\\n\\cmidrule(lr){2-4}\nrate & fifo & codel & pie \\\\\n& ms & ms & ms";

@@ -365,17 +365,19 @@ mod tests {
         assert!(sentence.ends_with("more runs would decide between fifo and dualpi2, a guess from 6"), "{sentence}");
         assert_eq!((orders, decided, marked.as_str()), (2, 2, "fifo, dualpi2"));
         // Behind a best that is told apart from others, who is beaten by another is named as well.
-        let far = |n: u64| 0.5 + 0.01 * (n % 4) as f64;
         let (sentence, ..) = said(
-            Better::Less,
+            Better::More,
             &[
-                ("far", &far),
-                ("good", &|n| 0.6 + 0.01 * (n % 4) as f64),
-                ("fifo", &|n| 0.01 * wild(n)),
-                ("cake", &poor),
+                ("top", &|n| 20.0 + 0.01 * (n % 3) as f64),
+                ("mid", &wild),
+                ("low", &|n| wild(n) - 0.5 - 0.01 * (n % 2) as f64),
+                ("far", &|n| 0.1 + 0.01 * (n % 4) as f64),
             ],
         );
-        assert!(sentence.contains("less than"), "{sentence}");
+        assert!(
+            sentence.contains("top has the most, 20") && sentence.contains("; mid (10 Mbit/s) has more than low ("),
+            "{sentence}"
+        );
     }
 
     /// The answer has no more digits of a mean than the table beside it, whatever the mean of few runs is.

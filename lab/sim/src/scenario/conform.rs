@@ -325,7 +325,7 @@ impl Judgement {
         let pairs = self.cases().flat_map(|(case, findings)| case.criteria.iter().zip(findings));
         let on = match pairs.filter(|(criterion, finding)| finding.is_on(criterion.bound)).count() {
             0 => String::new(),
-            on => format!("; {on} are on their bound, where other seeds may say otherwise: more runs (--runs) tell"),
+            on => format!("; {on} on the bound, where other seeds may say otherwise: more runs (--runs) tell"),
         };
         let (control, transport, digest) = (&self.control, self.transport(), self.digest());
         let (runs, plural) = (self.seeds.len(), if self.seeds.len() == 1 { "" } else { "s" });

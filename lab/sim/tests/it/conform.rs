@@ -98,7 +98,7 @@ fn a_mean_near_its_bound_is_on_it() {
     let findings = case.judge(&runs);
     assert!(findings.iter().any(|finding| finding.half_width.is_some_and(|half| half > 0.0)), "{findings:?}");
     let said = Judgement::new("cubic", &subject, vec![(case, runs)]);
-    assert_eq!(said.sentence().contains("on their bound"), said.json("").to_string().contains("\"on_bound\":true"));
+    assert_eq!(said.sentence().contains(" on the bound,"), said.json("").to_string().contains("\"on_bound\":true"));
 }
 
 /// A sender that ignores all signals fills queues, loses packets for good and starves CUBIC.
