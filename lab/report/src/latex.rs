@@ -459,6 +459,7 @@ mod tests {
                             .replace("\\quad", "MM")
                             .replace("\\phantom", "")
                             .replace("\\best", "")
+                            .replace("\\perhaps", "")
                             .replace("\\pm", "+")
                             .replace(['$', '{', '}', '\\'], "");
                         columns[n] = columns[n].max(width(plain.trim(), sheet.size));
