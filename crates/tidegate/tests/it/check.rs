@@ -312,7 +312,8 @@ fn scenarios_and_shaper_files_are_told_apart() {
     let tcp = "TCP of bulk: reno, SACK, timeout of at least 1s";
     assert!(out.contains(tcp) && out.contains("tcp = { defaults = \"linux\" }"), "{out}");
     let linux = scenario.replace("workload = {", "tcp = { defaults = \"linux\" }, workload = {");
-    let out = text(&tidegate(&["check", "-"], &linux).stdout);
+    let output = tidegate(&["check", "-"], &linux);
+    let out = text(&output.stdout);
     assert!(out.contains("TCP of bulk: cubic, RACK-TLP, PRR") && !out.contains("defaults"), "{out}");
     let output = tidegate(&["check", "--json", "-"], scenario);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
