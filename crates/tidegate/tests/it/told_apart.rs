@@ -32,7 +32,7 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     // The conclusions come first, then the values. Some of the last transfers were not completed.
     let place = |text: &str| said.find(text).unwrap_or_else(|| panic!("no {text} in {said}"));
     assert!(place("has the least") < place("flow bulk goodput") && place(method) < place("digest"), "{said}");
-    assert!(said.contains("Not completed, in the mean of a run: one: flow mice "), "{said}");
+    assert!(said.contains("Not completed, in the mean of a run: flow mice: one "), "{said}");
     let json = std::fs::read_to_string(out.join("results.json")).expect("results");
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let differences = json["differences"].as_array().expect("a list");
