@@ -270,8 +270,12 @@ impl Decode for String {
                 None
             }
             Value::Text(text) => Some(text.clone()),
-            _ => {
-                mismatch(node, "a text", "put it in quotation marks", diagnostics);
+            value => {
+                let help = match value {
+                    Value::List(_) => "write one text; where several are meant, write a section for each",
+                    _ => "put it in quotation marks",
+                };
+                mismatch(node, "a text", help, diagnostics);
                 None
             }
         }

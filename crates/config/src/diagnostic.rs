@@ -243,7 +243,11 @@ impl Diagnostics {
             let _ = writeln!(out, "{text}\n");
         }
         if sorted.len() > MOST_SHOWN {
-            let _ = writeln!(out, "... and {} more", sorted.len() - MOST_SHOWN);
+            let _ = writeln!(
+                out,
+                "... and {} more, which are shown when some of these are mended",
+                sorted.len() - MOST_SHOWN
+            );
         }
         for (source, found) in &self.others {
             out.push_str(&found.render_with(source, renderer));

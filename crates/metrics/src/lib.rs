@@ -24,6 +24,7 @@ mod digest;
 mod equality;
 mod fairness;
 mod histogram;
+pub mod names;
 mod part;
 mod scale;
 mod series;

@@ -239,5 +239,5 @@ def test_runs_are_made_until_an_interval_is_narrow(net):
     scenario = {**net.to_dict(), "until": "goodput +- 50 %"}
     assert len(tidegate.simulate(scenario)) == 5
     assert len(tidegate.simulate(scenario, runs=2)) == 2
-    with pytest.raises(ValueError, match="no value is called `speed`; there are goodput"):
+    with pytest.raises(ValueError, match="no measure is meant by `speed`; there are goodput"):
         tidegate.simulate({**scenario, "until": "speed +- 50 %"})

@@ -122,7 +122,7 @@ impl Comparison {
                 y += if has_axis { small + 16.0 * u } else { 8.0 * u };
             }
         }
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = self.only_subject(look).into_iter().collect();
         let mut cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).flatten();
         if look.on_paper && cells.any(|estimate| estimate.half.is_some()) {
             notes.push(format!("Bars: means{}; lines: 95 % intervals of the mean.", self.of_runs()));
@@ -204,6 +204,13 @@ impl Comparison {
         let name = fitted(&group.name, size, look.width - 24.0 * u);
         drawing.text((12.0 * u, y), Anchor::Start, size, Ink::Text, name);
         y
+    }
+
+    /// The name of the only subject, for the note of a figure in which it has no [heading](Self::heading).
+    pub(crate) fn only_subject(&self, look: &Look) -> Option<String> {
+        let [only] = self.groups.as_slice() else { return None };
+        let is_unnamed = look.on_paper && !only.name.is_empty() && look.heading(&self.title).is_none();
+        is_unnamed.then(|| format!("{}.", only.name))
     }
 
     /// Which measures are better in which direction, in sentences.

@@ -145,6 +145,11 @@ fn distinct(column: &Column, rows: &Rows) -> Vec<String> {
     texts.into_iter().collect()
 }
 
+/// The number of runs that these rows are of; 0 if the table has no seeds.
+fn runs_in(table: &Table, rows: &Rows) -> usize {
+    table.column("seed").map_or(0, |seeds| distinct(seeds, rows).len())
+}
+
 impl Column {
     /// The unit of the numbers in these rows of a column of texts; empty if they have none, or several.
     fn unit(&self, rows: &Rows) -> &'static str {
@@ -310,10 +315,12 @@ impl Chart {
         match self.kind {
             ChartKind::Heat => self.heat(table, look),
             // Variants are compared unless the axes of the sweep are named.
-            ChartKind::Best if self.by.is_empty() => {
-                Self { by: vec!["variant".into()], ..self.clone() }.best_of_variants(table, look)
+            ChartKind::Best => {
+                let by = if self.by.is_empty() { vec!["variant".to_owned()] } else { self.by.clone() };
+                // Values are no axis of a map of the best: a sweep with one axis has a row for each measure.
+                let y = if self.y == self.value { "measure" } else { &self.y }.to_owned();
+                Self { by, y, ..self.clone() }.best_of_variants(table, look)
             }
-            ChartKind::Best => self.best_of_variants(table, look),
             ChartKind::Box => self.spread(table, Form::Box, look),
             ChartKind::Violin => self.spread(table, Form::Violin, look),
             ChartKind::Strip => self.spread(table, Form::Strip, look),
@@ -421,7 +428,7 @@ impl Chart {
         let is_cut = axis.scale == Scale::Log && curves.iter().flat_map(|curve| &curve.band).any(|band| band.1 <= 0.0);
         let cut = if is_cut { "; those that reach 0 go down to the axis" } else { "" };
         curves.iter_mut().for_each(|curve| curve.band_is = format!("95 % intervals of the means (Student's t){cut}"));
-        let note = counts.said().map(|of| format!("Lines: means of {of}."));
+        let note = counts.said(runs_in(table, &rows)).map(|of| format!("Lines: means of {of}."));
         let steps = are_events.then(|| "Steps: a value is valid until the next.".to_owned());
         let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
         let pooled = table.column("seed").filter(|_| distribution && !self.by.iter().any(|by| by == "seed"));
@@ -557,7 +564,8 @@ impl Chart {
         if counts.most == 0 {
             return Err("no row is left to draw".into());
         }
-        let mut note = counts.said().map(|of| format!("Cells: means of {of}.")).unwrap_or_default();
+        let mut note =
+            counts.said(runs_in(table, &rows)).map(|of| format!("Cells: means of {of}.")).unwrap_or_default();
         let flat = || means.iter().flatten().flatten();
         if flat().all(|mean| mean.is_infinite()) {
             return Err("no cell is reached by all of its values".into());

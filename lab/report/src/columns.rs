@@ -1,6 +1,8 @@
 //! [`Table`]: columns for notebooks, as CSV or JSON, and as Parquet by the module `parquet`. There is one observation per
 //! row, so that every tool can group and filter.
 
+mod meaning;
+
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -203,6 +205,22 @@ impl Table {
 }
 
 impl Table {
+    /// The meanings of the columns as JSON, an object with one for each column that has one, below the key `columns`; `None` if none has.
+    #[cfg_attr(not(feature = "parquet"), allow(dead_code))]
+    pub(crate) fn meanings(&self) -> Option<String> {
+        let is_axis = |name: &String| self.order.iter().any(|(axis, _)| axis == name);
+        let axis = || Some("the value of this key of the scenario, an axis of the sweep");
+        let of = |name: &String| meaning::meaning(name).or_else(|| if is_axis(name) { axis() } else { None });
+        let mut out = String::new();
+        for (name, meaning) in self.names.iter().filter_map(|name| Some((name, of(name)?))) {
+            out.push_str(if out.is_empty() { "" } else { ", " });
+            quote(&mut out, name);
+            out.push_str(": ");
+            quote(&mut out, meaning);
+        }
+        (!out.is_empty()).then(|| format!("{{\"columns\": {{{out}}}}}"))
+    }
+
     /// Formats the table as JSON, a list of objects with one per row and line. Missing values and NaN are null.
     pub fn json(&self) -> String {
         let mut out = String::from("[");

@@ -329,8 +329,8 @@ impl Group {
         rows
     }
 
-    /// The variants that are perhaps the best by a measure, from the best mean to the worst. None are if no other is told apart from the
-    /// best.
+    /// The variants that are perhaps the best by a measure, from the best mean to the worst. None are if no variant is told apart from
+    /// another.
     pub(crate) fn best(&self, at: usize, family: &Family) -> Vec<&str> {
         let ranked = self.ranked(at);
         if self.measures[at].better == Better::Neither || ranked.len() < 2 {
@@ -342,6 +342,13 @@ impl Group {
             None if is_of_completed(&ranked) || ranked.iter().any(|(_, estimate)| estimate.is_untested()) => Vec::new(),
             None => ranked.iter().filter(|other| other.1.mean == ranked[0].1.mean).map(|other| other.0).collect(),
         }
+    }
+
+    /// The members of [`best`](Self::best) that runs do not tell apart from the best: they may be better or worse.
+    pub(crate) fn perhaps(&self, at: usize, family: &Family) -> Vec<&str> {
+        let ranked = self.ranked(at);
+        let verdict = self.verdict(at, &ranked, family).filter(|verdict| !verdict.is_open());
+        verdict.map_or(Vec::new(), |verdict| verdict.perhaps().into_iter().map(|place| ranked[place].0).collect())
     }
 
     /// How the variants stand to the best by a measure, by their places in `ranked`.

@@ -186,13 +186,27 @@ impl Report {
         let pens = self.pens();
         let boxes = Look { form: look.form.or(Some(Form::Box)), ..look.clone() };
         for comparison in self.comparisons() {
+            let spread = format!("{}: box plots of runs", comparison.title).to_lowercase();
+            // Quantities that are primary are shown alone, corrected as the text is. A subject that has none of them is shown whole.
+            let is_open = measure.is_empty() && !look.chooses_quantities() && !self.primary.is_empty();
+            let planned = is_open.then(|| look.stated(comparison, &self.primary).ok()).flatten();
+            if let Some((planned, _)) = planned {
+                let of_subjects = planned.of_subjects(|subject| subject.to_lowercase().contains(title));
+                let drawn = match of_subjects {
+                    Some(part) => part.figure(&pens, look),
+                    None if spread.contains(title) => planned.figure(&pens, &boxes),
+                    None => Ok(None),
+                };
+                if let Some(drawn) = drawn.transpose() {
+                    return Some(drawn);
+                }
+            }
             // Quantities are named with their subjects, of which the title may choose one.
             let named = look.comparison_of_quantities(comparison);
             let comparison = match &named {
                 Ok(named) => named,
                 Err(why) => return Some(Err(why.clone())),
             };
-            let spread = format!("{}: box plots of runs", comparison.title).to_lowercase();
             let part = |group: &&crate::comparison::Group| group.name.to_lowercase().contains(title);
             let groups: Vec<_> = comparison.groups.iter().filter(part).cloned().collect();
             let (mut look, chosen) = match (groups.is_empty(), spread.contains(title)) {

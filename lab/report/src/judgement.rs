@@ -246,6 +246,17 @@ impl Contrast {
         let stated = self.stated.filter(|stated| stated.p > LEVEL && self.is_equal() != Some(true))?;
         more_runs(&self.difference, self.equality.as_ref(), stated.comparisons)
     }
+    /// States how many more runs would tell the variants apart, as one of `comparisons` tests, or would find them equal if fewer do that;
+    /// `None` if nobody can say.
+    pub fn plan(&self, comparisons: usize) -> Option<String> {
+        let equal = self.equality.and_then(|equality| equality.more_runs(comparisons));
+        let apart = self.difference.more_runs(comparisons)?;
+        let said = further(apart, self.difference.runs, "would tell them apart");
+        Some(match equal.filter(|equal| *equal < apart) {
+            Some(equal) => format!("{said}; about {} would find them equal within 2 %", rounded(equal)),
+            None => said,
+        })
+    }
     /// The name of the test in tables; `none` where the seeds do not change the difference.
     pub fn test(&self) -> &'static str {
         match self.difference.test {
@@ -454,11 +465,16 @@ fn rounded(more: u64) -> u64 {
     more.div_ceil(step) * step
 }
 
-/// States how many further runs would decide about a variant, if `more` were planned from `runs` runs.
-pub(crate) fn would_decide(more: u64, runs: usize, about: &str) -> String {
+/// States how many further runs would decide, and between which variants, if `more` were planned from `runs` runs.
+pub(crate) fn would_decide(more: u64, runs: usize, between: &str) -> String {
+    further(more, runs, &format!("would decide{between}"))
+}
+
+/// States what further runs would do, if `more` were planned from `runs` runs.
+fn further(more: u64, runs: usize, would: &str) -> String {
     let plural = if more == 1 { "" } else { "s" };
     let guess = if runs < FEW { format!(", a guess from {runs}") } else { String::new() };
-    format!("about {} more run{plural} would decide{about}{guess}", rounded(more))
+    format!("about {} more run{plural} {would}{guess}", rounded(more))
 }
 
 /// A probability for people, in a column of such.

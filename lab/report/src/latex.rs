@@ -2,7 +2,7 @@
 
 use crate::comparison::Comparison;
 use crate::look::Look;
-use crate::paper::{Head, Measured, Number, OPEN, Rows};
+use crate::paper::{Head, Mark, Measured, Number, OPEN, Rows};
 use crate::roman::{width, width_of_number};
 use crate::tikz::latex as escaped;
 
@@ -12,6 +12,8 @@ const SIDE: f64 = 3.0;
 /// Defines how the best number of a column is set: bold, by three strikes, which are as wide as one in any font, so that the points of the
 /// numbers stay below each other.
 const BEST: &str = "\\providecommand{\\best}[1]{\\rlap{$#1$}\\kern.03em\\rlap{$#1$}\\kern-.015em#1\\kern-.015em}\n";
+/// Defines how a number is set that is perhaps the best: underlined, which does not change its width either.
+const PERHAPS: &str = "\\providecommand{\\perhaps}[1]{\\underline{#1}}\n";
 
 /// The width and the size of the type of a look on paper.
 #[derive(Clone, Copy)]
@@ -102,19 +104,21 @@ impl Comparison {
     pub fn latex(&self, look: &Look) -> String {
         let sheet = look.on_paper.then_some(Sheet { width: look.width, size: look.size });
         let all = Rows::of(self);
-        let (open, best) = (all.iter().any(Rows::has_open), all.iter().any(Rows::has_best));
+        let open = all.iter().any(Rows::has_open);
+        let [best, perhaps] = [Mark::Best, Mark::Perhaps].map(|mark| all.iter().any(|rows| rows.has(mark)));
+        let marks = self.marks(&all, ["Bold", "underlined"]).map(|said| escaped(&said));
         let tables: Vec<String> =
             all.into_iter().flat_map(|rows| Layout::fitted(rows, sheet)).map(|layout| layout.text(sheet)).collect();
         let size = sheet.map_or(String::new(), |sheet| sheet.type_of());
         let open = open.then(|| "n.r.\\ ($k/n$): not reached in $k$ of $n$ runs".to_owned());
-        let bold = best.then(|| format!("Bold: {}", escaped(&self.marked("of the tables"))));
         let precision = self.precision().map(|said| escaped(said.trim_end_matches('.')));
-        let notes: Vec<String> = precision.into_iter().chain(open).chain(bold).collect();
+        let notes: Vec<String> = precision.into_iter().chain(open).chain(marks).collect();
         let note = match notes.as_slice() {
             [] => String::new(),
             notes => format!("\n\\par\\smallskip\n{{{size}\\noindent {}\\par}}\n", notes.join(". ")),
         };
-        let define = if best { BEST } else { "" };
+        let define =
+            [(best, BEST), (perhaps, PERHAPS)].map(|(is_there, text)| if is_there { text } else { "" }).concat();
         format!(
             "% \\usepackage{{booktabs}}; percentiles are known to 1/64, and may be equal in all runs\n{define}\\noindent\n{}{note}",
             tables.join("\n\\medskip\n\n\\noindent\n")
@@ -330,21 +334,27 @@ fn aligned(column: &[&Number]) -> Vec<String> {
         hidden(format!("{point}{}", "0".repeat(most - rest.len())))
     };
     let number = |number: &&Number| {
-        let Some(Measured { mean, half, fewer, is_best }) = number else { return String::new() };
+        let Some(Measured { mean, half, fewer, mark }) = number else { return String::new() };
         if mean == OPEN {
             // After its point the space is that within a sentence.
             return format!("{mean}{}", fewer.replacen(' ', "\\ ", 1));
         }
         let (whole, rest) = split(mean);
-        let shown = if *is_best { format!("\\best{{{mean}}}") } else { mean.clone() };
+        let shown = match mark {
+            Some(Mark::Best) => format!("\\best{{{mean}}}"),
+            Some(Mark::Perhaps) => format!("\\perhaps{{{mean}}}"),
+            None => mean.clone(),
+        };
         let mut text = format!("{}{shown}{}", before(&whole, means.0), after(&rest, means.1));
         let sign = if narrow { "{<}" } else { "" };
         text += &match half {
             Some(half) => {
                 let (whole, rest) = halves(half);
-                let sign = if half.starts_with('<') { sign.to_owned() } else { hidden(sign.to_owned()) };
+                // The room of a sign that others have is behind an interval, where nobody sees it.
+                let (sign, room) = if half.starts_with('<') { (sign, "") } else { ("", sign) };
                 let half = half.strip_prefix("< ").unwrap_or(half);
-                format!(" \\pm {sign}{}{half}{}", before(&whole, intervals.0), after(&rest, intervals.1))
+                let (before, after) = (before(&whole, intervals.0), after(&rest, intervals.1));
+                format!(" \\pm {sign}{before}{half}{after}{}", hidden(room.to_owned()))
             }
             None if intervals.0 > 0 => {
                 let point = if intervals.1 > 0 { "." } else { "" };
@@ -449,6 +459,7 @@ mod tests {
                             .replace("\\quad", "MM")
                             .replace("\\phantom", "")
                             .replace("\\best", "")
+                            .replace("\\perhaps", "")
                             .replace("\\pm", "+")
                             .replace(['$', '{', '}', '\\'], "");
                         columns[n] = columns[n].max(width(plain.trim(), sheet.size));

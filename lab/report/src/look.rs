@@ -7,7 +7,7 @@ use crate::comparison::{Comparison, Group, each_once, has_words};
 use crate::drawing::Finish;
 use crate::font::room;
 use crate::model::{Panels, Plot, Scale, Style};
-use crate::stated::{not_meant, parts_of};
+use tidegate_metrics::names::{not_meant, parts_of};
 
 /// How figures are drawn. [`Look::page`] is for screens, [`Look::column`] and [`Look::text`] are for papers.
 #[derive(Clone, PartialEq, Debug)]

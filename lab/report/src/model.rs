@@ -3,6 +3,7 @@
 use tidegate_display::Table;
 
 use crate::comparison::Comparison;
+use crate::simulation::together;
 
 /// A report.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -188,7 +189,7 @@ impl Plot {
     /// Says in the note what its curves leave out.
     pub(crate) fn note_left(&mut self) {
         let left = self.curves.iter().filter(|curve| !curve.left.is_empty());
-        let left: Vec<String> = left.map(|curve| format!("{} {}", curve.name, curve.left)).collect();
+        let left = together(&left.map(|curve| (curve.name.clone(), curve.left.clone())).collect::<Vec<_>>());
         if !left.is_empty() {
             let said = format!("Not completed, in the mean of a run, and counted as longer: {}.", left.join("; "));
             self.note = Some(self.note.take().map_or_else(|| said.clone(), |note| format!("{note} {said}")));

@@ -28,7 +28,16 @@ pub(crate) struct Measured {
     /// A note on the number of runs that it is of; empty if it is of all.
     pub(crate) fewer: String,
     /// Whether its variant is the best by it, or perhaps.
-    pub(crate) is_best: bool,
+    pub(crate) mark: Option<Mark>,
+}
+
+/// How a number is marked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mark {
+    /// Its variant is the best, or equal to it within 2 %.
+    Best,
+    /// Its variant is not told apart from the best.
+    Perhaps,
 }
 
 /// A cell, if it was measured.
@@ -123,6 +132,8 @@ impl Rows {
                 if best.len() < group.estimates(at).len() { best } else { Vec::new() }
             };
             let best: Vec<Vec<&str>> = (0..group.measures.len()).map(best).collect();
+            let perhaps = |at: usize| family.map_or(Vec::new(), |family| group.perhaps(at, family));
+            let perhaps: Vec<Vec<&str>> = (0..group.measures.len()).map(perhaps).collect();
             for (n, row) in group.rows.iter().enumerate() {
                 let cell = |(head, alike): (&Head, &Alike<'_>)| {
                     let at = group.measures.iter().position(|measure| measure.name == head.name)?;
@@ -130,7 +141,7 @@ impl Rows {
                     let Estimate { mean, half, .. } = estimate;
                     if let Some((open, runs)) = estimate.open {
                         let of = if open == runs { String::new() } else { format!(" ({open}/{runs})") };
-                        return Some(Measured { mean: OPEN.to_owned(), half: None, fewer: of, is_best: false });
+                        return Some(Measured { mean: OPEN.to_owned(), half: None, fewer: of, mark: None });
                     }
                     let (mean, half) = match family {
                         Some(_) => {
@@ -139,8 +150,9 @@ impl Rows {
                         // Text has no room to align decimals that differ.
                         None => alike.numbers(*mean, *half),
                     };
-                    let is_best = best[at].contains(&row.name.as_str());
-                    Some(Measured { mean, half, fewer: estimate.of_fewer(), is_best })
+                    let has = |names: &[Vec<&str>]| names[at].contains(&row.name.as_str());
+                    let mark = has(&best).then(|| if has(&perhaps) { Mark::Perhaps } else { Mark::Best });
+                    Some(Measured { mean, half, fewer: estimate.of_fewer(), mark })
                 };
                 let name = if n == 0 { group.name.clone() } else { String::new() };
                 rows.push((name, row.name.clone(), heads.iter().zip(&alike).map(cell).collect()));
@@ -265,12 +277,25 @@ impl Comparison {
     pub fn markdown(&self) -> String {
         let tables = Rows::of(self);
         let open = if tables.iter().any(Rows::has_open) { "\nn.r. (k/n): not reached in k of n runs\n" } else { "" };
-        let best = match tables.iter().any(Rows::has_best) {
-            true => format!("\nBold: {}\n", self.marked("of the tables")),
-            false => String::new(),
-        };
+        let best = self.marks(&tables, ["Bold", "italic"]).map_or(String::new(), |said| format!("\n{said}\n"));
         let precision = self.precision().map_or(String::new(), |said| format!("\n{said}\n"));
         tables.into_iter().map(Rows::markdown).collect::<Vec<_>>().join("\n") + &precision + open + &best
+    }
+}
+
+impl Comparison {
+    /// States what the marks of tables mean, which are set in these ways; `None` if they have none.
+    pub(crate) fn marks(&self, tables: &[Rows], [best, perhaps]: [&str; 2]) -> Option<String> {
+        let has = |mark: Mark| tables.iter().any(|rows| rows.has(mark));
+        let Some(corrected) = self.correction("of the tables") else {
+            return has(Mark::Best).then(|| format!("{best}: {}", self.marked("of the tables")));
+        };
+        let parts = [
+            (has(Mark::Best), format!("{best}: the best, or equal to it within 2 %")),
+            (has(Mark::Perhaps), format!("{perhaps}: not told apart from it")),
+        ];
+        let said: Vec<String> = parts.into_iter().filter(|(is_there, _)| *is_there).map(|(_, said)| said).collect();
+        (!said.is_empty()).then(|| format!("{}, at 5 %{corrected}.", said.join("; ")))
     }
 }
 
@@ -280,9 +305,9 @@ impl Rows {
         self.rows.iter().flat_map(|(.., cells)| cells).flatten().any(|number| number.mean == OPEN)
     }
 
-    /// Whether a cell has a variant that is the best.
-    pub(crate) fn has_best(&self) -> bool {
-        self.rows.iter().flat_map(|(.., cells)| cells).flatten().any(|number| number.is_best)
+    /// Whether a cell has this mark.
+    pub(crate) fn has(&self, mark: Mark) -> bool {
+        self.rows.iter().flat_map(|(.., cells)| cells).flatten().any(|number| number.mark == Some(mark))
     }
 
     /// The table as text, with a last column of who is the best in each row.
@@ -332,12 +357,16 @@ impl Rows {
             }
             out += &format!(" {} |", plain(&row));
             for cell in cells {
-                let Some(Measured { mean, half, fewer, is_best }) = cell else {
+                let Some(Measured { mean, half, fewer, mark }) = cell else {
                     out += " |";
                     continue;
                 };
                 let half = half.map_or(String::new(), |half| format!(" \u{b1} {half}"));
-                let mark = if is_best { "**" } else { "" };
+                let mark = match mark {
+                    Some(Mark::Best) => "**",
+                    Some(Mark::Perhaps) => "*",
+                    None => "",
+                };
                 out += &format!(" {mark}{mean}{mark}{half}{fewer} |");
             }
             out.push('\n');
@@ -365,8 +394,8 @@ mod tests {
                         & pie & $4.990 \\pm 0.010$ & -- \\\\\n\\bottomrule\n\\end{tabular}\n";
         let latex = all.latex(&Look::page());
         assert!(latex.contains(expected), "{latex}\n{expected}");
-        let bold = "Bold: the best, equal to it within 2 %, or not told apart from it, at 5 %, corrected for all 4 differences of \
-                    the tables (Holm).";
+        let bold =
+            "Bold: the best, or equal to it within 2 %, at 5 %, corrected for all 4 differences of the tables (Holm).";
         assert!(latex.contains("\\providecommand{\\best}") && latex.contains(&bold.replace('%', "\\%")), "{latex}");
         let markdown = all.markdown();
         assert!(markdown.starts_with(
@@ -375,6 +404,20 @@ mod tests {
         assert!(markdown.contains("|  | co_del & co | 5.000 \u{b1} 0.010 | **13.0** \u{b1} 2.0 |\n"), "{markdown}");
         assert!(markdown.ends_with(&format!("\n{bold}\n")), "{markdown}");
         assert!(markdown.contains("| call | fifo | 5.000 \u{b1} 0.010 | 100 \u{b1} 5 |\n"), "{markdown}");
+        // Who is not told apart from the best, however much its runs vary, has another mark.
+        let perhaps = comparison();
+        let (latex, markdown) = (perhaps.latex(&Look::page()), perhaps.markdown());
+        assert!(latex.contains("\\perhaps{13.0}") && latex.contains("\\best{12.0}"), "{latex}");
+        assert!(
+            markdown.contains("| *13.0* \u{b1} 2.0 |") && markdown.contains("| **12.0** \u{b1} 2.0 |"),
+            "{markdown}"
+        );
+        assert!(
+            markdown.contains(
+                "Bold: the best, or equal to it within 2 %; italic: not told apart from it, at 5 %, corrected"
+            ),
+            "{markdown}"
+        );
         // The numbers are those of the terminal: without intervals four digits, and a narrow interval does not add digits.
         let mut cell = |cell: Estimate| {
             all.groups[0].rows[0].cells[0] = Some(cell);
@@ -445,7 +488,7 @@ mod tests {
             markdown.starts_with("| Delay of call, 99th pct. by rate | fifo (ms) | codel (ms) | pie (ms) |\n"),
             "{markdown}"
         );
-        assert!(markdown.contains("\n| 5mbit | 100 \u{b1} 5 | **13.0** \u{b1} 2.0 | **12.0**"), "{markdown}");
+        assert!(markdown.contains("\n| 5mbit | 100 \u{b1} 5 | *13.0* \u{b1} 2.0 | **12.0**"), "{markdown}");
         assert!(markdown.contains("\n| 20mbit | 100 \u{b1} 5 | | **12.0**"), "{markdown}");
         let latex = sweep.latex(&Look::page());
         let head = "& \\multicolumn{3}{c}{Delay of call, 99th pct.} \\\\\n\\cmidrule(lr){2-4}\nrate & fifo & codel & pie \\\\\n& ms & ms & ms";

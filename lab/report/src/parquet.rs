@@ -14,12 +14,17 @@ use parquet::schema::types::Type;
 
 use crate::columns::{Column, Table};
 
-/// The key of a quantity of [`Table::primary`] in the metadata of a file, once for each.
+/// The key of [`Table::primary`] in the metadata of a file: the quantities, one in a line. Readers make a dictionary of the metadata, so that
+/// each key is there once; files that have it once for each quantity are read, too.
 const PRIMARY: &str = "tidegate.primary";
-/// The key of an axis of [`Table::order`] in the metadata of a file, once for each: its name and its values, separated by [`BETWEEN`].
+/// The key of [`Table::order`], likewise: the name of each axis and its values, separated by [`BETWEEN`], and the axes by [`APART`].
 const ORDER: &str = "tidegate.order";
+/// The key from which pandas reads the attributes of a frame, as JSON: what columns mean. Other readers show it as it is.
+const ATTRIBUTES: &str = "PANDAS_ATTRS";
 /// The unit separator of ASCII.
 const BETWEEN: char = '\u{1f}';
+/// The record separator of ASCII.
+const APART: char = '\u{1e}';
 /// The number of rows of a row group, which a reader holds in memory at once.
 const GROUP: usize = 1 << 20;
 
@@ -42,13 +47,18 @@ impl Table {
             fields.push(Arc::new(field.with_repetition(Repetition::OPTIONAL).build()?));
         }
         let schema = Arc::new(Type::group_type_builder("tidegate").with_fields(fields).build()?);
-        let primary = self.primary.iter().map(|quantity| KeyValue::new(PRIMARY.to_owned(), quantity.clone()));
         let between = String::from(BETWEEN);
-        let order = self.order.iter().map(|(name, values)| {
-            let all: Vec<&str> = [name].into_iter().chain(values).map(String::as_str).collect();
-            KeyValue::new(ORDER.to_owned(), all.join(&between))
-        });
-        let kept: Vec<KeyValue> = primary.chain(order).collect();
+        let axis = |(name, values): &(String, Vec<String>)| {
+            [name].into_iter().chain(values).map(String::as_str).collect::<Vec<_>>().join(&between)
+        };
+        let order = self.order.iter().map(axis).collect::<Vec<_>>().join(&String::from(APART));
+        let kept = [
+            (PRIMARY, Some(self.primary.join("\n")).filter(|all| !all.is_empty())),
+            (ORDER, Some(order).filter(|all| !all.is_empty())),
+            (ATTRIBUTES, self.meanings()),
+        ];
+        let kept: Vec<KeyValue> =
+            kept.into_iter().filter_map(|(key, text)| Some(KeyValue::new(key.to_owned(), text?))).collect();
         let properties = WriterProperties::builder()
             .set_created_by(concat!("tidegate ", env!("CARGO_PKG_VERSION")).to_owned())
             .set_key_value_metadata(Some(kept).filter(|all| !all.is_empty()))
@@ -83,12 +93,12 @@ impl Table {
             let kept = metadata.key_value_metadata().into_iter().flatten();
             kept.filter(move |entry| entry.key == key).filter_map(|entry| entry.value.clone())
         };
-        table.primary = of(PRIMARY).collect();
-        let axis = |text: String| {
+        table.primary = of(PRIMARY).flat_map(|text| text.split('\n').map(str::to_owned).collect::<Vec<_>>()).collect();
+        let axis = |text: &str| {
             let mut all = text.split(BETWEEN).map(str::to_owned);
             Some((all.next()?, all.collect()))
         };
-        table.order = of(ORDER).filter_map(axis).collect();
+        table.order = of(ORDER).flat_map(|text| text.split(APART).filter_map(axis).collect::<Vec<_>>()).collect();
         for column in schema.columns() {
             let empty = match column.physical_type() {
                 Physical::BYTE_ARRAY => Column::Text(Vec::new()),
@@ -184,6 +194,34 @@ mod tests {
         for cut in [0, 3, bytes.len() / 2, bytes.len() - 1] {
             assert!(Table::from_parquet(bytes[..cut].to_vec()).is_err(), "{cut} bytes of it");
         }
+    }
+
+    /// A reader that makes a dictionary of the metadata has all of it.
+    #[test]
+    fn the_metadata_of_a_file_has_each_key_once_and_what_columns_mean() {
+        let quantities = ["completion p95 of flow short", "delay up p99 of flow call"].map(str::to_owned);
+        let axis = |name: &str| (name.to_owned(), vec!["5mbit".to_owned(), "50mbit".to_owned()]);
+        let table = Table {
+            primary: quantities.into(),
+            order: vec![axis("link.1.rate"), axis("link.1.delay")],
+            ..Table::default()
+                .with("link.1.rate", Column::Text(vec![None]))
+                .with("begun_ns", Column::Integer(vec![Some(1)]))
+                .with("somebody's", Column::Integer(vec![Some(1)]))
+        };
+        let bytes = table.parquet().expect("written");
+        assert_eq!(Table::from_parquet(bytes.clone()).expect("read"), table);
+        let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a Parquet file");
+        let kept = reader.metadata().file_metadata().key_value_metadata().expect("metadata").clone();
+        let keys: Vec<&str> = kept.iter().map(|entry| entry.key.as_str()).collect();
+        assert_eq!(keys, [PRIMARY, ORDER, ATTRIBUTES]);
+        assert_eq!(
+            kept[2].value.as_deref(),
+            Some(
+                "{\"columns\": {\"link.1.rate\": \"the value of this key of the scenario, an axis of the sweep\", \"begun_ns\": \"ns: when it \
+                 began, since the start of the run\"}}"
+            )
+        );
     }
 
     /// The value of an axis that was added later stands where the later sweep has it.

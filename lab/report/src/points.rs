@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bars::subject_of;
 use crate::comparison::{Better, Comparison, Estimate, Group};
-use crate::judgement::Family;
+use crate::judgement::{Family, would_decide};
 use crate::paper::{OPEN, Rows};
 use crate::standing::Best;
 use tidegate_display::Table;
@@ -78,7 +78,21 @@ impl<'a> Quantity<'a> {
             }
         };
         let parts: Vec<String> = found.iter().enumerate().map(said).collect();
-        Some(format!("{} of {}: {}", self.measure, self.subject, parts.join("; ")))
+        let more = self.more_runs(family).map_or(String::new(), |more| format!("; {more}"));
+        Some(format!("{} of {}: {}{more}", self.measure, self.subject, parts.join("; ")))
+    }
+
+    /// States how many more runs would decide who is the best at all points; `None` if that is decided, or nobody can say.
+    fn more_runs(&self, family: &Family) -> Option<String> {
+        let mut all: Vec<(u64, usize)> = Vec::new();
+        for (group, at) in &self.at {
+            let Some(verdict) = group.verdict(*at, &group.ranked(*at), family) else { continue };
+            if !verdict.doubtful().is_empty() {
+                all.push((verdict.most_more?, verdict.runs));
+            }
+        }
+        let (more, runs) = all.into_iter().max()?;
+        Some(would_decide(more, runs, " at all points"))
     }
 
     /// The values as a table with a row for each point, and who is the best there. Adds what the latter may be to `marks`.

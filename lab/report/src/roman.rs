@@ -35,12 +35,14 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(of).sum::<f64>() * size * wider(size) / 1000.0
 }
 
-/// The width of a number of a table: text with formulas between `$` whose only command beside `\phantom` and `\best` is `\pm`.
+/// The width of a number of a table: text with formulas between `$` whose only command beside `\phantom`, `\best` and `\perhaps` is `\pm`.
 pub(crate) fn width_of_number(number: &str, size: f64) -> f64 {
     let of_part = |(n, part): (usize, &str)| match n % 2 {
         0 => width(&part.replace("\\ ", " "), size),
         _ => {
-            let plain = part.replace("\\phantom", "").replace("\\best", "").replace(['{', '}', ' '], "");
+            let plain =
+                ["\\phantom", "\\best", "\\perhaps"].iter().fold(part.to_owned(), |part, of| part.replace(of, ""));
+            let plain = plain.replace(['{', '}', ' '], "");
             let signs = plain.matches("\\pm").count() as f64;
             width(&plain.replace("\\pm", ""), size) + signs * SIGN * size * wider(size)
         }

@@ -1,6 +1,6 @@
 //! The answer of a comparison in words: which variant is the best by a measure, and by how much.
 
-use crate::comparison::{Better, Estimate, Group, Measure, is_of_completed};
+use crate::comparison::{Better, Estimate, Group, Measure, bin, is_of_completed};
 use crate::judgement::{Family, would_decide};
 use crate::verdict::Verdict;
 
@@ -50,24 +50,61 @@ fn names(ranked: &Ranked<'_>, places: &[usize]) -> String {
     places.iter().map(|place| ranked[*place].0).collect::<Vec<_>>().join(", ")
 }
 
-/// States how many more runs would decide about a variant; empty if nobody can say.
+/// States how many more runs would decide between the best and a variant, which is named where others are open; empty if nobody can
+/// say.
 fn more(ranked: &Ranked<'_>, verdict: &Verdict) -> Option<String> {
     let (more, about) = verdict.more?;
-    let about = if verdict.open.len() > 1 && verdict.doubtful().len() != 1 {
-        format!(" about {}", ranked[about].0)
-    } else {
-        String::new()
+    let between = match verdict.open.len() {
+        0 | 1 => String::new(),
+        _ => format!(" between {} and {}", ranked[verdict.best].0, ranked[about].0),
     };
-    Some(would_decide(more, verdict.runs, &about))
+    Some(would_decide(more, verdict.runs, &between))
 }
 
-/// States that runs tell the best apart from no other, and how far the others may be from it.
+/// States which variants are told apart as better than those at some places, from the best mean to the worst; those that are better than
+/// the same are named together.
+fn orders(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict, among: &[usize]) -> Vec<String> {
+    let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for place in 0..ranked.len() {
+        let is_better = |worse: &usize| verdict.orders.contains(&[place, *worse]);
+        let worse: Vec<usize> = (0..ranked.len()).filter(|worse| among.contains(worse) && is_better(worse)).collect();
+        match groups.iter_mut().find(|(_, known)| *known == worse) {
+            _ if worse.is_empty() => {}
+            Some((better, _)) => better.push(place),
+            None => groups.push((vec![place], worse)),
+        }
+    }
+    let than = if measure.better == Better::More { "more" } else { "less" };
+    let said = |(better, worse): &(Vec<usize>, Vec<usize>)| {
+        let has = if better.len() > 1 { "have" } else { "has" };
+        format!("{} {has} {than} than {}", with_values(measure, ranked, better), with_values(measure, ranked, worse))
+    };
+    groups.iter().map(said).collect()
+}
+
+/// The names of several variants with their values, by their places: `a (1 ms) and b (2 ms)`.
+fn with_values(measure: &Measure, ranked: &Ranked<'_>, places: &[usize]) -> String {
+    let named: Vec<String> =
+        places.iter().map(|place| format!("{} ({})", ranked[*place].0, measure.mean(ranked[*place].1))).collect();
+    match named.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => named.concat(),
+    }
+}
+
+/// States which variants are told apart from each other, that runs tell the one with the best mean apart from no other, and how far the
+/// others may be from it.
 fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> String {
     let by = if verdict.alike.is_empty() { "" } else { " by more than 2 %" };
     let differences = if verdict.open.len() > 1 { "differences" } else { "the difference" };
     let (best, value) = ranked[0];
+    let told = orders(measure, ranked, verdict, &(0..ranked.len()).collect::<Vec<_>>());
+    let undecided = match told.as_slice() {
+        [] => "undecided".to_owned(),
+        told => format!("{}; the best is undecided", told.join("; ")),
+    };
     format!(
-        "undecided, {}{} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
+        "{undecided}, {}{} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
         verdict.runs,
         if verdict.most_runs > verdict.runs { format!(" to {}", verdict.most_runs) } else { String::new() },
         measure.mean(value),
@@ -126,11 +163,21 @@ fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> St
     }
     let open = verdict.doubtful();
     if !open.is_empty() {
-        let with = |place: &usize| format!("{} with {}", ranked[*place].0, measure.mean(ranked[*place].1));
+        // The values of neighbouring bins differ by less than is known of them.
+        let is_beside = |of: &Estimate| (of.mean - ranked[0].1.mean).abs() <= bin(&measure.name) * of.mean.abs();
+        let with = |place: &usize| {
+            let (name, value) = ranked[*place];
+            let beside = if bin(&measure.name) > 0.0 && is_beside(value) { " (within a bin of 1.6 %)" } else { "" };
+            format!("{name} with {}{beside}", measure.mean(value))
+        };
         let open: Vec<String> = open.iter().map(with).collect();
         text += &format!(", not told apart from {}", open.join(", "));
     }
-    text + &more(ranked, verdict).map_or(String::new(), |more| format!(" ({more})"))
+    text += &more(ranked, verdict).map_or(String::new(), |more| format!(" ({more})"));
+    for order in orders(measure, ranked, verdict, &verdict.beaten()) {
+        text += &format!("; {order}");
+    }
+    text
 }
 
 /// States what the next variant behind the best has, and the worst, and which others are equal to these or to each other.
@@ -281,6 +328,56 @@ mod tests {
         // A single variant is described in words.
         wide.groups[0].rows.truncate(1);
         assert_eq!(wide.sentences(), ["flow call: goodput 5 Mbit/s, delay p99 20 ms"]);
+    }
+
+    /// A variant that varies by far has the best mean, and is told apart from nobody. The pairs that are decided are stated all the same, and
+    /// no others: these are the rows of `differences.csv` that are decided and not equal.
+    #[test]
+    fn pairs_that_are_decided_are_stated_where_the_best_is_not() {
+        let seeds: Vec<u64> = (1..=6).collect();
+        let row = |name: &str, value: &dyn Fn(u64) -> f64| {
+            let values: Vec<f64> = seeds.iter().map(|n| value(*n) * 1e6).collect();
+            Row { name: name.into(), cells: vec![Some(crate::judgement::tests::estimate(&values, &seeds))] }
+        };
+        let said = |better: Better, rows: &[(&str, &dyn Fn(u64) -> f64)]| {
+            let measures = vec![Measure::new("goodput", "bps", better)];
+            let rows = rows.iter().map(|(name, value)| row(name, value)).collect();
+            let group = crate::comparison::Group { name: "flow bbr".into(), measures, rows, ..Default::default() };
+            let comparison = Comparison::new("", vec![group]);
+            let is_order =
+                |of: &&crate::judgement::Contrast| of.is_decided() == Some(true) && of.is_equal() != Some(true);
+            let decided = comparison.contrasts().iter().filter(is_order).count();
+            let marked = comparison.groups[0].best(0, &comparison.family()).join(", ");
+            (comparison.sentences().remove(0), comparison.stated().len(), decided, marked)
+        };
+        let wild = |n: u64| if n.is_multiple_of(2) { 19.0 } else { 1.1 };
+        let (good, poor) = (|n: u64| 9.0 + 0.01 * (n % 3) as f64, |n: u64| 6.0 + 0.01 * (n % 2) as f64);
+        let like_poor = |n: u64| 6.001 + 0.01 * (n % 2) as f64 + 0.001 * (n % 3) as f64;
+        let (sentence, orders, decided, marked) =
+            said(Better::More, &[("cake", &poor), ("fifo", &wild), ("dualpi2", &good), ("fq-codel", &like_poor)]);
+        assert!(
+            sentence.starts_with(
+                "goodput of flow bbr: dualpi2 (9.01 Mbit/s) has more than fq-codel (6.007 Mbit/s) and cake (6.005 Mbit/s); the best is \
+                 undecided, 6 runs tell fifo (10 Mbit/s) apart from no other; differences may be above 100 %; about "
+            ),
+            "{sentence}"
+        );
+        assert!(sentence.ends_with("more runs would decide between fifo and dualpi2, a guess from 6"), "{sentence}");
+        assert_eq!((orders, decided, marked.as_str()), (2, 2, "fifo, dualpi2"));
+        // Behind a best that is told apart from others, who is beaten by another is named as well.
+        let (sentence, ..) = said(
+            Better::More,
+            &[
+                ("top", &|n| 20.0 + 0.01 * (n % 3) as f64),
+                ("mid", &wild),
+                ("low", &|n| wild(n) - 0.5 - 0.01 * (n % 2) as f64),
+                ("far", &|n| 0.1 + 0.01 * (n % 4) as f64),
+            ],
+        );
+        assert!(
+            sentence.contains("top has the most, 20") && sentence.contains("; mid (10 Mbit/s) has more than low ("),
+            "{sentence}"
+        );
     }
 
     /// The answer has no more digits of a mean than the table beside it, whatever the mean of few runs is.

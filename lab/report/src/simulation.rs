@@ -14,8 +14,8 @@ use crate::comparison::{Comparison, Estimate};
 use compared::are_repeated;
 pub(crate) use compared::{better, compared_whole};
 pub use compared::{compared, compared_by_all, differences};
-pub(crate) use left::is_count;
 pub use left::{Left, greatest, mark_left, unfinished};
+pub(crate) use left::{is_count, together};
 pub use page::DIFFERENCES;
 pub use tables::sweep_rows;
 

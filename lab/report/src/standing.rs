@@ -15,7 +15,7 @@ pub(crate) enum Best<'a> {
     Several(Vec<&'a str>, Vec<&'a str>),
     /// All are equal within 2 %.
     Alike,
-    /// The runs tell no other apart from the one with the best mean.
+    /// The runs tell no variant apart from another.
     Undecided,
     /// No variant reached the measure in all runs.
     Nobody,
@@ -53,11 +53,12 @@ impl Group {
         if verdict.alike.len() + 1 == ranked.len() {
             return Best::Alike;
         }
-        if verdict.apart.is_empty() {
+        if verdict.is_open() {
             return Best::Undecided;
         }
+        let perhaps = verdict.perhaps();
         let (open, first): (Vec<usize>, Vec<usize>) =
-            verdict.candidates.iter().partition(|place| verdict.open.contains(place));
+            verdict.candidates.iter().partition(|place| perhaps.contains(place));
         let names = |places: Vec<usize>| places.into_iter().map(|place| ranked[place].0).collect::<Vec<_>>();
         match (first.as_slice(), open.is_empty()) {
             ([only], true) => Best::One(ranked[*only].0),

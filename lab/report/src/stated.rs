@@ -5,11 +5,17 @@ use crate::bars::subject_of;
 use crate::comparison::{Better, Comparison, Group, each_once};
 use crate::look::{Look, part};
 use crate::simulation::{Quantity, compared_whole};
+use tidegate_metrics::names::{parts_of, the_only};
 
 impl Look {
     /// Whether the look chooses subjects, rows, measures or quantities. The answer is about these alone then.
     pub fn chooses_parts(&self) -> bool {
         [&self.subjects, &self.rows, &self.measures, &self.quantities].iter().any(|chosen| !chosen.is_empty())
+    }
+
+    /// Whether the look chooses what variants are compared by. Rows are variants, and leave this open.
+    pub(crate) fn chooses_quantities(&self) -> bool {
+        [&self.subjects, &self.measures, &self.quantities].iter().any(|chosen| !chosen.is_empty())
     }
 
     /// The part of a comparison that is stated: what the look chooses or, if it chooses no more than rows, the quantities of `primary`,
@@ -19,9 +25,7 @@ impl Look {
     /// If the look or `primary` names what does not exist, with what does.
     pub fn stated(&self, comparison: &Comparison, primary: &[String]) -> Result<(Comparison, bool), String> {
         let is_compared = comparison.groups.iter().any(|group| !group.name.is_empty());
-        // Rows are variants, and leave open by what they are compared.
-        let has_rows_alone = !Self { rows: Vec::new(), ..self.clone() }.chooses_parts();
-        let is_planned = is_compared && has_rows_alone && !primary.is_empty();
+        let is_planned = is_compared && !self.chooses_quantities() && !primary.is_empty();
         if self.chooses_parts() && !comparison.groups.is_empty() && !is_planned {
             return self.comparison(comparison).map(|part| (part, true));
         }
@@ -40,6 +44,22 @@ impl Look {
             return Ok((look.comparison(&part)?, !look.rows.is_empty()));
         }
         Ok((comparison.clone(), false))
+    }
+
+    /// The part that is stated beside figures, as [`stated`](Self::stated). The rows of the look may be curves of these figures: rows that
+    /// mean no variants choose none, and everything else is chosen as without them.
+    ///
+    /// # Errors
+    /// As [`stated`](Self::stated), for the rest of the look.
+    pub fn stated_beside_figures(
+        &self,
+        comparison: &Comparison,
+        primary: &[String],
+    ) -> Result<(Comparison, bool), String> {
+        match self.stated(comparison, primary) {
+            Err(_) if !self.rows.is_empty() => Self { rows: Vec::new(), ..self.clone() }.stated(comparison, primary),
+            stated => stated,
+        }
     }
 
     /// The part of a comparison that has the quantities of a look, in their order; all of it if the look names none.
@@ -72,6 +92,13 @@ impl Look {
 }
 
 impl Comparison {
+    /// The part of some subjects, corrected as the whole; `None` if it has none of them.
+    pub(crate) fn of_subjects(&self, is_meant: impl Fn(&str) -> bool) -> Option<Self> {
+        let groups: Vec<Group> = self.groups.iter().filter(|group| is_meant(&group.name)).cloned().collect();
+        let family = if groups.len() < self.groups.len() { Some(self.family()) } else { self.planned.clone() };
+        (!groups.is_empty()).then(|| Self { planned: family, title: self.title.clone(), groups })
+    }
+
     /// The part that has these quantities, each the name of a measure and that of a group, in their order.
     pub(crate) fn of_quantities(&self, quantities: &[(&str, String)]) -> Self {
         let mut groups: Vec<Group> = Vec::new();
@@ -101,47 +128,6 @@ pub fn check_planned(quantity: &str, measurable: &[(String, Vec<String>)]) -> Re
     Look::page().stated(&compared_whole(&all), &[quantity.to_owned()]).map(|_| ())
 }
 
-/// The most names that an error lists.
-const MOST_NAMED: usize = 24;
-
-/// The name that a quantity means: the one that is equal, or else the only one that has all of its words. Case does not matter. A
-/// quantity is named before the first run, so that nothing else is guessed.
-///
-/// # Errors
-/// If it means none or several, with those that there are.
-pub(crate) fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str, String> {
-    let lower = text.to_lowercase();
-    if let Some(name) = names.iter().copied().find(|name| name.to_lowercase() == lower) {
-        return Ok(name);
-    }
-    let has_all = |name: &str| {
-        let name = name.to_lowercase();
-        lower.split_whitespace().all(|word| name.split_whitespace().any(|of_name| of_name == word))
-    };
-    let meant: Vec<&str> = names.iter().copied().filter(|name| has_all(name)).collect();
-    match meant.as_slice() {
-        &[name] => Ok(name),
-        [] => Err(not_meant(names, text, what)),
-        several => Err(format!("`{text}` is more than one {what}: {}; name one", several.join(", "))),
-    }
-}
-
-/// The error that `text` means none of the names: with the one that has it as a part, or that has the most of its words, and those that
-/// there are.
-pub(crate) fn not_meant(names: &[&str], text: &str, what: &str) -> String {
-    let lower = text.to_lowercase();
-    let common = |name: &str| {
-        let name = name.to_lowercase();
-        lower.split_whitespace().filter(|word| name.split_whitespace().any(|of_name| of_name == *word)).count()
-    };
-    let near = names.iter().copied().find(|name| name.to_lowercase().contains(&lower));
-    let likest = || names.iter().copied().rev().max_by_key(|name| common(name)).filter(|name| common(name) > 0);
-    let near = near.or_else(likest).map_or("; there".to_owned(), |name| format!(". Did you mean `{name}`? There"));
-    let more = if names.len() > MOST_NAMED { ", ..." } else { "" };
-    let some = names[..names.len().min(MOST_NAMED)].join(", ");
-    format!("no {what} is meant by `{text}`{near} are {some}{more}")
-}
-
 /// The places of the groups of a subject: at the points of a sweep it has one at each.
 ///
 /// # Errors
@@ -150,12 +136,6 @@ fn of_subject(groups: &[Group], subject: &str) -> Result<Vec<usize>, String> {
     let names = each_once(groups.iter().map(|group| subject_of(&group.name)));
     let name = the_only(&names, subject, "subject")?;
     Ok((0..groups.len()).filter(|n| subject_of(&groups[*n].name) == name).collect())
-}
-
-/// The measure and the subject of a quantity, such as `delay up p99 of flow call`.
-pub(crate) fn parts_of(quantity: &str) -> Option<(&str, &str)> {
-    let (measure, subject) = quantity.split_once(" of ")?;
-    Some((measure.trim(), subject.trim())).filter(|(measure, subject)| !measure.is_empty() && !subject.is_empty())
 }
 
 #[cfg(test)]
@@ -188,6 +168,16 @@ mod tests {
         assert_eq!(said(look.clone(), &both, primary), Ok((vec![primary.into()], true)));
         let (part, _) = look.stated(&all(&both), &[primary.to_owned()]).expect("a part");
         assert_eq!(part.groups[0].rows.iter().map(|row| row.name.as_str()).collect::<Vec<_>>(), ["codel"]);
+        // Beside figures rows may be curves, and choose nothing of the comparison then.
+        let look = Look::parse("row=call").expect("a look");
+        assert!(look.stated(&all(&both), &[primary.to_owned()]).is_err());
+        let beside = |look: &Look| look.stated_beside_figures(&all(&both), &[primary.to_owned()]);
+        let (part, is_chosen) = beside(&look).expect("a part");
+        assert_eq!((part.quantities(), is_chosen), (vec![("delay p99", "flow call".to_owned())], false));
+        let look = Look { measures: vec!["goodput".into()], ..look };
+        let (part, is_chosen) = beside(&look).expect("a part");
+        assert_eq!((part.quantities().len(), is_chosen), (2, true));
+        assert!(beside(&Look { measures: vec!["jitter".into()], ..look }).is_err());
         // At the points of a sweep it is stated at each, and that of no other subject whose name contains it.
         let points = ["flow call at rate=2mbit", "flow call at rate=5mbit", "flow callers at rate=2mbit"];
         let at_each = points[..2].iter().map(|point| format!("delay p99 of {point}")).collect();

@@ -36,6 +36,8 @@ pub(crate) struct Verdict {
     pub(crate) most_runs: usize,
     /// The fewest further runs that would decide about one of `open` that is perhaps the best, and which.
     pub(crate) more: Option<(u64, usize)>,
+    /// The fewest further runs that would decide about each of `open` that is perhaps the best; `None` if nobody can say of one of them.
+    pub(crate) most_more: Option<u64>,
 }
 
 impl Verdict {
@@ -71,6 +73,7 @@ impl Verdict {
             runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,
             most_runs: with_best.iter().map(|(_, pair)| pair.difference.runs).max()?,
             more: None,
+            most_more: None,
         };
         let mut more = Vec::new();
         for (other, pair) in with_best {
@@ -92,12 +95,25 @@ impl Verdict {
         let before = places.into_iter().take_while(|place| !verdict.apart.contains(place));
         let is_beaten = |place: usize| verdict.orders.iter().any(|[_, worse]| *worse == place);
         verdict.candidates = before.filter(|place| !is_beaten(*place)).collect();
-        verdict.more = more.into_iter().filter(|(_, about)| verdict.candidates.contains(about)).min();
+        more.retain(|(_, about)| verdict.candidates.contains(about));
+        let is_known = more.len() == verdict.doubtful().len();
+        verdict.most_more = more.iter().map(|(more, _)| *more).max().filter(|_| is_known);
+        verdict.more = more.into_iter().min();
         Some(verdict)
     }
-    /// Whether no other variant is told apart from the best.
+    /// Whether no variant is told apart from another.
     pub(crate) fn is_open(&self) -> bool {
-        self.apart.is_empty()
+        self.orders.is_empty()
+    }
+    /// The members of `open` than which another is told apart as better: they are not the best, whoever is.
+    pub(crate) fn beaten(&self) -> Vec<usize> {
+        self.open.iter().copied().filter(|place| self.orders.iter().any(|[_, worse]| worse == place)).collect()
+    }
+    /// The members of `candidates` that merely may be the best. Nobody is the best where none is told apart from the one with the best mean,
+    /// which may be a variant whose runs vary.
+    pub(crate) fn perhaps(&self) -> Vec<usize> {
+        let is_perhaps = |place: &usize| self.open.contains(place) || (self.apart.is_empty() && !self.open.is_empty());
+        self.candidates.iter().copied().filter(is_perhaps).collect()
     }
     /// The members of `open` that are perhaps the best.
     pub(crate) fn doubtful(&self) -> Vec<usize> {

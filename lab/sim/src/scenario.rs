@@ -54,7 +54,7 @@ mod until;
 pub use file::Measure;
 pub use model::{Detail, Scenario};
 pub use outcome::{FlowPage, FlowTransfer, Outcome, Report, is_further};
-pub use outline::{Outline, OutlinedFlow, OutlinedQueue};
+pub use outline::{Outline, OutlinedFlow, OutlinedQueue, OutlinedTcp};
 pub use resolve::Files;
 pub use run::Run;
 pub use tidegate_metrics::Value;

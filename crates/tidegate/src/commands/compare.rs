@@ -34,7 +34,7 @@ use crate::progress::Reading;
 /// results.json), a recording of `tidegate run --record`, or the folder of a `sweep`. The variants of a single file, and the
 /// combinations of values of a single folder, are compared with each other. Values of the same subject and measure share a
 /// row; the answer names the best file for each measure, and by how much it is better. Runs with the same seed in two files
-/// are compared as pairs; a file is called best only of those from which these differences tell it apart. Of a sweep the answer says at how
+/// are compared as pairs. Files that all have the same several variants are compared at each of them. A file is called best only of those from which these differences tell it apart. Of a sweep the answer says at how
 /// many points each is the best, with the values there; --all has a sentence for each point. If scenarios name
 /// quantities as primary, the answer is about these alone, and p is corrected for these, unless --look chooses others.
 ///
@@ -244,13 +244,22 @@ fn names(files: &[PathBuf]) -> Vec<String> {
 }
 
 /// The quantities of all files under the names of their variants: that of the variant or configuration if only one file has
-/// it, otherwise the name of the file before it. A name that is given stands for a file with one variant, and before those of several.
+/// it, otherwise the name of the file before it. If all files have the same several variants, the files are compared, at each variant as at
+/// a point of a sweep. A name that is given stands for a file with one variant, and before those of several.
 fn named(loaded: Vec<Vec<Quantity>>, files: &[String], given: &[Option<&str>]) -> Vec<Quantity> {
     let own: Vec<BTreeSet<String>> =
         loaded.iter().map(|found| found.iter().map(|quantity| quantity.variant.clone()).collect()).collect();
+    // Files of the same variants are compared at each of these: who is the best of all pairs is a question that nobody asks then.
+    let is_by_file = own.len() > 1 && own[0].len() > 1 && own.iter().all(|names| *names == own[0]);
+    let is_at_points = loaded.iter().flatten().any(|quantity| !quantity.point.is_empty());
     let is_unique = |variant: &String| own.iter().filter(|names| names.contains(variant)).count() == 1;
     let renamed = |quantity: Quantity, at: usize| {
         let (plain, file) = (quantity.plain().to_owned(), given[at].unwrap_or(&files[at]));
+        if is_by_file && !is_at_points {
+            let point = format!("variant={}", quantity.variant);
+            let (variant, subject) = (file.to_owned(), format!("{file}: {plain} at {point}"));
+            return Quantity { subject, variant, point, ..quantity };
+        }
         let variant = match quantity.variant.as_str() {
             "" => file.to_owned(),
             _ if given[at].is_some() && own[at].len() == 1 => file.to_owned(),

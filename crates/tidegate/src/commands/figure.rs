@@ -26,7 +26,7 @@ pub struct Args {
     /// one standard deviation for each variant
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     x: String,
-    /// The column of the vertical axis, or the quantity
+    /// The column of the vertical axis, or the quantity. A map of the best without it has a row for each measure
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     y: String,
     /// The column of the cells of a heat map

@@ -88,7 +88,7 @@ pub fn describe(out: &mut impl Write, source: &Source, loaded: &Loaded) -> std::
         writeln!(out, "{}", wrapped(&format!("it reads {}", names.join(", ")), width()))?;
     }
     let mut flows = Table::new("", ["flow", ">flows", "from", "to"]);
-    for OutlinedFlow { name, count, between: [from, to] } in &outline.flows {
+    for OutlinedFlow { name, count, between: [from, to], .. } in &outline.flows {
         flows.row([name.clone(), count.to_string(), from.clone(), to.clone()].map(Into::into));
     }
     let mut queues = Table::new("", ["queue of link", ">rate", ">delay", "discipline"]).shorten("discipline", 12);
@@ -102,6 +102,29 @@ pub fn describe(out: &mut impl Write, source: &Source, loaded: &Loaded) -> std::
     if outline.queues.len() > QUEUES {
         writeln!(out, "and {} more", outline.queues.len() - QUEUES)?;
     }
+    describe_tcp(out, &outline.flows)
+}
+
+/// Writes TCP's settings that are in force, once for all flows that have the same, and how to have those of Linux if some do not repair losses
+/// as it does.
+fn describe_tcp(out: &mut impl Write, flows: &[OutlinedFlow]) -> std::io::Result<()> {
+    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+    let over_tcp = || flows.iter().filter_map(|flow| Some((flow.name.as_str(), flow.tcp.as_ref()?)));
+    for (name, tcp) in over_tcp() {
+        match all.iter_mut().find(|(settings, _)| *settings == tcp.settings) {
+            Some((_, names)) => names.push(name),
+            None => all.push((&tcp.settings, vec![name])),
+        }
+    }
+    for (n, (settings, names)) in all.iter().enumerate() {
+        let gap = if n == 0 { "\n" } else { "" };
+        writeln!(out, "{gap}{}", wrapped(&format!("TCP of {}: {settings}", names.join(", ")), width()))?;
+    }
+    if over_tcp().any(|(_, tcp)| !tcp.repairs_as_linux) {
+        let linux = "Linux repairs losses by RACK-TLP and PRR with a timeout of at least 200 ms: tcp = { defaults = \"linux\" } is TCP as \
+                     Linux has it.";
+        writeln!(out, "{}", wrapped(linux, width()))?;
+    }
     Ok(())
 }
 
@@ -111,7 +134,10 @@ const QUEUES: usize = 16;
 /// Describes a scenario as JSON.
 pub fn to_json(loaded: &Loaded) -> Value {
     let (scenario, outline) = (&loaded.scenario, loaded.scenario.outline());
-    let flow = |OutlinedFlow { name, count, between: [from, to] }: &OutlinedFlow| json!({ "name": name, "flows": count, "from": from, "to": to });
+    let flow = |OutlinedFlow { name, count, between: [from, to], tcp }: &OutlinedFlow| {
+        let tcp = tcp.as_ref().map(|tcp| &tcp.settings);
+        json!({ "name": name, "flows": count, "from": from, "to": to, "tcp": tcp })
+    };
     let queue = |OutlinedQueue { link, rate, changes, delay, kinds }: &OutlinedQueue| json!({ "link": link, "rate_bps": rate.as_bps(), "changes": changes, "delay_ns": delay.as_nanos(), "disciplines": kinds });
     json!({
         "sentence": scenario.sentence,

@@ -40,7 +40,8 @@ pub struct Args {
     /// The first seed, instead of that in the file
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// The number of runs, with seeds N, N + 1, ..., instead of that in the file
+    /// The number of runs, with seeds N, N + 1, ..., instead of that in the file, in which `until = "goodput +- 2 %"` makes runs until
+    /// an interval is so narrow
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
     /// Run the first seed once more and keep what happened, in trace.pcapng (every event of a packet, with comments) and
@@ -458,11 +459,11 @@ pub(super) fn stated(
     primary: &[String],
 ) -> Result<(Comparison, bool), Failure> {
     let look = files.look()?;
-    match look.stated(comparison, primary) {
-        // The rows of a plot are its curves, which the figure looks for itself.
-        Err(_) if look.chooses_parts() && !files.figure.is_empty() => Ok((comparison.clone(), false)),
-        chosen => chosen.map_err(Failure::Usage),
-    }
+    let stated = match files.figure.is_empty() {
+        true => look.stated(comparison, primary),
+        false => look.stated_beside_figures(comparison, primary),
+    };
+    stated.map_err(Failure::Usage)
 }
 
 /// Reports to people at a terminal how long it took.

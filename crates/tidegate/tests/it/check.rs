@@ -308,6 +308,13 @@ fn scenarios_and_shaper_files_are_told_apart() {
     {
         assert!(out.contains(expected), "no `{expected}` in:\n{out}");
     }
+    // What TCP is in force is named, and how to have that of Linux unless it is.
+    let tcp = "TCP of bulk: reno, SACK, timeout of at least 1s";
+    assert!(out.contains(tcp) && out.contains("tcp = { defaults = \"linux\" }"), "{out}");
+    let linux = scenario.replace("workload = {", "tcp = { defaults = \"linux\" }, workload = {");
+    let output = tidegate(&["check", "-"], &linux);
+    let out = text(&output.stdout);
+    assert!(out.contains("TCP of bulk: cubic, RACK-TLP, PRR") && !out.contains("defaults"), "{out}");
     let output = tidegate(&["check", "--json", "-"], scenario);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((json["valid"].clone(), json["scenario"]["runs"].clone()), (true.into(), 3.into()));

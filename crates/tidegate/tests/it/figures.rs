@@ -256,6 +256,45 @@ fn primary_quantities_are_stated_wherever_results_are_compared() {
     assert!(words("artifact|--reproduce|a").ends_with("reproduced"));
 }
 
+/// The rows of a look may be curves of a figure: the answer and the files stay those about the primary quantities. So does the figure of a
+/// subject that has some.
+#[test]
+fn figures_leave_the_primary_quantities_as_they_are() {
+    let folder = folder("curves");
+    let primary = SCENARIO.replace("runs = 2", "runs = 3\nprimary = [\"delay p99 of flow bulk_1\"]");
+    fs::write(folder.0.join("p.toml"), primary).expect("written");
+    let curves = "simulate|p.toml|--no-cache|--look|column,row=bulk_1|--figure|delay, distribution=d.svg";
+    let said = tidegate(&folder, curves);
+    let words = text(&said);
+    assert!(said.status.success() && words.starts_with("delay p99 of flow bulk_1: "), "{words}");
+    assert!(!words.contains("goodput of flow") && !words.contains("corrected for all"), "{words}");
+    let json = tidegate(&folder, &format!("{curves}|--json"));
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["differences"].as_array().map(Vec::len), Some(1), "{:#}", json["differences"]);
+    let wrong = tidegate(&folder, &format!("{curves}|--look|column,measure=jitters"));
+    assert!(wrong.status.code() == Some(2) && text(&wrong).contains("jitters"), "{}", text(&wrong));
+    let drawn = tidegate(&folder, "simulate|p.toml|--no-cache|--look|column|--figure|flow bulk_1=b.svg");
+    assert!(drawn.status.success(), "{}", text(&drawn));
+    let svg = fs::read_to_string(folder.0.join("b.svg")).expect("a figure");
+    assert!(svg.contains("delay p99") && !svg.contains("goodput") && svg.contains("flow bulk_1."), "{svg}");
+}
+
+/// Two files with the same variants are compared at each of them, and not all pairs of file and variant.
+#[test]
+fn files_of_the_same_variants_are_compared_at_each() {
+    let folder = folder("versions");
+    for (seed, out) in [("1", "before"), ("9", "after")] {
+        let made = tidegate(&folder, &format!("simulate|s.toml|--no-cache|--runs|3|--seed|{seed}|--out|{out}"));
+        assert!(made.status.success(), "{}", text(&made));
+    }
+    let said = text(&tidegate(&folder, "compare|a=before/results.json|b=after/results.json"));
+    assert!(said.contains("2 points") && !said.contains("a fifo") && !said.contains("fifo - codel"), "{said}");
+    let json = tidegate(&folder, "compare|a=before/results.json|b=after/results.json|--json");
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    let differences = json["differences"].as_array().expect("differences");
+    assert!(!differences.is_empty() && differences.iter().all(|of| of["variants"] == serde_json::json!(["a", "b"])));
+}
+
 /// A map and the answer about the same rows are decided by the same tests: all that the scenario names, of which one is drawn, or the rows
 /// that both choose. `--all` prints these tests, each with its p.
 #[test]

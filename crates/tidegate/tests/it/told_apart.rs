@@ -32,7 +32,7 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     // The conclusions come first, then the values. Some of the last transfers were not completed.
     let place = |text: &str| said.find(text).unwrap_or_else(|| panic!("no {text} in {said}"));
     assert!(place("has the least") < place("flow bulk goodput") && place(method) < place("digest"), "{said}");
-    assert!(said.contains("Not completed, in the mean of a run: one: flow mice "), "{said}");
+    assert!(said.contains("Not completed, in the mean of a run: flow mice: one "), "{said}");
     let json = std::fs::read_to_string(out.join("results.json")).expect("results");
     let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     let differences = json["differences"].as_array().expect("a list");
@@ -191,7 +191,7 @@ fn rules_choose_the_runs_and_the_warm_up() {
     let unknown = run("speed +- 2 %", &[]);
     assert_eq!(unknown.status.code(), Some(2));
     assert!(
-        text(&unknown.stderr).contains("until: no value is called `speed`; there are goodput"),
+        text(&unknown.stderr).contains("until: no measure is meant by `speed`; there are goodput"),
         "{}",
         text(&unknown.stderr)
     );

@@ -26,6 +26,14 @@ impl Chart {
                 "a map of the best variants has no scale, unit or ratio: leave out --log, --times and --over".into()
             );
         }
+        for (axis, by) in [&self.x, &self.y].into_iter().flat_map(|axis| self.by.iter().map(move |by| (axis, by))) {
+            if std::ptr::eq(table.known(axis)?, table.known(by)?) {
+                return Err(format!(
+                    "`{axis}` is what is compared in each cell, and no axis; a sweep with one axis needs --x alone, and has a row for each \
+                     measure"
+                ));
+            }
+        }
         let rows = self.chosen(table, &self.value)?;
         let (xs, ys) = self.places(table, &rows)?;
         // The same differences that `compare` makes of these rows, of all of their quantities.
@@ -401,6 +409,24 @@ mod tests {
             let svg = drawing.svg().replace("</text>", " ");
             assert!(svg.contains("names together"), "{svg}");
         }
+    }
+
+    /// A sweep with one axis has one row, and the variants that are compared are no axis.
+    #[test]
+    fn a_map_of_one_axis_has_one_row() {
+        let one = Chart {
+            y: "value".into(),
+            only: vec![("link.1.rtt".into(), "5ms".into()), ("measure".into(), "goodput".into())],
+            ..chart()
+        };
+        let drawing = one.drawing(&table(0.001), &Look::text()).expect("a map");
+        let said: Vec<String> = cells(&drawing).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(said[0], "fq-codel");
+        assert!(said[1].starts_with("pie") && said.len() == 2, "{said:?}");
+        assert!(drawing.height < 200.0, "{}", drawing.height);
+        let axis = Chart { y: "variant".into(), ..one };
+        let why = axis.drawing(&table(0.001), &Look::text()).expect_err("no axis");
+        assert!(why.contains("`variant` is what is compared in each cell"), "{why}");
     }
 
     #[test]

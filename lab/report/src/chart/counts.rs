@@ -15,9 +15,10 @@ impl Counts {
         self.least = if self.most == 0 { count } else { self.least.min(count) };
         self.most = self.most.max(count);
     }
-    /// States it; `None` if there are no means of several values.
-    pub(super) fn said(&self) -> Option<String> {
-        (self.most > 1).then(|| format!("{} values", from_to(self.least, self.most)))
+    /// States it; `None` if there are no means of several values. Of `runs` runs no mean can have more than one value each.
+    pub(super) fn said(&self, runs: usize) -> Option<String> {
+        let what = if self.most <= runs { "runs" } else { "values" };
+        (self.most > 1).then(|| format!("{} {what}", from_to(self.least, self.most)))
     }
 }
 
@@ -65,9 +66,11 @@ mod tests {
         let said = |counts: &[usize]| {
             let mut all = Counts::default();
             counts.iter().for_each(|count| all.add(*count));
-            all.said()
+            [0, 5].map(|runs| all.said(runs))
         };
-        assert_eq!((said(&[]), said(&[1, 1])), (None, None));
-        assert_eq!((said(&[5, 5]).as_deref(), said(&[5, 3]).as_deref()), (Some("5 values"), Some("3 to 5 values")));
+        assert_eq!((said(&[]), said(&[1, 1])), ([None, None], [None, None]));
+        let both = |of: &str| [Some(format!("{of} values")), Some(format!("{of} runs"))];
+        assert_eq!((said(&[5, 5]), said(&[5, 3])), (both("5"), both("3 to 5")));
+        assert_eq!(said(&[6]), [Some("6 values".to_owned()), Some("6 values".to_owned())]);
     }
 }

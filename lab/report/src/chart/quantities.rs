@@ -8,7 +8,7 @@ use crate::comparison::{Better, each_once, from_to};
 use crate::model::{Curve, Plot, Scale};
 use crate::readable;
 use crate::simulation::better;
-use crate::stated::{parts_of, the_only};
+use tidegate_metrics::names::{parts_of, the_only};
 
 /// The columns of a table of values that say what a value is, and not which run it is of.
 const OF_VALUES: [&str; 9] = ["kind", "subject", "measure", "part", "x", "x_unit", "value", "unit", "digest"];

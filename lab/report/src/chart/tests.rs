@@ -55,7 +55,7 @@ fn cells_are_means_or_ratios_in_the_order_of_their_numbers() {
     let texts = texts(&drawing);
     // The mean of the two seeds of `flow b` in the first cell: (2 + 4) / 2.
     assert!(texts.contains(&"3.0") && texts.contains(&"12.0"), "{texts:?}");
-    assert!(texts.join(" ").contains("Shades: value. Cells: means of 2 values."), "{texts:?}");
+    assert!(texts.join(" ").contains("Shades: value. Cells: means of 2 runs."), "{texts:?}");
     // The unit of the axes is in their titles, and the cell of the least value has an edge.
     assert!(["4", "10", "rate, Mbit/s", "rtt, ms"].iter().all(|text| texts.contains(text)), "{texts:?}");
     let edges = drawing.shapes.iter().filter(|shape| matches!(shape, Shape::Lines { ink, .. } if *ink == Ink::Muted));
@@ -315,7 +315,7 @@ fn rates_over_time_have_units_and_at_most_a_hundred_points() {
     // Two runs, of 1 and 2 Mbit/s: with one degree of freedom t is 12.706, and the standard error half of 1 Mbit/s.
     assert!((curve.band[1].2 - curve.band[1].1 - 12.706e6).abs() < 1e3, "{:?}", curve.band[1]);
     let note = plot.note.as_deref().expect("a note");
-    assert!(note.contains("of 2 values") && note.ends_with("Points: means over 1 s."), "{note}");
+    assert!(note.contains("of 2 runs") && note.ends_with("Points: means over 1 s."), "{note}");
 }
 
 #[test]

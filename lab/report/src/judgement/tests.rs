@@ -9,7 +9,15 @@ pub(crate) fn estimate(values: &[f64], seeds: &[u64]) -> Estimate {
 fn further_runs_have_two_digits() {
     assert_eq!([1, 9, 19, 100, 101, 548, 1122, 999_999].map(rounded), [1, 9, 19, 100, 110, 550, 1200, 1_000_000]);
     assert_eq!(would_decide(1, 4, ""), "about 1 more run would decide, a guess from 4");
-    assert_eq!(would_decide(548, 10, " about pie"), "about 550 more runs would decide about pie");
+    // The plan of an order is that of the difference, whatever would show equality.
+    let seeds: Vec<u64> = (1..=5).collect();
+    let of = |values: [f64; 5]| estimate(&values, &seeds);
+    let (a, b) = (of([100.0, 101.0, 100.5, 100.2, 101.1]), of([100.4, 101.2, 100.3, 100.9, 101.3]));
+    let contrast = contrasts("flow call", "delay", "ns", &[("a", &a), ("b", &b)], None).remove(0);
+    let apart = contrast.difference.more_runs(1).map(rounded).expect("a plan");
+    let plan = contrast.plan(1).expect("a plan");
+    assert!(plan.starts_with(&format!("about {apart} more runs would tell them apart, a guess from 5")), "{plan}");
+    assert_eq!(would_decide(548, 10, " between pie and red"), "about 550 more runs would decide between pie and red");
 }
 
 /// Runs that differ in nothing are one: without this a difference of any size would have p = 0.

@@ -70,13 +70,13 @@ pub fn unfinished<'a>(quantities: impl Iterator<Item = &'a Quantity>) -> Option<
         }
     }
     let is_of_points = found.iter().any(|(.., point)| !point.is_empty());
-    let one = |(subject, left, point): &(&str, Left, &str)| match point.is_empty() {
-        true => format!("{subject} {left}"),
-        false => format!("{subject} {left} at {point}"),
+    let one = |(subject, left, point): &(&str, Left, &str)| {
+        let at = if point.is_empty() { String::new() } else { format!(" at {point}") };
+        ((*subject).to_owned(), format!("{left}{at}"))
     };
     let more = found.len().saturating_sub(MOST);
     let more = if more > 0 { format!("; {more} more") } else { String::new() };
-    let said: Vec<String> = found.iter().take(MOST).map(one).collect();
+    let said = together(&found.iter().take(MOST).map(one).collect::<Vec<_>>());
     let most = if is_of_points { ", at the point where it is the greatest share" } else { "" };
     (!said.is_empty()).then(|| {
         format!(
@@ -85,6 +85,31 @@ pub fn unfinished<'a>(quantities: impl Iterator<Item = &'a Quantity>) -> Option<
             said.join("; ")
         )
     })
+}
+
+/// What names have, such as `fifo: flow short` its `2 of 30 transfers`, with the variants of a subject together that have it of equally many:
+/// `flow short: fifo 2, codel 1 of 30 transfers`.
+pub(crate) fn together(all: &[(String, String)]) -> Vec<String> {
+    // The subject, of how many, and the variants with their numbers.
+    type Together<'a> = (&'a str, &'a str, Vec<(&'a str, &'a str)>);
+    let mut groups: Vec<Together<'_>> = Vec::new();
+    for (name, left) in all {
+        let (variant, subject) = name.split_once(": ").unwrap_or(("", name));
+        let (count, rest) = left.split_once(' ').unwrap_or((left, ""));
+        match groups.iter_mut().find(|(of, known, _)| !variant.is_empty() && (*of, *known) == (subject, rest)) {
+            Some((.., counts)) => counts.push((variant, count)),
+            None => groups.push((subject, rest, vec![(variant, count)])),
+        }
+    }
+    let said = |(subject, rest, counts): &Together<'_>| match counts.as_slice() {
+        [("", count)] => format!("{subject} {count} {rest}"),
+        [(variant, count)] => format!("{variant}: {subject} {count} {rest}"),
+        counts => {
+            let counts: Vec<String> = counts.iter().map(|(variant, count)| format!("{variant} {count}")).collect();
+            format!("{subject}: {} {rest}", counts.join(", "))
+        }
+    };
+    groups.iter().map(said).collect()
 }
 
 /// States which percentiles of transfers and pages are the greatest of so few values; `None` if none of those that are stated is. `begun`
@@ -147,6 +172,27 @@ mod tests {
         assert_eq!(said(99.0), of("completion p99, completion p99.9", 99));
         assert_eq!(said(101.0), of("completion p99.9", 101));
         assert_eq!(said(2000.0), None);
+    }
+
+    #[test]
+    fn what_variants_have_of_equally_many_is_said_together() {
+        let all = [
+            ("fifo: flow short", "3.6 of 210.6 transfers"),
+            ("codel: flow short", "0.8 of 210.6 transfers"),
+            ("fifo: flow web", "1 of 30 pages"),
+            ("flow other", "2 of 7 transfers"),
+            ("cake: flow short", "1 of 99 transfers"),
+        ];
+        let all = all.map(|(name, left)| (name.to_owned(), left.to_owned()));
+        assert_eq!(
+            together(&all),
+            [
+                "flow short: fifo 3.6, codel 0.8 of 210.6 transfers",
+                "fifo: flow web 1 of 30 pages",
+                "flow other 2 of 7 transfers",
+                "cake: flow short 1 of 99 transfers"
+            ]
+        );
     }
 
     /// A variant that completes less says so.

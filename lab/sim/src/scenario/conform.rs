@@ -20,7 +20,7 @@ use std::ops::ControlFlow;
 use serde_json::{Value as Json, json};
 use tidegate_config::{Diagnostics, Severity, Source};
 use tidegate_core::Span;
-use tidegate_metrics::Digest;
+use tidegate_metrics::{Digest, summarise};
 
 use super::{Outcome, Scenario, congestion};
 
@@ -42,9 +42,8 @@ impl Subject {
         };
         if quic || name.starts_with("quinn-") { Self::quic(&value) } else { Self::tcp(&value) }
     }
-    /// TCP with the control `congestion`, a value of `tcp.congestion` in TOML, and with what systems have today: RACK-TLP, PRR,
-    /// timestamps, HyStart++ where the control has a slow start, a timer of at least 200 ms. DCTCP has ECN, without which it is Reno;
-    /// Prague sets it itself.
+    /// TCP with the control `congestion`, a value of `tcp.congestion` in TOML, and otherwise as Linux has it, with HyStart where the control
+    /// has a slow start, and a larger window. DCTCP has ECN, without which it is Reno; Prague sets it itself.
     pub fn tcp(congestion: &str) -> Self {
         Self::tcp_with(congestion, congestion.trim() == "\"dctcp\"")
     }
@@ -52,8 +51,7 @@ impl Subject {
     fn tcp_with(congestion: &str, ecn: bool) -> Self {
         let ecn = if ecn { ", ecn = true" } else { "" };
         Self(format!(
-            "tcp = {{ congestion = {congestion}{ecn}, recovery = \"rack\", timestamps = true, d-sack = true, hystart = true, prr = true, \
-             window = \"64MiB\", min-rto = \"200ms\" }}"
+            "tcp = {{ defaults = \"linux\", congestion = {congestion}{ecn}, mss = \"1460B\", window = \"64MiB\" }}"
         ))
     }
     /// QUIC with the control `congestion`. Whoever runs it has registered this transport.
@@ -198,8 +196,18 @@ pub struct Finding {
     pub mean: f64,
     /// The least and the largest value.
     pub range: [f64; 2],
+    /// Half the width of the 95 % interval of the mean over the seeds; `None` for a single one.
+    pub half_width: Option<f64>,
     /// Whether the mean is within the bound.
     pub holds: bool,
+}
+
+impl Finding {
+    /// Whether the interval of the mean has the bound in it, so that other seeds may say otherwise.
+    pub fn is_on(&self, bound: Bound) -> bool {
+        let (Bound::AtLeast(bound) | Bound::AtMost(bound)) = bound;
+        self.half_width.is_some_and(|half| half > 0.0 && (self.mean - bound).abs() <= half)
+    }
 }
 
 impl Case {
@@ -260,12 +268,13 @@ impl Case {
             };
             let found: Option<Vec<f64>> = runs.own.iter().enumerate().map(figure).collect();
             let Some(found) = found.filter(|found| !found.is_empty()) else {
-                return Finding { mean: f64::NAN, range: [f64::NAN; 2], holds: false };
+                return Finding { mean: f64::NAN, range: [f64::NAN; 2], half_width: None, holds: false };
             };
             let mean = found.iter().sum::<f64>() / found.len() as f64;
+            let half_width = summarise(&found).and_then(|summary| summary.half_width);
             let range =
                 [found.iter().copied().fold(f64::MAX, f64::min), found.iter().copied().fold(f64::MIN, f64::max)];
-            Finding { mean, range, holds: criterion.bound.holds(mean) }
+            Finding { mean, range, half_width, holds: criterion.bound.holds(mean) }
         };
         self.criteria.iter().map(judged).collect()
     }
@@ -313,10 +322,15 @@ impl Judgement {
     pub fn sentence(&self) -> String {
         let all: usize = self.cases().map(|(_, findings)| findings.len()).sum();
         let hold = self.cases().flat_map(|(_, findings)| findings).filter(|finding| finding.holds).count();
+        let pairs = self.cases().flat_map(|(case, findings)| case.criteria.iter().zip(findings));
+        let on = match pairs.filter(|(criterion, finding)| finding.is_on(criterion.bound)).count() {
+            0 => String::new(),
+            on => format!("; {on} on the bound, where other seeds may say otherwise: more runs (--runs) tell"),
+        };
         let (control, transport, digest) = (&self.control, self.transport(), self.digest());
         let (runs, plural) = (self.seeds.len(), if self.seeds.len() == 1 { "" } else { "s" });
         format!(
-            "{control} over {transport}: {hold} of {all} criteria hold, by the mean of {runs} run{plural}; digest {digest}"
+            "{control} over {transport}: {hold} of {all} criteria hold, by the mean of {runs} run{plural}{on}; digest {digest}"
         )
     }
     /// The result as JSON, with the version of the program that made it.
@@ -329,7 +343,8 @@ impl Judgement {
             json!({
                 "figure": criterion.figure, "unit": criterion.unit, "section": criterion.section, "bound": bound,
                 "reason": criterion.reason, "beside_cubic": criterion.compares,
-                "mean": finding.mean, "least": finding.range[0], "largest": finding.range[1], "holds": finding.holds,
+                "mean": finding.mean, "half_width_95": finding.half_width, "least": finding.range[0], "largest": finding.range[1],
+                "holds": finding.holds, "on_bound": finding.is_on(criterion.bound),
             })
         };
         let case = |(case, findings, digest): &(Case, Vec<Finding>, Digest)| {

@@ -47,7 +47,7 @@ tidegate_config::record! {
         /// The number of runs, with consecutive seeds from the first. Default 1.
         pub runs: Spanned<u32> = 1,
         /// Make further runs until half the 95 % interval of a measure is at most this share of its mean, in each variant:
-        /// "goodput +- 2 %" for all flows, "flow bulk goodput +- 2 %" for one. At least `runs` and 5 are made, and at most
+        /// "goodput +- 2 %" for all flows, "goodput of flow bulk +- 2 %" for one, by the names of `primary`. At least `runs` and 5 are made, and at most
         /// `most-runs`. A number of runs given on the command line makes exactly these. Default: `runs` decides.
         pub until: Option<Spanned<Until>>,
         /// The largest number of runs with `until`. Default 200.

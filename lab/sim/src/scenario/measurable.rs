@@ -25,7 +25,7 @@ impl Scenario {
         flows.chain(links).filter(|(_, measures)| !measures.is_empty()).collect()
     }
 
-    /// Checks that the quantities of `primary` mean something, which otherwise no run but only its answer would report. `check` says why
+    /// Checks that the quantities of `primary`, and one of `until`, mean something, which otherwise no run but only its answer would report. `check` says why
     /// one means nothing among those that are [measurable](Self::measurable): `tidegate_report::check_planned`. Returns whether all do.
     pub fn check_primary(
         &self,
@@ -38,6 +38,12 @@ impl Scenario {
                 let help = "name a measure of a flow or a link, such as \"delay p99 of flow call\"";
                 diagnostics.error(*place, why).label("means no quantity").help(help);
             }
+        }
+        if let Some((until, place)) = self.until.as_ref().zip(self.until_place)
+            && let Err(why) = until.quantity(&measurable)
+        {
+            let help = "name a measure of a flow or a link, such as \"delay p99 of flow call +- 2 %\"";
+            diagnostics.error(place, format!("until: {why}")).label("means no quantity").help(help);
         }
         diagnostics.errors() == before
     }

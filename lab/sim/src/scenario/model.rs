@@ -90,6 +90,7 @@ pub struct Scenario {
     pub runs: u32,
     /// The rule by which further runs are made.
     pub until: Option<Until>,
+    pub(super) until_place: Option<Place>,
     /// The largest number of runs with such a rule.
     pub(super) most_runs: u32,
     /// The quantities by which variants are compared, each as `MEASURE of SUBJECT`; empty for the most important ones.

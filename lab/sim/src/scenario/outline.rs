@@ -4,6 +4,8 @@ use tidegate_core::{Rate, Span};
 
 use super::model::Scenario;
 use super::queue::LinkQueue;
+use crate::tcp::{Algorithm, Config, EcnUse, Recovery};
+use crate::workload::Transport;
 
 /// The parts of a scenario.
 #[derive(Clone, PartialEq, Debug)]
@@ -46,6 +48,54 @@ pub struct OutlinedFlow {
     pub count: usize,
     /// The hosts of the first flow.
     pub between: [String; 2],
+    /// TCP's settings that are in force, if it is over TCP.
+    pub tcp: Option<OutlinedTcp>,
+}
+
+/// TCP's settings that are in force.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OutlinedTcp {
+    /// The settings in one line.
+    pub settings: String,
+    /// Whether it repairs losses as Linux does: by RACK-TLP and PRR, with a timer of at most 200 ms.
+    pub repairs_as_linux: bool,
+}
+
+impl OutlinedTcp {
+    fn of(config: &Config) -> Self {
+        let control = match config.algorithm {
+            Algorithm::Custom(_) => "a control of its own".to_owned(),
+            control => format!("{control:?}").to_lowercase(),
+        };
+        let recovery = match config.recovery {
+            _ if config.rack() => "RACK-TLP",
+            Recovery::Sack => "SACK",
+            Recovery::NewReno => "NewReno",
+            Recovery::Reno => "Reno's recovery",
+        };
+        let ecn = match config.ecn {
+            EcnUse::No => "",
+            EcnUse::Classic => "ECN",
+            EcnUse::Accurate => "accurate ECN",
+            EcnUse::L4s => "L4S",
+        };
+        let refinements = [
+            (config.prr, "PRR"),
+            (config.hystart, "HyStart"),
+            (config.timestamps, "timestamps"),
+            (config.d_sack, "D-SACK"),
+            (!ecn.is_empty(), ecn),
+        ];
+        let has = refinements.iter().filter(|(has, _)| *has).map(|(_, name)| *name);
+        let parts = [control.as_str(), recovery].into_iter().chain(has).collect::<Vec<_>>().join(", ");
+        let (rto, window) = (config.rto.min, config.receive_buffer / 1024);
+        let settings =
+            format!("{parts}, timeout of at least {rto}, segments of {} B, window of {window} KiB", config.mss);
+        // Prague and BBR decide themselves how much they send while they repair losses.
+        let in_proportion = config.prr || matches!(config.algorithm, Algorithm::Prague | Algorithm::Bbr);
+        let is_quick = config.rto.min <= Span::from_millis(200);
+        Self { settings, repairs_as_linux: config.rack() && in_proportion && is_quick }
+    }
 }
 
 impl Scenario {
@@ -71,7 +121,11 @@ impl Scenario {
         let flow = |section: &super::model::FlowGroup| {
             let first = self.flows.get(section.flows.start);
             let between = first.map_or_else(Default::default, |flow| [host(flow.from.index()), host(flow.to.index())]);
-            OutlinedFlow { name: section.name.clone(), count: section.flows.len(), between }
+            let tcp = first.and_then(|flow| match &flow.transport {
+                Transport::Tcp(config) => Some(OutlinedTcp::of(config)),
+                _ => None,
+            });
+            OutlinedFlow { name: section.name.clone(), count: section.flows.len(), between, tcp }
         };
         Outline {
             hosts,
@@ -117,6 +171,30 @@ mod tests {
         assert_eq!((line.rate, line.delay, line.changes), (Rate::from_mbit(10), Span::from_millis(5), false));
         assert_eq!(line.kinds, ["codel", "pie"]);
         let between = ["s1", "far"].map(str::to_owned);
-        assert_eq!(outline.flows, [OutlinedFlow { name: "bulk".into(), count: 3, between }]);
+        let tcp = OutlinedTcp {
+            settings: "reno, SACK, timeout of at least 1s, segments of 1460 B, window of 1024 KiB".into(),
+            repairs_as_linux: false,
+        };
+        assert_eq!(outline.flows, [OutlinedFlow { name: "bulk".into(), count: 3, between, tcp: Some(tcp) }]);
+        // The defaults of Linux are those keys, each of which can be written otherwise; what is wrong beside them is reported.
+        let of = |tcp: &str| {
+            let text = text.replace("workload = { kind", &format!("tcp = {{ {tcp} }}, workload = {{ kind"));
+            let (source, mut diagnostics) = (Source::new("s.toml", text.as_str()), Diagnostics::new());
+            let outlined = Scenario::load(&source, None, &mut diagnostics).map(|scenario| scenario.outline());
+            outlined.and_then(|all| all.flows[0].tcp.clone()).ok_or_else(|| diagnostics.render(&source))
+        };
+        let linux = of("defaults = \"linux\"").expect("a scenario");
+        assert_eq!(
+            linux.settings,
+            "cubic, RACK-TLP, PRR, HyStart, timestamps, D-SACK, timeout of at least 200ms, segments of 1448 B, window of 4096 KiB"
+        );
+        assert!(linux.repairs_as_linux);
+        let whole = "congestion = \"cubic\", recovery = \"rack\", prr = true, hystart = true, timestamps = true, mss = \"1448B\", \
+                     d-sack = true, min-rto = \"200ms\", window = \"4MiB\"";
+        assert_eq!(of(whole), Ok(linux));
+        let other = of("congestion = \"bbr\", prr = false, defaults = \"linux\"").expect("a scenario");
+        assert!(other.settings.starts_with("bbr, RACK-TLP, HyStart, timestamps,"), "{other:?}");
+        let wrong = of("defaults = \"linux\", min-rto = \"2 parsecs\"").expect_err("no time");
+        assert!(wrong.contains("2 parsecs") && wrong.matches("error").count() == 1, "{wrong}");
     }
 }

@@ -89,6 +89,7 @@ impl Scenario {
             starts: file.starts.unwrap_or_default(),
             runs: file.runs.value,
             until: file.until.as_ref().map(|until| until.value.clone()),
+            until_place: file.until.as_ref().map(|until| until.place),
             most_runs: file.most_runs.value,
             primary: file.primary.iter().map(|quantity| quantity.value.clone()).collect(),
             primary_places: file.primary.iter().map(|quantity| quantity.place).collect(),

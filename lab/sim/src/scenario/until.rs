@@ -12,6 +12,7 @@ use tidegate_config::node::{Node, Value};
 use tidegate_config::schema::Schemas;
 use tidegate_config::{Decode, Diagnostics};
 use tidegate_core::Span;
+use tidegate_metrics::names::{not_meant, parts_of, the_only};
 use tidegate_metrics::{Points, Series, summarise};
 
 use super::model::Scenario;
@@ -26,7 +27,8 @@ const FIRST_RUNS: u32 = 5;
 /// Further runs are made until the 95 % interval of a measure is narrow enough.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Until {
-    /// The measure, with or without the flow or link before it: `goodput`, `flow bulk goodput`.
+    /// The measure, of one flow or link as `primary` names it or with the flow or link before it, or of all: `goodput of flow bulk`,
+    /// `flow bulk goodput`, `goodput`.
     pub measure: String,
     /// Half the width of the interval, as a share of the mean.
     pub share: f64,
@@ -43,16 +45,36 @@ pub struct Progress {
     pub next: Option<u32>,
 }
 
-/// The maximum number of measures that an error names.
-const MOST_NAMED: usize = 16;
-
 impl Until {
     /// Reads `MEASURE +- SHARE %`.
-    fn parse(text: &str) -> Option<Self> {
-        let (measure, share) = text.split_once("+-").or_else(|| text.split_once('\u{b1}'))?;
-        let percent: f64 = share.trim().strip_suffix('%')?.trim().parse().ok()?;
+    ///
+    /// # Errors
+    /// What is missing.
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let parts = text.split_once("+-").or_else(|| text.split_once('\u{b1}'));
+        let (measure, share) = parts.ok_or("a measure without a share")?;
         let measure = measure.split_whitespace().collect::<Vec<_>>().join(" ");
-        (!measure.is_empty() && percent > 0.0 && percent < 100.0).then_some(Self { measure, share: percent / 100.0 })
+        if measure.is_empty() {
+            return Err("a share without a measure");
+        }
+        let percent = share.trim().strip_suffix('%').ok_or("a share without %")?;
+        let percent = percent.trim().parse().ok().filter(|percent| (0.0..100.0).contains(percent) && *percent > 0.0);
+        let percent: f64 = percent.ok_or("a share that is not between 0 and 100 %")?;
+        Ok(Self { measure, share: percent / 100.0 })
+    }
+
+    /// The measure and the subject that are meant, if it is written as those of `primary` are, by the same rules.
+    ///
+    /// # Errors
+    /// If it means none of `measurable`, subjects with their measures, or several, with those that there are.
+    pub(super) fn quantity(&self, measurable: &[(String, Vec<String>)]) -> Result<Option<(String, String)>, String> {
+        let Some((measure, subject)) = parts_of(&self.measure) else { return Ok(None) };
+        let subjects: Vec<&str> = measurable.iter().map(|(subject, _)| subject.as_str()).collect();
+        let subject = the_only(&subjects, subject, "subject")?;
+        let of_subject = measurable.iter().filter(|(of, _)| of == subject).flat_map(|(_, measures)| measures);
+        let measures: Vec<&str> = of_subject.map(String::as_str).collect();
+        let measure = the_only(&measures, measure, &format!("measure of {subject}"))?;
+        Ok(Some((measure.to_owned(), subject.to_owned())))
     }
 
     /// Judges the runs that were made. The numbers of runs do not depend on the machine, nor on how many are made at a
@@ -62,14 +84,27 @@ impl Until {
     /// No value has this name; the text lists those that there are.
     pub fn judge(&self, outcomes: &[Outcome]) -> Result<Progress, String> {
         let mut found: BTreeMap<(&str, &str, &str), Vec<f64>> = BTreeMap::new();
-        let mut names: Vec<&str> = Vec::new();
-        for value in outcomes.iter().flat_map(|outcome| &outcome.values) {
+        let values = || outcomes.iter().flat_map(|outcome| &outcome.values);
+        let mut measured: Vec<(String, Vec<String>)> = Vec::new();
+        for value in values() {
+            let at = measured.iter().position(|(subject, _)| *subject == value.subject).unwrap_or_else(|| {
+                measured.push((value.subject.clone(), Vec::new()));
+                measured.len() - 1
+            });
+            if !measured[at].1.contains(&value.measure) {
+                measured[at].1.push(value.measure.clone());
+            }
+        }
+        let quantity = self.quantity(&measured)?;
+        for value in values() {
             let whole = self.measure.strip_prefix(value.subject.as_str()).and_then(|rest| rest.strip_prefix(' '));
-            if value.measure == whole.unwrap_or(&self.measure) {
+            let is_meant = match &quantity {
+                Some((measure, subject)) => (&value.measure, &value.subject) == (measure, subject),
+                None => value.measure == whole.unwrap_or(&self.measure),
+            };
+            if is_meant {
                 let key = (value.variant.as_str(), value.subject.as_str(), value.measure.as_str());
                 found.entry(key).or_default().push(value.value);
-            } else if !names.contains(&value.measure.as_str()) {
-                names.push(&value.measure);
             }
         }
         let runs = outcomes.len() as u32;
@@ -87,10 +122,14 @@ impl Until {
             // `delay p99` may mean `delay up p99`: those with all of its words come first.
             let has_all =
                 |name: &&str| self.measure.split(' ').all(|word| name.split(' ').any(|of_name| of_name == word));
+            let mut names: Vec<&str> = Vec::new();
+            for name in measured.iter().flat_map(|(_, measures)| measures).map(String::as_str) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
             names.sort_by_key(|name| !has_all(name));
-            let more = if names.len() > MOST_NAMED { ", ..." } else { "" };
-            names.truncate(MOST_NAMED);
-            return Err(format!("no value is called `{}`; there are {}{more}", self.measure, names.join(", ")));
+            return Err(not_meant(&names, &self.measure, "measure"));
         };
         let name = format!("{subject} {measure}");
         let widest = if variant.is_empty() { name } else { format!("{variant}: {name}") };
@@ -106,11 +145,14 @@ impl Until {
 
 impl Decode for Until {
     fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
-        let found = if let Value::Text(text) = &node.value { Self::parse(text) } else { None };
-        if found.is_none() {
-            mismatch(node, "a measure and a share", "write for example \"goodput +- 2 %\"", diagnostics);
-        }
-        found
+        let help = "write for example \"goodput +- 2 %\", or \"delay p99 of flow call +- 2 %\" for one flow";
+        let Value::Text(text) = &node.value else {
+            mismatch(node, "a measure and a share", help, diagnostics);
+            return None;
+        };
+        let read = Self::parse(text);
+        read.map_err(|what| _ = diagnostics.error(node.place, what).label("not a measure and a share in %").help(help))
+            .ok()
     }
     fn example() -> String {
         "\"goodput +- 2 %\"".into()
@@ -261,10 +303,18 @@ mod tests {
     #[test]
     fn the_rule_reads_a_measure_and_a_share() {
         let read = |text: &str| Until::parse(text).map(|until| (until.measure, until.share));
-        assert_eq!(read("goodput +- 2 %"), Some(("goodput".into(), 0.02)));
-        assert_eq!(read("flow bulk  delay p99\u{b1}0.5%"), Some(("flow bulk delay p99".into(), 0.005)));
-        for wrong in ["goodput", "goodput +- 2", "+- 2 %", "goodput +- 0 %", "goodput +- 100 %", "goodput +- x %"] {
-            assert_eq!(read(wrong), None, "{wrong}");
+        assert_eq!(read("goodput +- 2 %"), Ok(("goodput".into(), 0.02)));
+        assert_eq!(read("flow bulk  delay p99\u{b1}0.5%"), Ok(("flow bulk delay p99".into(), 0.005)));
+        for (wrong, why) in [
+            ("goodput", "without a share"),
+            ("goodput +- 2", "without %"),
+            ("+- 2 %", "without a measure"),
+            ("goodput +- 0 %", "between 0 and 100 %"),
+            ("goodput +- 100 %", "between 0 and 100 %"),
+            ("goodput +- x %", "between 0 and 100 %"),
+        ] {
+            let said = read(wrong).expect_err(wrong);
+            assert!(said.contains(why), "{wrong}: {said}");
         }
     }
 
@@ -295,14 +345,20 @@ mod tests {
         assert_eq!(until.judge(&mixed).unwrap().share, f64::INFINITY, "one run with flow b says nothing");
         assert_eq!(Until::parse("flow a goodput +- 5 %").unwrap().judge(&mixed).unwrap().next, None);
         let unknown = Until::parse("flow c goodput +- 5 %").unwrap().judge(&mixed).unwrap_err();
-        assert!(unknown.contains("there are") && unknown.contains('x'), "{unknown}");
+        assert!(unknown.contains("There are") && unknown.contains('x'), "{unknown}");
+        // The same quantity as `primary` names it, by whole words.
+        for quantity in ["goodput of flow a +- 5 %", "goodput of a +- 5 %"] {
+            assert_eq!(Until::parse(quantity).unwrap().judge(&mixed).unwrap().next, None, "{quantity}");
+        }
+        let unknown = Until::parse("goodput of flow c +- 5 %").unwrap().judge(&mixed).unwrap_err();
+        assert!(unknown.contains("no subject is meant by `flow c`") && unknown.contains("flow a, flow b"), "{unknown}");
         // A call has a delay of each direction, behind many other measures.
         let many: Vec<String> =
             (0..30).map(|n| format!("m{n}")).chain(["delay up p99".into(), "delay down p99".into()]).collect();
         let values: Vec<(&str, &str, f64)> = many.iter().map(|name| ("flow call", name.as_str(), 1.0)).collect();
         let unknown = Until::parse("delay p99 +- 5 %").unwrap().judge(&[outcome(0, &values)]).unwrap_err();
         assert!(
-            unknown.contains("there are delay up p99, delay down p99, m0,") && unknown.ends_with(", ..."),
+            unknown.contains("There are delay up p99, delay down p99, m0,") && unknown.ends_with(", ..."),
             "{unknown}"
         );
     }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use tidegate_config::{Place, record};
 use tidegate_core::Instant;
-use tidegate_sim::scenario::conform::{Case, Judgement, Subject, matrix, matrix_axes, suite};
+use tidegate_sim::scenario::conform::{Bound, Case, Finding, Judgement, Subject, matrix, matrix_axes, suite};
 use tidegate_sim::scenario::congestion::{self, Kind};
 use tidegate_sim::scenario::sweep::Axis;
 use tidegate_sim::tcp::{Ack, CongestionControl, CongestionSignal};
@@ -79,6 +79,26 @@ fn scalable_controls_fail_behind_one_marking_queue() {
     }
     let judgement = judge("reno", cases());
     assert!(judgement.all_hold(), "{:#}", judgement.json(""));
+}
+
+/// A mean whose interval has the bound in it is on the bound: other seeds may say otherwise.
+#[test]
+fn a_mean_near_its_bound_is_on_it() {
+    let finding =
+        |mean: f64, half_width: Option<f64>| Finding { mean, range: [mean; 2], half_width, holds: mean >= 0.5 };
+    for (mean, half, on) in [(0.51, Some(0.02), true), (0.497, Some(0.02), true), (0.53, Some(0.02), false)] {
+        assert_eq!(finding(mean, half).is_on(Bound::AtLeast(0.5)), on, "{mean}");
+        assert_eq!(finding(mean, half).is_on(Bound::AtMost(0.5)), on, "{mean}");
+    }
+    assert!(!finding(0.5, None).is_on(Bound::AtLeast(0.5)), "of a single run nobody knows");
+    // Runs of one seed have no interval, and those of several one from Student's t.
+    let subject = Subject::named("cubic", false);
+    let case = suite().into_iter().find(|case| case.name == "lossy").expect("the case");
+    let runs = case.run(&subject, 1..=3, |_| ControlFlow::Continue(())).expect("valid").expect("not stopped");
+    let findings = case.judge(&runs);
+    assert!(findings.iter().any(|finding| finding.half_width.is_some_and(|half| half > 0.0)), "{findings:?}");
+    let said = Judgement::new("cubic", &subject, vec![(case, runs)]);
+    assert_eq!(said.sentence().contains(" on the bound,"), said.json("").to_string().contains("\"on_bound\":true"));
 }
 
 /// A sender that ignores all signals fills queues, loses packets for good and starves CUBIC.

@@ -215,7 +215,7 @@ pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<String, St
     let decided = |((claim, found), p): ((&Claim, Result<Option<Contrast>, String>), f64)| match found? {
         Some(contrast) if contrast.difference.is_fixed() => Ok(said(&contrast, None, "")),
         Some(contrast) if p > LEVEL => {
-            let more = contrast.difference.more_runs(claims.len()).map(|more| format!("; about {more} more would"));
+            let more = contrast.plan(claims.len()).map(|plan| format!("; {plan}"));
             Err(claim.wrong(&format!(
                 "{} and {} are not told apart by {} runs{}{}",
                 claim.less,

@@ -133,10 +133,9 @@ fn claims_of(part: &Part<'_>, comparison: &Comparison, look: &Look, primary: &[S
     if !part.claims.is_empty() {
         return Ok(part.claims.clone());
     }
-    let stated = match look.stated(comparison, primary) {
-        // The rows of a plot are its curves, which the figure looks for itself.
-        Err(_) if look.chooses_parts() && !part.figures.is_empty() => Look::page().stated(comparison, primary),
-        stated => stated,
+    let stated = match part.figures.is_empty() {
+        true => look.stated(comparison, primary),
+        false => look.stated_beside_figures(comparison, primary),
     };
     Ok(Claim::of(&stated.map_err(Failure::Usage)?.0))
 }

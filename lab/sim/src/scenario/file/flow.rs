@@ -4,7 +4,7 @@ use tidegate_config::Spanned;
 use tidegate_config::values::{Ports, User};
 use tidegate_core::{Dscp, Span};
 
-use super::tcp::{EcnWord, TcpSection};
+use super::tcp::{EcnWord, Tcp};
 use super::workload::WorkloadSection;
 use crate::scenario::transport::FlowTransport;
 
@@ -22,8 +22,8 @@ tidegate_config::record! {
         /// The transport. Default: datagrams for packets at a rate (`constant`, `poisson`, `on-off`) unless `tcp` is
         /// given, and TCP for everything else.
         pub transport: Option<FlowTransport>,
-        /// TCP's settings. Default: SACK with Reno's window, and the default of every key.
-        pub tcp: Option<Spanned<TcpSection>>,
+        /// TCP's settings. Default: SACK with Reno's window, and the default of every key. `{ defaults = "linux" }` is TCP as Linux has it.
+        pub tcp: Option<Spanned<Tcp>>,
         /// Whether datagrams are sent as ECN-capable: `true` for ECT(0), `"l4s"` for ECT(1). For TCP, what `tcp.ecn` is by
         /// default. Default no; for QUIC ECT(0), as quinn sends it, and `"l4s"` with Prague.
         pub ecn: Option<Spanned<EcnWord>>,

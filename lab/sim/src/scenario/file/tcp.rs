@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tidegate_config::node::{Node, Value};
-use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
+use tidegate_config::{Decode, Diagnostics, Schemas, Source, Spanned};
 use tidegate_core::{Bytes, Span};
 
 use crate::scenario::congestion::Congestion;
@@ -90,9 +90,64 @@ tidegate_config::choices! {
     }
 }
 
+tidegate_config::choices! {
+    /// The defaults of TCP's settings.
+    pub enum Defaults as "set of defaults" {
+        /// RFC 6298, RFC 6675 and RFC 5681, without refinements that came later: what the laws of papers are about.
+        Rfc = "rfc",
+        /// TCP as Linux has it: CUBIC, RACK-TLP, PRR, HyStart, timestamps and thus 1448 B in a segment, D-SACK, a retransmission
+        /// timeout of at least 200 ms, and a window of 4 MiB.
+        Linux = "linux",
+    }
+}
+
+/// The keys of [`Defaults::Linux`].
+const LINUX: &str = r#"
+    congestion = "cubic"
+    recovery = "rack"
+    prr = true
+    hystart = true
+    timestamps = true
+    mss = "1448B"
+    d-sack = true
+    min-rto = "200ms"
+    window = "4MiB"
+"#;
+
+/// TCP's settings, with the defaults that they name.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Tcp(pub TcpSection);
+
+impl Decode for Tcp {
+    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        let section = TcpSection::decode(node, diagnostics)?;
+        let (Defaults::Linux, Value::Table(own)) = (section.defaults, &node.value) else { return Some(Self(section)) };
+        // Defaults are as good as written, and stand where they were asked for.
+        let mut all = own.clone();
+        let linux = Node::parse(&Source::new("linux", LINUX), &mut Diagnostics::new())?;
+        let Value::Table(linux) = linux.value else { return None };
+        for mut entry in linux.into_iter().filter(|entry| own.iter().all(|known| known.key != entry.key)) {
+            (entry.key_place, entry.node.place) = (node.place, node.place);
+            all.push(entry);
+        }
+        // What is wrong with the keys of the file has been reported.
+        let whole = Node { value: Value::Table(all), ..node.clone() };
+        TcpSection::decode(&whole, &mut Diagnostics::new()).map(Self)
+    }
+    fn example() -> String {
+        TcpSection::example()
+    }
+    fn schema(schemas: &mut Schemas) -> Json {
+        TcpSection::schema(schemas)
+    }
+}
+
 tidegate_config::record! {
     /// TCP's settings.
     pub struct TcpSection as "tcp" {
+        /// The defaults of the other keys. Default `"rfc"`, which are those that stand behind each key here; `"linux"` is TCP as Linux
+        /// has it, and what is written beside it differs from that.
+        pub defaults: Defaults = "rfc",
         /// How losses are repaired. Default SACK, as everywhere today.
         pub recovery: Spanned<RecoveryWord> = "sack",
         /// The refinements of recovery. Default current.

@@ -47,10 +47,11 @@ impl Resolver<'_> {
                     let ecn = ecn.unwrap_or_default();
                     return Some(Transport::Tcp(Arc::new(Config { ecn, ..Config::default() })));
                 };
-                let config = self.tcp(&tcp.value)?;
+                let section = &tcp.value.0;
+                let config = self.tcp(section)?;
                 // Prague is for L4S, unless the file says otherwise.
                 let usual = if matches!(config.algorithm, Algorithm::Prague) { EcnUse::L4s } else { EcnUse::No };
-                let ecn = tcp.value.ecn.map(|word| word.0).or(ecn).unwrap_or(usual);
+                let ecn = section.ecn.map(|word| word.0).or(ecn).unwrap_or(usual);
                 Some(Transport::Tcp(Arc::new(Config { ecn, ..config })))
             }
         }

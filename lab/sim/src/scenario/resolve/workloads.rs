@@ -66,7 +66,8 @@ impl Resolver<'_> {
         let interval = match (&mice.per_second, &mice.interval) {
             (Some(rate), None) if rate.value > 0.0 => Distribution::Exponential { mean: 1.0 / rate.value },
             (Some(rate), None) => {
-                self.error(rate.place, "no mice at all", "must be above zero", "write for example 10.0");
+                let what = if rate.value < 0.0 { "a negative rate of mice" } else { "no mice at all" };
+                self.error(rate.place, what, "must be above zero", "write for example 10.0");
                 return None;
             }
             (None, Some(interval)) => self.distribution(interval, Quantity::Time)?,

@@ -127,7 +127,7 @@ impl Default for Config {
 
 impl Config {
     /// Whether RACK detects losses.
-    pub(super) fn rack(&self) -> bool {
+    pub(crate) fn rack(&self) -> bool {
         let needed = matches!(self.algorithm, Algorithm::Prague | Algorithm::Bbr);
         (self.rack_tlp || needed) && self.recovery == Recovery::Sack
     }
