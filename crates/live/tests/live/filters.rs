@@ -56,6 +56,8 @@ pub fn code_points_and_marks_are_written_at_tc() -> Ended {
     pair.left.run(set).unwrap();
     let tap = pair.right.run(Tap::open).unwrap();
     at(&variables, "classes.inside.marks", 1);
+    // Of the first queue: to senders of ECT(0), and to scalable ones.
+    let marks_owed = Variables::of(OBJECT).unwrap().place("owed.marks").unwrap();
     let (mut remarked, mut marked) = (0, 0);
     for family in [0, 1] {
         let (sender, _receiver) = udp(&pair, family);
@@ -72,7 +74,10 @@ pub fn code_points_and_marks_are_written_at_tc() -> Ended {
         ];
         for (case, (class, dscp, owed, expected, left)) in cases.into_iter().enumerate() {
             options.set(marks::DSCP, dscp.map_or(0, |dscp: u64| dscp + 1));
-            at(&variables, "owed.marks", owed);
+            // Those that are owed to senders of the other kind, scalable or not, are none of its.
+            let (own, other) = ((class & 1) as usize, (class & 1 ^ 1) as usize);
+            variables.write(&marks_owed, own, owed);
+            variables.write(&marks_owed, other, 9);
             let now = tidegate_live::timing::now();
             at(&variables, "owed.at", now.as_nanos());
             set_class(&sender, family, class);
@@ -81,13 +86,12 @@ pub fn code_points_and_marks_are_written_at_tc() -> Ended {
             let packet = tap.find(|packet| packet.ends_with(text.as_bytes())).expect("it arrives");
             assert_eq!(traffic_class(&packet), expected, "{text}");
             assert!(is_sound(&packet), "{text}: {packet:02x?}");
-            let place = Variables::of(OBJECT).unwrap().place("owed.marks").unwrap();
-            assert_eq!(variables.read(&place, 0), left, "{text}");
+            assert_eq!([own, other].map(|kind| variables.read(&marks_owed, kind)), [left, 9], "{text}");
             remarked += u64::from(dscp.is_some_and(|dscp| dscp != class as u64 >> 2));
             marked += u64::from(expected.1 == 3 && class & 3 != 3);
         }
         // A mark that has been owed for too long is forgotten.
-        at(&variables, "owed.marks", 1);
+        variables.write(&marks_owed, 0, 1);
         at(&variables, "owed.at", 1);
         set_class(&sender, family, 2);
         sender.send(b"too late").unwrap();
