@@ -111,7 +111,16 @@ const BOUNDARIES: &[Boundary] = &[
     Boundary { only: Some(&["tidegate-units", "serde", "serde_json", "thiserror"]), ..boundary("control") },
     boundary("daemon"),
     Boundary {
-        only: Some(&["tidegate-metrics", "tidegate-display", "parquet", "bytes", "pdf-writer", "resvg", "skrifa"]),
+        only: Some(&[
+            "tidegate-metrics",
+            "tidegate-display",
+            "parquet",
+            "bytes",
+            "pdf-writer",
+            "resvg",
+            "skrifa",
+            "deunicode",
+        ]),
         never: WORLD,
         ..boundary("report")
     },
