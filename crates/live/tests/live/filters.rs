@@ -56,7 +56,7 @@ pub fn code_points_and_marks_are_written_at_tc() -> Ended {
     pair.left.run(set).unwrap();
     let tap = pair.right.run(Tap::open).unwrap();
     at(&variables, "classes.inside.marks", 1);
-    // Of the first queue: to senders of ECT(0), and to scalable ones.
+    // The first queue owes marks to senders of ECT(0), and to scalable ones.
     let marks_owed = Variables::of(OBJECT).unwrap().place("owed.marks").unwrap();
     let (mut remarked, mut marked) = (0, 0);
     for family in [0, 1] {
@@ -74,7 +74,7 @@ pub fn code_points_and_marks_are_written_at_tc() -> Ended {
         ];
         for (case, (class, dscp, owed, expected, left)) in cases.into_iter().enumerate() {
             options.set(marks::DSCP, dscp.map_or(0, |dscp: u64| dscp + 1));
-            // Those that are owed to senders of the other kind, scalable or not, are none of its.
+            // Marks that are owed to senders of the other kind, scalable or not, are none of its.
             let (own, other) = ((class & 1) as usize, (class & 1 ^ 1) as usize);
             variables.write(&marks_owed, own, owed);
             variables.write(&marks_owed, other, 9);

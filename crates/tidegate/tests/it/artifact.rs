@@ -482,7 +482,7 @@ fn several_scenarios_are_one_artifact() {
     fs::write(study.join("duel.toml"), crate::told_apart::DUEL.replace("10s", "2s")).expect("written");
     let scenarios = ["--scenario", "scenarios/line.toml", "--scenario", "duel.toml"];
     let pack = |more: &[&str]| tidegate(&study, &[&["artifact", "../both"], &scenarios[..], more].concat());
-    // Of several, a claim says which it is about, and which there are.
+    // A claim says which of several it is about, and which there are.
     let refused = pack(&["--claim", "goodput of flow bulk: fifo < codel"]);
     assert!(
         refused.status.code() == Some(2) && text(&refused).contains("begin it with `line: ` or `duel: `"),

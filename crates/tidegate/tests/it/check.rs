@@ -308,7 +308,7 @@ fn scenarios_and_shaper_files_are_told_apart() {
     {
         assert!(out.contains(expected), "no `{expected}` in:\n{out}");
     }
-    // What TCP is in force is named, and how to have that of Linux unless it is.
+    // The settings of TCP that are in force are named, and how to have those of Linux unless they are.
     let tcp = "TCP of bulk: reno, SACK, timeout of at least 1s";
     assert!(out.contains(tcp) && out.contains("tcp = { defaults = \"linux\" }"), "{out}");
     let linux = scenario.replace("workload = {", "tcp = { defaults = \"linux\" }, workload = {");

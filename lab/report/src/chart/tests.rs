@@ -96,12 +96,12 @@ fn the_title_of_an_axis_has_all_keys_that_change_with_it() {
     assert!(said(&heat).contains(all) && said(&heat).contains("delay of link a->b, ms; "), "{}", said(&heat));
     let given = Chart { labels: ["rate of the line".into(), String::new()], ..lines.clone() };
     assert!(said(&given).contains("rate of the line, Mbit/s") && !said(&given).contains("with"), "{}", said(&given));
-    // What has no room loses its middle, and not its unit.
+    // A text without room loses its middle, and not its unit.
     let narrow = Look::parse("column,width=180pt").expect("a look");
     let narrow = lines.drawing(&table, &narrow).expect("a figure");
     assert!(texts(&narrow).iter().any(|text| text.contains('\u{2026}') && text.ends_with("Mbit/s")), "{narrow:?}");
     assert_eq!(narrow.misplaced(), Vec::<String>::new());
-    // Of rows with one value of a key only the other changes.
+    // Where rows have one value of a key only the other changes.
     let mut one = Chart { x: paths[3].into(), by: Vec::new(), ..lines };
     one.only.push((paths[0].into(), "4mbit".into()));
     assert!(said(&one).contains("delay of link a->b, ms"), "{}", said(&one));

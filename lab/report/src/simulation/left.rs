@@ -87,7 +87,7 @@ pub fn unfinished<'a>(quantities: impl Iterator<Item = &'a Quantity>) -> Option<
     })
 }
 
-/// What names have, such as `fifo: flow short` its `2 of 30 transfers`, with the variants of a subject together that have it of equally many:
+/// Says for each name its count, such as `2 of 30 transfers` for `fifo: flow short`, with the variants of a subject together that have it of equally many:
 /// `flow short: fifo 2, codel 1 of 30 transfers`.
 pub(crate) fn together(all: &[(String, String)]) -> Vec<String> {
     // The subject, of how many, and the variants with their numbers.

@@ -130,7 +130,7 @@ impl Decode for Tcp {
             (entry.key_place, entry.node.place) = (node.place, node.place);
             all.push(entry);
         }
-        // What is wrong with the keys of the file has been reported.
+        // Wrong keys of the file have been reported.
         let whole = Node { value: Value::Table(all), ..node.clone() };
         TcpSection::decode(&whole, &mut Diagnostics::new()).map(Self)
     }
