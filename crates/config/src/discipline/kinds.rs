@@ -190,22 +190,6 @@ impl Discipline {
     pub fn only_queues(&self) -> bool {
         match self {
             Self::Cake(cake) => cake.rate.is_none(),
-            Self::Ared(_)
-            | Self::CoDel(_)
-            | Self::Drr(_)
-            | Self::DualPi2(_)
-            | Self::Fifo(_)
-            | Self::FqCodel(_)
-            | Self::FqPie(_)
-            | Self::Mered(_)
-            | Self::Meredt(_)
-            | Self::Pie(_)
-            | Self::Red(_)
-            | Self::Rio(_)
-            | Self::Sfq(_)
-            | Self::Wf2q(_)
-            | Self::Wfq(_)
-            | Self::Wred(_) => true,
             Self::Cbq(_)
             | Self::Fbq(_)
             | Self::Hfsc(_)
@@ -214,6 +198,7 @@ impl Discipline {
             | Self::Marker(_)
             | Self::Ras(_)
             | Self::Outside(_) => false,
+            _ => true,
         }
     }
 
