@@ -67,7 +67,7 @@ impl Counters {
     }
 
     fn counter(&self, account: usize, at: usize) -> u64 {
-        self.discipline.counters.get(account * COUNTERS + at)
+        self.discipline.counter(account, at)
     }
 
     /// Reads the counters of an account. `known` has its buckets of waits at the last reading.
@@ -216,13 +216,12 @@ impl OffloadCounters for Counters {
 
 /// The bytes that an account has sent, and the packets of it that wait.
 pub(crate) fn sent(discipline: &Discipline, account: usize) -> (u64, u64) {
-    let counter = |at: usize| discipline.counters.get(account * COUNTERS + at);
-    (counter(SENT_PACKETS + 1), counter(QUEUED_PACKETS))
+    (discipline.counter(account, SENT_PACKETS + 1), discipline.counter(account, QUEUED_PACKETS))
 }
 
 /// The number of packets that are queued.
 pub(crate) fn queued(discipline: &Discipline) -> u64 {
-    (0..FBQ_CLASSES as usize).map(|account| discipline.counters.get(account * COUNTERS + QUEUED_PACKETS)).sum()
+    (0..FBQ_CLASSES as usize).map(|account| discipline.counter(account, QUEUED_PACKETS)).sum()
 }
 
 /// The middle of a bucket of waits.

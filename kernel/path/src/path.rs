@@ -264,22 +264,6 @@ impl KernelPath {
         Ok(rtnl.up(other)?)
     }
 
-    /// Makes the discipline the root of a link, or several of them those of its queues.
-    fn take_root(&self, rtnl: &mut Rtnl, index: u32, name: &str) -> Result<(), StartError> {
-        if self.shards.are_several() {
-            return self.take_queues(rtnl, index, name);
-        }
-        rtnl.set_plain(index, &self.discipline().name)?;
-        match rtnl.root_qdisc(index)? {
-            Some(root) if root.kind == self.discipline().name => Ok(()),
-            other => {
-                let kind = other.map_or("nothing".into(), |root| root.kind);
-                let text = format!("the root of {name} is {kind} although {} was put there", self.discipline().name);
-                Err(StartError::DataPath(text))
-            }
-        }
-    }
-
     /// Has the program count the packets of each of several interfaces.
     fn note_lines(&self, to: &Attachment) {
         for at in 0..LINES as usize {

@@ -75,9 +75,6 @@ impl Plan {
         let (options, classes) = match &config.root {
             Root::Shaper(shaper) if is_divided || !is_token_bucket(config, shaper) => {
                 let classes = Classes::new(config, shaper, burst, seed, &mut lack, &mut |text| notes.push(text));
-                let feeds_back =
-                    |class: &Class| class.feedback.is_some_and(|feedback| feedback.ecn == EcnFeedback::Mark);
-                let marks = |class: &Class| feeds_back(class) || class.l4s_step.is_some();
                 let marks = u64::from(shaper.classes.iter().any(marks) || classes.mark_inside());
                 let all =
                     Options { kind: FBQ, limit_packets: PACKETS, limit_bytes: u64::MAX, marks, ..Options::default() };
@@ -193,6 +190,11 @@ pub(super) fn examine_choice(config: &Config) -> Result<(), StartError> {
     refused(&lacks)
 }
 
+/// Whether a class itself gives marks of congestion, by its feedback or its step.
+fn marks(class: &Class) -> bool {
+    class.l4s_step.is_some() || class.feedback.is_some_and(|feedback| feedback.ecn == EcnFeedback::Mark)
+}
+
 /// Why packets are not changed where there are several queues.
 const BEFORE_QUEUES: &str = "by a program that sees them before their queue is chosen";
 
@@ -226,14 +228,9 @@ fn not_divisible(config: &Config) -> Vec<String> {
         config.rules.iter().any(|rule| rule.displace.is_some()),
         "with `displace`, as a class has other rates in each queue",
     );
-    let marks = |class: &Class| {
-        class.dscp.is_some()
-            || class.l4s_step.is_some()
-            || class.advice != Advice::None
-            || class.feedback.is_some_and(|feedback| feedback.ecn == EcnFeedback::Mark)
-    };
+    let changes = |class: &Class| class.dscp.is_some() || class.advice != Advice::None || marks(class);
     lack(
-        shaper.classes.iter().any(marks),
+        shaper.classes.iter().any(changes),
         &format!("with code points, marks or advice, which are written {BEFORE_QUEUES}"),
     );
     lacks

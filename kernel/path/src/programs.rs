@@ -220,16 +220,26 @@ impl Discipline {
         names.iter().map(&mut account_of).collect()
     }
 
+    /// A counter of an account, by its place in `options::counters`.
+    pub fn counter(&self, account: usize, at: usize) -> u64 {
+        self.counters.get(account * COUNTERS + at)
+    }
+
+    /// Begins a change, and returns the number of the last one, to which 2 is added at its end. Packets pass meanwhile: while the number is
+    /// odd the program goes on with its copy of the options, and with the half of the rules that is in force.
+    fn begin_change(&self) -> u64 {
+        let changes = self.options.get(Options::NUMBERS - 1);
+        self.options.set(Options::NUMBERS - 1, changes + 1);
+        fence(Ordering::SeqCst);
+        changes
+    }
+
     /// Changes the values written last, and puts them in force.
     pub fn write(&self, change: impl FnOnce(&mut Written)) {
         let mut written = lock(&self.written);
         change(&mut written);
         let Written { options, classes, tree, rules, rule_changes, rule_keys, promises } = &*written;
-        // Packets pass meanwhile. While the last number is odd the program goes on with its copy of the options, and with the half
-        // of the rules that is in force.
-        let changes = self.options.get(Options::NUMBERS - 1);
-        self.options.set(Options::NUMBERS - 1, changes + 1);
-        fence(Ordering::SeqCst);
+        let changes = self.begin_change();
         let half = 1 - self.flows.in_force().1;
         lock(&self.matched).replace(half as usize, rule_keys.clone(), |at| self.flows.matched(at));
         let image = promises.beside(rules.clone());
@@ -252,9 +262,7 @@ impl Discipline {
     /// up no packet anew.
     pub fn write_rates(&self, rates: &Rates) {
         let mut written = lock(&self.written);
-        let changes = self.options.get(Options::NUMBERS - 1);
-        self.options.set(Options::NUMBERS - 1, changes + 1);
-        fence(Ordering::SeqCst);
+        let changes = self.begin_change();
         for (at, rate) in rate_numbers(rates) {
             self.classes.set(at, rate);
             if let Some(number) = written.classes.as_mut().and_then(|classes| classes.get_mut(at)) {

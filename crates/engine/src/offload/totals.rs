@@ -47,6 +47,20 @@ impl Totals {
             sum.add(other);
         }
     }
+    /// Adds all counters of another scheduler that has a part of the same packets.
+    pub fn merge(&mut self, other: Self) {
+        self.add(&other);
+        self.marked += other.marked;
+        self.remarked += other.remarked;
+        self.advised += other.advised;
+        self.moved_in.add(other.moved_in);
+        self.moved_out.add(other.moved_out);
+        self.backlog.packets += other.backlog.packets;
+        self.backlog.bytes += other.backlog.bytes;
+        self.emptied += other.emptied;
+        self.longest = self.longest.max(other.longest);
+        self.waits.extend(other.waits);
+    }
     /// Packets that were dropped.
     pub fn dropped_packets(&self) -> u64 {
         self.dropped.iter().map(|dropped| dropped.packets).sum()

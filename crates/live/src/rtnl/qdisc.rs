@@ -105,6 +105,17 @@ impl Rtnl {
         Ok(found)
     }
 
+    /// Whether a discipline of a kind that `is_meant` has packets of a link: the one at its root or, below [`mq`](Self::set_multi_queue), one of a
+    /// queue.
+    pub fn has_qdisc(&mut self, index: u32, is_meant: impl Fn(&str) -> bool) -> Result<bool> {
+        match self.root_qdisc(index)? {
+            Some(root) if root.kind == MULTI_QUEUE => {
+                Ok(self.queue_qdiscs(index)?.iter().any(|(_, kind)| is_meant(kind)))
+            }
+            root => Ok(root.is_some_and(|root| is_meant(&root.kind))),
+        }
+    }
+
     /// The kinds of the disciplines of a link, the root first and then those of its classes and queues, each once.
     pub fn qdiscs(&mut self, index: u32) -> Result<Vec<String>> {
         let replies = self.socket.dump(&format!("list the qdiscs of link {index}"), GETQDISC, |m| {

@@ -20,7 +20,7 @@ use super::queue::Queue;
 use super::running::Running;
 use crate::netlink;
 use crate::probe::{Inspection, Version};
-use crate::rtnl::{Link, MULTI_QUEUE, OnLink, Rtnl, Taking};
+use crate::rtnl::{Link, OnLink, Rtnl, Taking};
 use crate::rules::Direction;
 
 /// The names of our root disciplines begin with this. It is also the name of our programs at tc.
@@ -116,13 +116,7 @@ pub(super) fn remove_left(interface: u32, direction: Direction) -> Result<bool, 
 /// # Errors
 /// When the kernel does not answer.
 pub fn has_discipline(rtnl: &mut Rtnl, interface: u32) -> Result<bool, netlink::Error> {
-    let is_ours = |kind: &str| kind.starts_with(DISCIPLINE);
-    match rtnl.root_qdisc(interface)? {
-        Some(root) if root.kind == MULTI_QUEUE => {
-            Ok(rtnl.queue_qdiscs(interface)?.iter().any(|(_, kind)| is_ours(kind)))
-        }
-        root => Ok(root.is_some_and(|root| is_ours(&root.kind))),
-    }
+    rtnl.has_qdisc(interface, |kind| kind.starts_with(DISCIPLINE))
 }
 
 /// Gives an interface its default discipline, once the one at its root has had a moment to send what waits in it, and removes our

@@ -19,10 +19,10 @@ impl<C: Offload> Offload for Sums<C> {
         let mut shards = self.0.iter_mut().map(|shard| shard.totals(classes));
         let (mut found, mut all) = shards.next().unwrap_or_default();
         for (others, other) in shards {
-            add(&mut all, other);
+            all.merge(other);
             for (class, totals) in others {
                 match found.iter_mut().find(|(known, _)| *known == class) {
-                    Some((_, sum)) => add(sum, totals),
+                    Some((_, sum)) => sum.merge(totals),
                     None => found.push((class, totals)),
                 }
             }
@@ -77,21 +77,6 @@ impl<C: OffloadCounters> OffloadCounters for Sums<C> {
     fn has_sent(&self, version: Version) -> bool {
         self.0.iter().any(|shard| shard.has_sent(version))
     }
-}
-
-/// Adds all counters of another shard.
-fn add(sum: &mut Totals, other: Totals) {
-    sum.add(&other);
-    sum.marked += other.marked;
-    sum.remarked += other.remarked;
-    sum.advised += other.advised;
-    sum.moved_in.add(other.moved_in);
-    sum.moved_out.add(other.moved_out);
-    sum.backlog.packets += other.backlog.packets;
-    sum.backlog.bytes += other.backlog.bytes;
-    sum.emptied += other.emptied;
-    sum.longest = sum.longest.max(other.longest);
-    sum.waits.extend(other.waits);
 }
 
 /// Adds what another shard has of the same flow, which is in the one where it has packets.

@@ -39,18 +39,23 @@ impl KernelPath {
         Err(StartError::Change("the number of threads changes with a new start; stop, and start again".into()))
     }
 
-    /// Makes each program the discipline of a queue. Where one cannot be, the link gets its default back.
-    pub(super) fn take_queues(&self, rtnl: &mut Rtnl, index: u32, name: &str) -> Result<(), StartError> {
-        let taken = self.put_queues(rtnl, index).and_then(|()| self.found(rtnl, index));
-        match taken {
-            Ok(found) if found == self.shards.name() => return Ok(()),
-            _ => rtnl.clear_qdisc(index)?,
+    /// Makes the program the root of a link, or each of several that of a queue. Where one of these cannot be, the link gets its default back.
+    pub(super) fn take_root(&self, rtnl: &mut Rtnl, index: u32, name: &str) -> Result<(), StartError> {
+        let taken = self.put_root(rtnl, index).and_then(|()| self.found(rtnl, index));
+        if taken.as_ref().is_ok_and(|found| found == self.shards.name()) {
+            return Ok(());
         }
-        let found = taken?;
-        Err(StartError::DataPath(format!("{name} has {found} although {} was put there", self.shards.name())))
+        if self.shards.are_several() {
+            rtnl.clear_qdisc(index)?;
+        }
+        let (found, meant) = (taken?, self.shards.name());
+        Err(StartError::DataPath(format!("the root of {name} is {found} although {meant} was put there")))
     }
 
-    fn put_queues(&self, rtnl: &mut Rtnl, index: u32) -> Result<(), Error> {
+    fn put_root(&self, rtnl: &mut Rtnl, index: u32) -> Result<(), Error> {
+        if !self.shards.are_several() {
+            return rtnl.set_plain(index, self.shards.name());
+        }
         rtnl.set_multi_queue(index)?;
         (0..).zip(self.shards.all()).try_for_each(|(queue, shard)| rtnl.set_queue(index, queue, &shard.name))
     }
@@ -67,12 +72,7 @@ impl KernelPath {
 
     /// Whether a link has what was put there, or some of it.
     pub(super) fn is_root(&self, rtnl: &mut Rtnl, index: u32) -> bool {
-        let is_ours = |kind: &String| self.shards.all().iter().any(|shard| shard.name == *kind);
-        match rtnl.root_qdisc(index) {
-            Ok(Some(root)) if root.kind == MULTI_QUEUE => {
-                rtnl.queue_qdiscs(index).is_ok_and(|queues| queues.iter().any(|(_, kind)| is_ours(kind)))
-            }
-            root => root.ok().flatten().is_some_and(|root| is_ours(&root.kind)),
-        }
+        let is_ours = |kind: &str| self.shards.all().iter().any(|shard| shard.name == kind);
+        rtnl.has_qdisc(index, is_ours).unwrap_or_default()
     }
 }
