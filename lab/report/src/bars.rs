@@ -123,8 +123,7 @@ impl Comparison {
             }
         }
         let mut notes: Vec<String> = self.only_subject(look).into_iter().collect();
-        let mut cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).flatten();
-        if look.on_paper && cells.any(|estimate| estimate.half.is_some()) {
+        if look.on_paper && self.cells().any(|estimate| estimate.half.is_some()) {
             notes.push(format!("Bars: means{}; lines: 95 % intervals of the mean.", self.of_runs()));
         }
         if look.on_paper && own_scales {

@@ -68,8 +68,7 @@ impl Comparison {
         if look.on_paper {
             let subject = self.only_subject(look).map_or(String::new(), |subject| format!("{subject} "));
             let mut what = subject + &caption(form, of, summed) + if look.log { " Logarithmic axes." } else { "" };
-            let cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
-            let drawn = || cells.clone().filter(|cell| cell.is_reached() && !cell.lasted.is_empty());
+            let drawn = || self.cells().filter(|cell| cell.is_reached() && !cell.lasted.is_empty());
             if drawn().next().is_some() {
                 what += " What had not finished counts as longer than it had lasted (Kaplan and Meier).";
             }

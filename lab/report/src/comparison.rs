@@ -430,7 +430,7 @@ pub fn precision(
 
 impl Comparison {
     /// All values.
-    fn cells(&self) -> impl Iterator<Item = &Estimate> + Clone {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &Estimate> + Clone {
         self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten())
     }
     /// States of how many runs the means are, behind that word; empty if they are values of one run, or that is not known.

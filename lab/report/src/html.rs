@@ -299,8 +299,7 @@ impl Comparison {
     /// Writes the figure, its values as a table, and the spread of the runs.
     fn drawn_html(&self, page: &mut String, pens: &Pens) {
         let mut note = String::from("Each column has a scale of its own, from zero on.");
-        let mut cells = self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).flatten();
-        if cells.any(|estimate| estimate.half.is_some()) {
+        if self.cells().any(|estimate| estimate.half.is_some()) {
             note += &format!(" Bars are means{}, lines over them 95 % intervals of the mean.", self.of_runs());
         }
         if self.groups.iter().any(Group::is_judged) {

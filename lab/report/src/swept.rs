@@ -246,10 +246,10 @@ fn axes<'a>(table: &'a Table, rows: &[usize]) -> Vec<Axis<'a>> {
     let all: Vec<&str> = groups.iter().flatten().map(|(name, _)| *name).collect();
     let axis = |group: &Vec<(&str, &'a Column)>| {
         let keys: Vec<&str> = group.iter().map(|(name, _)| *name).collect();
-        let ends_alike = |key: &&&str| end(key) == end(keys[0]);
+        let ends_alike = |key: &&str| end(key) == end(keys[0]);
         let is_one_name = keys.len() > 1
-            && all.iter().filter(ends_alike).count() == keys.len()
-            && keys.iter().filter(ends_alike).count() == keys.len()
+            && keys.iter().all(ends_alike)
+            && all.iter().filter(|key| ends_alike(key)).count() == keys.len()
             && group.iter().all(|(_, column)| rows.iter().all(|row| column.text(*row) == group[0].1.text(*row)));
         let name = if is_one_name { end(keys[0]).to_owned() } else { names(&keys, &all).join("/") };
         Axis { name, columns: group.iter().map(|(_, column)| *column).collect() }

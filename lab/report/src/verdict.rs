@@ -93,8 +93,7 @@ impl Verdict {
         let mut places: Vec<usize> = (0..estimates.len()).collect();
         places.sort_by(|a, b| order(&estimates[*a].mean, &estimates[*b].mean));
         let before = places.into_iter().take_while(|place| !verdict.apart.contains(place));
-        let is_beaten = |place: usize| verdict.orders.iter().any(|[_, worse]| *worse == place);
-        verdict.candidates = before.filter(|place| !is_beaten(*place)).collect();
+        verdict.candidates = before.filter(|place| !verdict.is_beaten(*place)).collect();
         more.retain(|(_, about)| verdict.candidates.contains(about));
         let is_known = more.len() == verdict.doubtful().len();
         verdict.most_more = more.iter().map(|(more, _)| *more).max().filter(|_| is_known);
@@ -105,9 +104,13 @@ impl Verdict {
     pub(crate) fn is_open(&self) -> bool {
         self.orders.is_empty()
     }
-    /// The members of `open` than which another is told apart as better: they are not the best, whoever is.
+    /// Whether another is told apart as better than the one at this place, which is not the best then, whoever is.
+    fn is_beaten(&self, place: usize) -> bool {
+        self.orders.iter().any(|[_, worse]| *worse == place)
+    }
+    /// The members of `open` that are not the best, whoever is.
     pub(crate) fn beaten(&self) -> Vec<usize> {
-        self.open.iter().copied().filter(|place| self.orders.iter().any(|[_, worse]| worse == place)).collect()
+        self.open.iter().copied().filter(|place| self.is_beaten(*place)).collect()
     }
     /// The members of `candidates` that merely may be the best. Nobody is the best where none is told apart from the one with the best mean,
     /// which may be a variant whose runs vary.

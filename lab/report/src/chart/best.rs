@@ -79,8 +79,7 @@ impl Chart {
             Some(_) => " n.t.: not tested, because these are means of what was completed, and not all was.",
             None => "",
         };
-        let mut all = comparison.groups.iter().flat_map(|group| &group.rows).flat_map(|row| row.cells.iter().flatten());
-        let is_open = all.any(|cell| !cell.is_reached());
+        let is_open = comparison.cells().any(|cell| !cell.is_reached());
         let alone =
             if has_alone(&cells) { " (In parentheses): alone in reaching it in all runs, and not tested." } else { "" };
         let has = |is: fn(&Best<'_>) -> bool| cells.iter().flatten().flatten().any(is);

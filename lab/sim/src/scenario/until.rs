@@ -49,7 +49,7 @@ impl Until {
     /// Reads `MEASURE +- SHARE %`.
     ///
     /// # Errors
-    /// What is missing.
+    /// The part that is missing or wrong.
     fn parse(text: &str) -> Result<Self, &'static str> {
         let parts = text.split_once("+-").or_else(|| text.split_once('\u{b1}'));
         let (measure, share) = parts.ok_or("a measure without a share")?;
