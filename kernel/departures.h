@@ -152,17 +152,23 @@ TWIN_GLOBAL u64 twin_step_pie(const struct twin_options *options TWIN_GIVEN, str
 TWIN_GLOBAL u64 twin_step_coupled(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
 				  struct twin_held *held TWIN_GIVEN)
 {
+	u32 slot, number, action;
+	bool marked, sent;
 	u64 popped;
-	u32 slot;
 
 	twin_catch_up_coupled(options, discipline, held);
 	if (discipline->backlog.packets == 0)
 		return twin_step(TWIN_EMPTY, TWIN_NONE);
 	popped = twin_pop_coupled(options, discipline, held);
 	slot = popped;
-	if (popped >> 32 == CODEL_ACTION_SIGNAL && twin_is_capable(twin_packet_of(held, slot)->service))
+	number = discipline->room.first + (popped >> 40);
+	action = popped >> 32 & 0xff;
+	marked = action == CODEL_ACTION_SIGNAL && twin_is_capable(twin_packet_of(held, slot)->service);
+	sent = marked || action == CODEL_ACTION_SEND || discipline->call.drops == codel_most_drops_a_call();
+	twin_count_coupled(held, number, slot, sent, marked);
+	if (marked)
 		return twin_step(TWIN_MARK, slot);
-	if (popped >> 32 == CODEL_ACTION_SEND || discipline->call.drops == codel_most_drops_a_call())
+	if (sent)
 		return twin_step(TWIN_SEND, slot);
 	discipline->call.drops++;
 	return twin_step(TWIN_DROP, slot);

@@ -107,11 +107,28 @@ TWIN_GLOBAL u32 twin_sanctions(const struct twin_options *options TWIN_GIVEN, st
 /* The queue of the packet that arrives. */
 TWIN_INLINE u32 twin_queue_coupled(const struct twin_options *options, struct twin_discipline *discipline, struct twin_held *held)
 {
+	u32 number = discipline->room.first;
+
 	if (!twin_is_low(options, discipline->arrives.service))
-		return discipline->room.first + TWIN_CLASSIC;
-	if (options->critical != 0 && twin_sanctions(options, discipline, held))
-		return discipline->room.first + TWIN_SANCTIONED;
-	return discipline->room.first + TWIN_LOW;
+		number += TWIN_CLASSIC;
+	else if (options->critical != 0 && twin_sanctions(options, discipline, held))
+		number += TWIN_SANCTIONED;
+	else
+		number += TWIN_LOW;
+	twin_control_of(held, number)->counts.enqueued++;
+	return number;
+}
+
+/* Counts a packet that has left a queue. */
+TWIN_INLINE void twin_count_coupled(struct twin_held *held, u32 number, u32 slot, bool sent, bool marked)
+{
+	struct twin_counts *counts = &twin_control_of(held, number)->counts;
+
+	counts->sent += sent;
+	counts->dropped += !sent;
+	counts->marked += marked;
+	if (sent)
+		counts->waited += saturating_sub_u64(held->latest, twin_packet_of(held, slot)->at);
 }
 
 /* The queue in which packets like one of a flow with a service wait. It may be called without the lock. */
@@ -224,7 +241,7 @@ TWIN_INLINE struct twin_turn twin_turn_of(const struct twin_options *options, st
 	return turn;
 }
 
-/* Takes the packet whose turn it is, which is in the lower half; in the upper one is what the decider does with it. */
+/* Takes the packet whose turn it is, which is in the lower half; above it is what the decider does with it, and above that its queue. */
 TWIN_GLOBAL u64 twin_pop_coupled(const struct twin_options *options TWIN_GIVEN, struct twin_discipline *discipline TWIN_GIVEN,
 				 struct twin_held *held TWIN_GIVEN)
 {
@@ -251,7 +268,7 @@ TWIN_GLOBAL u64 twin_pop_coupled(const struct twin_options *options TWIN_GIVEN, 
 		action = decider_state_returning(state, &params, native, scalable);
 	else
 		action = decider_state_sanctioned(state, &params, scalable);
-	return (u64)action << 32 | slot;
+	return (u64)number << 40 | (u64)action << 32 | slot;
 }
 
 #endif

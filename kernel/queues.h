@@ -71,6 +71,11 @@ struct twin_queue {
 	u64 key;
 };
 
+/* Packets of one of the queues of dualpi2, for those who ask. */
+struct twin_counts {
+	u64 enqueued, sent, waited, marked, dropped;
+};
+
 /* What a queue of a discipline has besides. */
 struct twin_control {
 	/* The size class, and the neighbours in it. */
@@ -83,6 +88,7 @@ struct twin_control {
 	union {
 		codel_state codel;
 		pie_state pie;
+		struct twin_counts counts;
 	};
 };
 

@@ -7,6 +7,7 @@ mod totals;
 
 use tidegate_core::accounts::Account;
 use tidegate_core::classify::Fields;
+use tidegate_core::dualpi2::Coupled;
 use tidegate_core::fbq::{FlowCounts, FlowView, HeldBy};
 use tidegate_core::qdisc::{Backlog, Event};
 use tidegate_core::{ClassId, Instant, Rate, Span};
@@ -26,6 +27,10 @@ pub trait Offload {
     /// Reads the packets that each rule has matched since the last reading, by the count to which the rule belongs, and those that
     /// matched none. Rules without new packets may be left out. Nothing where there are no rules.
     fn matched(&mut self) -> Vec<(Option<Key>, Account)> {
+        Vec::new()
+    }
+    /// Reads the coupled queues of each class that has DualPI2.
+    fn coupled(&mut self, _now: Instant) -> Vec<(ClassId, Coupled)> {
         Vec::new()
     }
     /// Reads all flows.
@@ -64,6 +69,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 None => self.account.unclassified += counted.packets,
             }
         }
+        self.admit.registry.coupled = offload.coupled(now).into_iter().collect();
         let OffloadedFlows { flows, held, continues, crossed } = offload.flows();
         self.set_flows(now, &flows, &held, continues, out);
         self.pass_on(now, crossed, out);

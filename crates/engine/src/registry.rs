@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 
 use tidegate_core::classify::{self, BuildError, Classifier, Fields, Match, Rule, Target};
+use tidegate_core::dualpi2::Coupled;
 use tidegate_core::fbq::{Fbc, FlowView, HeldBy};
 use tidegate_core::flow::{FlowBy, FlowHash};
 use tidegate_core::key_index::KeyIndex;
@@ -151,6 +152,8 @@ pub(crate) struct FlowRegistry {
     cursor: usize,
     /// The flows of an offload by their keys, at the last reading.
     offloaded: Option<HashMap<u64, OffloadedFlow>>,
+    /// The coupled queues of classes of an offload at the last reading.
+    pub(crate) coupled: HashMap<ClassId, Coupled>,
     /// The classes of an offload all of whose packets waited for ceilings at the last reading, and for which.
     ceilings: HashMap<ClassId, HeldBy>,
     /// Whether an offload does not have the present table yet.

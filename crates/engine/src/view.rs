@@ -6,7 +6,7 @@ use tidegate_config::shaper::{Config, Detail};
 use tidegate_core::accounts::Account;
 use tidegate_core::cbq::ClassState;
 use tidegate_core::classify::Fields;
-use tidegate_core::dualpi2::{Coupled, QueueState};
+use tidegate_core::dualpi2::Coupled;
 use tidegate_core::fbq::ClassView;
 use tidegate_core::qdisc::Qdisc as _;
 use tidegate_core::{Backlog, ClassId, Instant, fragments};
@@ -46,19 +46,8 @@ pub struct CoupledClass {
 impl CoupledClass {
     /// Adds the queues of another shard: delays and probabilities are the larger ones.
     pub fn add(&mut self, other: &Self) {
-        let sum = self;
-        let add = |sum: &mut QueueState, one: &QueueState| {
-            sum.backlog.packets += one.backlog.packets;
-            sum.backlog.bytes += one.backlog.bytes;
-            sum.delay = sum.delay.max(one.delay);
-            sum.stats.add(&one.stats);
-        };
-        add(&mut sum.state.low, &other.state.low);
-        add(&mut sum.state.classic, &other.state.classic);
-        add(&mut sum.state.sanctioned, &other.state.sanctioned);
-        sum.state.coupled = sum.state.coupled.max(other.state.coupled);
-        sum.state.squared = sum.state.squared.max(other.state.squared);
-        sum.flows.extend_from_slice(&other.flows);
+        self.state.add(&other.state);
+        self.flows.extend_from_slice(&other.flows);
     }
 }
 
@@ -160,12 +149,12 @@ impl<H: Copy + Send + 'static> Engine<H> {
         });
         own.chain(reserved).collect()
     }
-    /// The coupled queues in which packets of `class` wait. None where they wait in others, or in those of an offload.
+    /// The coupled queues in which packets of `class` wait, of an offload at its last reading. None where they wait in others.
     pub fn coupled(&self, class: ClassId, now: Instant) -> Option<CoupledClass> {
-        if self.admit.registry.offloaded().is_some() {
-            return None;
-        }
-        let state = self.tree.coupled(class, now)?;
+        let state = match self.admit.registry.offloaded() {
+            Some(_) => self.admit.registry.coupled.get(&class).cloned()?,
+            None => self.tree.coupled(class, now)?,
+        };
         let identity = |key: u64| self.account.flows.as_ref()?.find(key).map(|record| record.who);
         let flows = state.flows.iter().map(|key| (*key, identity(*key).unwrap_or_default())).collect();
         Some(CoupledClass { state, flows })

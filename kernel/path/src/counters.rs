@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use tidegate_capture::scone::Signal;
 use tidegate_core::accounts::Account;
+use tidegate_core::dualpi2::Coupled;
 use tidegate_core::qdisc::Backlog;
-use tidegate_core::{Bytes, ClassId, Rate};
+use tidegate_core::{Bytes, ClassId, Instant, Rate};
 use tidegate_engine::advice::OffloadedAdvice;
 use tidegate_engine::guard::lock;
 use tidegate_engine::quota::Key;
@@ -123,6 +124,10 @@ impl Offload for Counters {
 
     fn matched(&mut self) -> Vec<(Option<Key>, Account)> {
         self.discipline.matched()
+    }
+
+    fn coupled(&mut self, now: Instant) -> Vec<(ClassId, Coupled)> {
+        self.discipline.flows.coupled(now)
     }
 
     fn flows(&mut self) -> OffloadedFlows {

@@ -4,13 +4,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use tidegate_core::accounts::Account;
 use tidegate_core::classify::{Fields, Hosts};
+use tidegate_core::dualpi2::{Coupled, QueueState, Stats};
 use tidegate_core::fbq::{FlowCounts, HeldBy};
 use tidegate_core::qdisc::{Backlog, Event};
 use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate, Span};
 use tidegate_engine::OffloadedFlow;
 use tidegate_live::shaping::InterfaceCounts;
 
-use super::options::{FBQ, FBQ_CLASSES, FBQ_PROMISES};
+use super::options::{DUALPI2, FBQ, FBQ_CLASSES, FBQ_PROMISES};
 use crate::bpf::{LoadError, Mapped, Place, Variables};
 
 /// Bits of `known` of `struct twin_flow_fields`, by `enum twin_field` of kernel/classify.h.
@@ -84,6 +85,17 @@ places! {
     line_packets: "lines.packets",
     line_bytes: "lines.bytes",
     line_dropped: "lines.dropped",
+    classes: "classes.classes",
+    inside_kind: "classes.inside.kind",
+    inside_coupling: "classes.inside.coupling",
+    first_queue: "state.disciplines.room.first",
+    base: "state.disciplines.dualpi2.base",
+    squared: "state.disciplines.dualpi2.squared",
+    coupled_enqueued: "state.held.controls.counts.enqueued",
+    coupled_sent: "state.held.controls.counts.sent",
+    coupled_waited: "state.held.controls.counts.waited",
+    coupled_marked: "state.held.controls.counts.marked",
+    coupled_dropped: "state.held.controls.counts.dropped",
     dropped_packets: "fbq.flows.dropped.packets",
     dropped_bytes: "fbq.flows.dropped.bytes",
     promised: "classes.promise.number",
@@ -174,6 +186,42 @@ impl Flows {
         }
     }
 
+    /// The coupled queues of each class that has DualPI2, without the flows under sanction.
+    pub fn coupled(&self, now: Instant) -> Vec<(ClassId, Coupled)> {
+        let at = &self.places;
+        let classes = self.read(&at.classes, 0).min(FBQ_CLASSES) as usize;
+        let coupled = |class: usize| {
+            let first = self.read(&at.first_queue, class) as usize;
+            let queues = [0, 1, 2].map(|queue| self.coupled_queue(first + queue, now));
+            let [base, squared, coupling] =
+                [&at.base, &at.squared, &at.inside_coupling].map(|place| self.read(place, class));
+            (ClassId(class as u32), Coupled::new(queues, base, squared, coupling))
+        };
+        (0..classes).filter(|class| self.read(&at.inside_kind, *class) == DUALPI2).map(coupled).collect()
+    }
+
+    /// One of the queues of DualPI2.
+    fn coupled_queue(&self, queue: usize, now: Instant) -> QueueState {
+        let at = &self.places;
+        let read = |place: &Place| self.read(place, queue);
+        QueueState {
+            backlog: self.backlog(queue),
+            delay: self.head_arrived(queue).map_or(Span::ZERO, |arrived| now.since(arrived)),
+            stats: Stats {
+                enqueued: read(&at.coupled_enqueued),
+                sent: read(&at.coupled_sent),
+                waited: Span::from_nanos(read(&at.coupled_waited)),
+                marked: read(&at.coupled_marked),
+                dropped: read(&at.coupled_dropped),
+            },
+        }
+    }
+
+    fn backlog(&self, queue: usize) -> Backlog {
+        let Places { packets, bytes, .. } = &self.places;
+        Backlog { packets: self.read(packets, queue), bytes: Bytes::new(self.read(bytes, queue)) }
+    }
+
     /// How many events of feedback there ever were.
     pub fn told(&self) -> u64 {
         self.read(&self.places.told_count, 0)
@@ -207,7 +255,7 @@ impl Flows {
             ..FlowCounts::default()
         };
         let key = read(&at.key);
-        let backlog = Backlog { packets: read(&at.packets), bytes: Bytes::new(read(&at.bytes)) };
+        let backlog = self.backlog(of);
         let promise = read(&at.promise).checked_sub(1).map(|place| self.read(&at.promised, place as usize));
         OffloadedFlow {
             key,

@@ -20,7 +20,7 @@ pub struct CoupledQueues {
     pub coupled_ppm: u64,
     /// The probability with which C marks or drops, in millionths.
     pub classic_ppm: u64,
-    /// The flows under sanction now.
+    /// The flows under sanction now; none of the kernel path, which does not list them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<Flow>,
 }

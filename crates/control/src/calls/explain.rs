@@ -92,7 +92,7 @@ pub struct Explained {
     /// The queue of its class, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_queue: Option<Queued>,
-    /// The coupled queues of DualPI2 in its class; absent where its discipline is another, or queues packets in the kernel.
+    /// The coupled queues of DualPI2 in its class; absent where its discipline is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coupled: Option<CoupledQueues>,
     /// The rate of its class.

@@ -329,7 +329,7 @@ pub struct ClassObservation {
     pub wait: WaitTimes,
     /// The distribution of all waits since the start.
     pub waits: Waits,
-    /// The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel.
+    /// The coupled queues of DualPI2; absent where its discipline is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coupled: Option<CoupledQueues>,
     /// Seconds in which the class offered its promised rate or more, and was served it.

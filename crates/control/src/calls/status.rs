@@ -348,7 +348,7 @@ pub struct ClassStatus {
     /// The 99th percentile of the waits.
     #[serde(rename = "wait_p99_ns", with = "ns")]
     pub wait_p99: Span,
-    /// The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel.
+    /// The coupled queues of DualPI2; absent where its discipline is another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coupled: Option<CoupledQueues>,
 }

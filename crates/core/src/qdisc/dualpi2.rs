@@ -256,6 +256,35 @@ pub struct Coupled {
     pub flows: Vec<u64>,
 }
 
+impl QueueState {
+    /// Adds another queue, as of another part of the same packets; the delay is the larger one.
+    fn add(&mut self, other: &Self) {
+        self.backlog.packets += other.backlog.packets;
+        self.backlog.bytes += other.backlog.bytes;
+        self.delay = self.delay.max(other.delay);
+        self.stats.add(&other.stats);
+    }
+}
+
+impl Coupled {
+    /// The queues without flows under sanction, with the probabilities at p' and its square, in parts of [`ONE`], and the coupling factor k.
+    pub fn new(queues: [QueueState; 3], base: u64, squared: u64, coupling: u64) -> Self {
+        let [low, classic, sanctioned] = queues;
+        let part = |likelihood: u64| Probability::from_ratio(likelihood.min(ONE), ONE).unwrap_or(Probability::ONE);
+        let coupled = part(base.saturating_mul(coupling));
+        Self { low, classic, sanctioned, coupled, squared: part(squared), flows: Vec::new() }
+    }
+    /// Adds the queues of another part of the same packets; delays and probabilities are the larger ones.
+    pub fn add(&mut self, other: &Self) {
+        self.low.add(&other.low);
+        self.classic.add(&other.classic);
+        self.sanctioned.add(&other.sanctioned);
+        self.coupled = self.coupled.max(other.coupled);
+        self.squared = self.squared.max(other.squared);
+        self.flows.extend_from_slice(&other.flows);
+    }
+}
+
 /// DualPI2. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct DualPi2<P> {
@@ -436,19 +465,13 @@ impl<P: Packet> Qdisc<P> for DualPi2<P> {
     fn coupled(&self, _class: ClassId, now: Instant) -> Option<Coupled> {
         let now = self.latest.max(now);
         let queues = [(&self.low, self.stats[0]), (&self.classic, self.stats[1]), (&self.sanctioned, self.stats[2])];
-        let [low, classic, sanctioned] = queues.map(|(queue, stats)| QueueState {
+        let queues = queues.map(|(queue, stats)| QueueState {
             backlog: queue.backlog(),
             delay: self.store.arrival(queue).map_or(Span::ZERO, |arrived| now.since(arrived)),
             stats,
         });
-        let part = |likelihood| Probability::from_ratio(likelihood, ONE).unwrap_or(Probability::ONE);
-        Some(Coupled {
-            low,
-            classic,
-            sanctioned,
-            coupled: part(self.state.coupled(&self.params)),
-            squared: part(self.state.squared()),
-            flows: self.protection.as_ref().map_or_else(Vec::new, |protection| protection.flows().collect()),
-        })
+        let flows = self.protection.as_ref().map_or_else(Vec::new, |protection| protection.flows().collect());
+        let (base, squared) = (self.state.base(), self.state.squared());
+        Some(Coupled { flows, ..Coupled::new(queues, base, squared, self.params.coupling.into()) })
     }
 }

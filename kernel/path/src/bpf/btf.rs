@@ -126,6 +126,13 @@ impl Btf {
     pub fn member(&self, number: u32, name: &str) -> Option<Member> {
         self.members(number).into_iter().find(|(known, _)| *known == name).map(|(_, member)| member)
     }
+    /// The offset and the type of the member of a name, which may be in a struct or union without one.
+    pub fn member_within(&self, number: u32, name: &str) -> Option<(u32, u32)> {
+        self.members(number).into_iter().find_map(|(known, Member { kind, offset, .. })| match known {
+            "" => self.member_within(self.plain(kind), name).map(|(at, kind)| (offset + at, kind)),
+            _ => (known == name).then_some((offset, kind)),
+        })
+    }
     /// The type of the elements of an array.
     pub fn element(&self, number: u32) -> Option<u32> {
         self.words(number).next().filter(|_| self.kind(number) == ARRAY)

@@ -50,9 +50,9 @@ impl<'a> Variables<'a> {
                 continue;
             }
             let Some(name) = names.next() else { break };
-            let member = types.member(of, name).filter(|_| types.kind(of) == STRUCT)?;
-            place.at += member.offset as usize;
-            of = types.plain(member.kind);
+            let (offset, kind) = types.member_within(of, name).filter(|_| types.kind(of) == STRUCT)?;
+            place.at += offset as usize;
+            of = types.plain(kind);
         }
         place.size = types.size(of)? as usize;
         // Aligned, so that it is read at once.
@@ -74,6 +74,8 @@ mod tests {
         assert!(granted.at > class.at && granted.at < class.at + class.apart, "{class:?} {granted:?}");
         assert_eq!(place("in_force.kind"), Place { size: 8, apart: 0, ..place("in_force.kind") });
         assert_eq!(place("state.held.queues.backlog.bytes").at % 8, 0);
+        // In a union without a name.
+        assert_eq!(place("state.held.controls.counts.enqueued").apart, place("state.held.controls.since").apart);
         for path in ["none", "fbq.flows", "fbq.flows.none", "fbq.flows.start"] {
             assert!(variables.place(path).is_err(), "{path}");
         }

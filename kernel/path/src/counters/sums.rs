@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use tidegate_core::ClassId;
 use tidegate_core::accounts::Account;
+use tidegate_core::dualpi2::Coupled;
+use tidegate_core::{ClassId, Instant};
 use tidegate_engine::advice::OffloadedAdvice;
 use tidegate_engine::quota::Key;
 use tidegate_engine::{Offload, OffloadedFlow, OffloadedFlows, PromiseTable, Promised, Totals};
@@ -32,6 +33,17 @@ impl<C: Offload> Offload for Sums<C> {
 
     fn matched(&mut self) -> Vec<(Option<Key>, Account)> {
         self.0.iter_mut().flat_map(Offload::matched).collect()
+    }
+
+    fn coupled(&mut self, now: Instant) -> Vec<(ClassId, Coupled)> {
+        let mut all: Vec<(ClassId, Coupled)> = Vec::new();
+        for (class, coupled) in self.0.iter_mut().flat_map(|shard| shard.coupled(now)) {
+            match all.iter_mut().find(|(known, _)| *known == class) {
+                Some((_, sum)) => sum.add(&coupled),
+                None => all.push((class, coupled)),
+            }
+        }
+        all
     }
 
     fn flows(&mut self) -> OffloadedFlows {
