@@ -124,6 +124,17 @@ fn a_trace_is_the_bottleneck_that_it_says() {
     // Five packets in 10 ms are 6 Mbit/s, of which 1460 of 1500 bytes are data.
     let goodput = value(&outcome, "flow f", "goodput");
     assert!((5.5e6..5.85e6).contains(&goodput), "{goodput}");
+    // Of the other direction, too, unless that has a rate or a trace of its own.
+    let back = BULK.replace("from = \"a\"\nto = \"b\"", "from = \"b\"\nto = \"a\"");
+    let at = |more: &str| {
+        let link = format!("rate-over-time = {{ kind = \"mahimahi\", file = \"lte.trace\" }}\n{more}");
+        let outcome = run(&link, &back);
+        value(&outcome, "flow f", "goodput")
+    };
+    assert!((5.5e6..5.85e6).contains(&at("")), "{}", at(""));
+    assert!((7.5e6..7.9e6).contains(&at("rate-back = \"8mbit\"")), "{}", at("rate-back = \"8mbit\""));
+    let steps = "rate-over-time-back = { kind = \"steps\", steps = [{ at = \"0s\", rate = \"4mbit\" }] }";
+    assert!((3.7e6..3.95e6).contains(&at(steps)), "{}", at(steps));
 }
 
 #[test]

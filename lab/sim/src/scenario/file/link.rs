@@ -20,12 +20,14 @@ tidegate_config::record! {
         pub to: Spanned<String>,
         /// Bits per second on the line, counting packets with their headers; above zero.
         pub rate: Spanned<Rate>,
-        /// The rate in the other direction. Default the same.
+        /// The rate in the other direction. Default the same, over time too.
         pub rate_back: Option<Spanned<Rate>>,
-        /// The rate over time, in both directions. It replaces `rate`, which is then used for routing and warnings only:
-        /// utilisation is of what the line could carry, and the ideal time of a transfer, to which its slowdown is
-        /// relative, is that at the mean of the rate over the run, or over its period. Default constant.
+        /// The rate over time, in both directions unless `rate-back` or `rate-over-time-back` says otherwise. It replaces `rate`,
+        /// which is then used for routing and warnings only: utilisation is of what the line could carry, and the ideal time of a
+        /// transfer, to which its slowdown is relative, is that at the mean of the rate over the run, or over its period. Default constant.
         pub rate_over_time: Option<Spanned<RateSection>>,
+        /// The rate over time in the other direction. Default `rate-back` or else the same.
+        pub rate_over_time_back: Option<Spanned<RateSection>>,
         /// The propagation delay in one direction, or a distribution from which each link of a range draws its own:
         /// `{ kind = "uniform", low = "1ms", high = "200ms" }`. Default 1 ms, as of a metropolitan link.
         pub delay: Option<Spanned<SameOrDrawn<Span>>>,

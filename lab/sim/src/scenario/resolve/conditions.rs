@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tidegate_config::Spanned;
 use tidegate_config::values::Percent;
+use tidegate_config::{Place, Spanned};
 use tidegate_core::{Instant, Span};
 
 use super::Resolver;
@@ -22,13 +22,9 @@ fn probability(share: Percent) -> f64 {
 }
 
 impl Resolver<'_> {
-    /// The conditions that both directions of a link have in common. The numbers of lost packets are added for each
-    /// direction.
+    /// The conditions that both directions of a link have in common. The rate over time and the numbers of lost packets are added for
+    /// each direction.
     pub(super) fn conditions(&mut self, link: &Spanned<LinkSection>) -> Option<Conditions> {
-        let rate = match &link.rate_over_time {
-            Some(section) => Some(self.rate_process(section)?),
-            None => None,
-        };
         let jitter = match &link.jitter {
             Some(section) => Some(Jitter {
                 distribution: self.distribution(&section.delay, Quantity::Time)?,
@@ -50,8 +46,7 @@ impl Resolver<'_> {
             None => None,
         };
         let outage = |from: Span, to: Span| (Instant::ZERO + from, Instant::ZERO + to);
-        let mut conditions = Conditions {
-            rate,
+        let conditions = Conditions {
             jitter,
             duplication: link.duplication.map_or(0.0, probability),
             outages: link.outage.iter().map(|section| outage(section.from.value, section.to.value)).collect(),
@@ -59,12 +54,27 @@ impl Resolver<'_> {
             frame: link.frame.as_ref().map(|frame| frame.value),
             ..Conditions::default()
         };
+        self.valid(conditions, link.place)
+    }
+
+    /// The conditions of a direction whose rate may change over time.
+    pub(super) fn over_time(
+        &mut self,
+        conditions: &Conditions,
+        section: Option<&Spanned<RateSection>>,
+    ) -> Option<Conditions> {
+        let Some(section) = section else { return Some(conditions.clone()) };
+        let rate = self.rate_process(section)?;
+        let conditions = self.valid(Conditions { rate: Some(rate), ..conditions.clone() }, section.place)?;
+        let mean_rate = conditions.rate.as_ref().and_then(|rate| rate.mean(self.scenario.duration));
+        Some(Conditions { mean_rate, ..conditions })
+    }
+
+    fn valid(&mut self, conditions: Conditions, place: Place) -> Option<Conditions> {
         if let Err(problem) = conditions.validate() {
-            let place = link.rate_over_time.as_ref().map_or(link.place, |section| section.place);
             self.error(place, format!("no such line: {problem}"), "cannot be", "change the value");
             return None;
         }
-        conditions.mean_rate = conditions.rate.as_ref().and_then(|rate| rate.mean(self.scenario.duration));
         Some(conditions)
     }
 

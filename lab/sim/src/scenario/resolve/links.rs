@@ -29,7 +29,7 @@ impl Resolver<'_> {
             self.error(
                 back.place,
                 "this queue is on a link that does not exist",
-                "both-directions is false",
+                "both-ways is false",
                 "take one of them out",
             );
         }
@@ -49,13 +49,19 @@ impl Resolver<'_> {
         // What is wrong about a line has been reported, and the link is there nevertheless: without it each variant and flow
         // that it carries would be wrong, too.
         let delay = self.delay(link.delay.as_ref()).unwrap_or_default();
-        let conditions = self.conditions(link).unwrap_or_default();
+        let common = self.conditions(link).unwrap_or_default();
+        let conditions = self.over_time(&common, link.rate_over_time.as_ref()).unwrap_or_default();
+        let conditions_back = match (&link.rate_over_time_back, &link.rate_back) {
+            (Some(section), _) => self.over_time(&common, Some(section)).unwrap_or_default(),
+            (None, Some(_)) => common,
+            (None, None) => conditions.clone(),
+        };
         let delay_back = match &link.delay_back {
             Some(section) => self.delay(Some(section)).unwrap_or_default(),
             None => delay.clone(),
         };
         if link.half_duplex && (!link.both_ways || link.driver.is_some()) {
-            let help = "leave half-duplex out, or both-directions and the driver";
+            let help = "leave half-duplex out, or both-ways and the driver";
             self.error(link.place, "a half-duplex line needs both directions and no driver", "not shared", help);
         }
         let limit = Limit::packets(link.limit.value);
@@ -64,7 +70,7 @@ impl Resolver<'_> {
         let line_back = Line::new(rate_back, delay_back.0).limit(limit).loss(loss_back);
         let faults = link.ecn_impairment_back.as_ref().unwrap_or(&link.ecn_impairment);
         let (impairment, impairment_back) = (Impairment::of(&link.ecn_impairment), Impairment::of(faults));
-        let with = |lost: &Arc<[u64]>, impairment: Impairment| {
+        let with = |conditions: &Conditions, lost: &Arc<[u64]>, impairment: Impairment| {
             let conditions = Conditions { lost: lost.clone(), impairment, ..conditions.clone() };
             (conditions != Conditions::default()).then_some(conditions)
         };
@@ -84,7 +90,7 @@ impl Resolver<'_> {
                 timer,
                 watch: link.watch.unwrap_or(queue.is_some()),
                 drawn: delay.1.clone().map(|distribution| (distribution, there)),
-                conditions: with(&lost, impairment),
+                conditions: with(&conditions, &lost, impairment),
                 shares: None,
                 serves: Vec::new(),
             };
@@ -100,7 +106,7 @@ impl Resolver<'_> {
                     driver: None,
                     watch: queue_back.is_some(),
                     drawn: delay_back.1.clone().map(|distribution| (distribution, drawn_for)),
-                    conditions: with(&lost_back, impairment_back),
+                    conditions: with(&conditions_back, &lost_back, impairment_back),
                     shares: link.half_duplex.then_some(there),
                     ..wire
                 });
