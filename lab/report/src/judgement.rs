@@ -89,7 +89,7 @@ impl Pair {
 }
 
 /// Whether means are within [`MARGIN`] of the greater one.
-pub(crate) fn is_near(a: f64, b: f64) -> bool {
+pub fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() <= MARGIN * a.abs().max(b.abs())
 }
 
@@ -256,6 +256,11 @@ impl Contrast {
             Some(equal) => format!("{said}; about {} would find them equal within 2 %", rounded(equal)),
             None => said,
         })
+    }
+    /// States how many more runs would find the variants equal within 2 %, as one of `comparisons` tests; `None` if nobody can say.
+    pub fn plan_of_equality(&self, comparisons: usize) -> Option<String> {
+        let more = self.equality?.more_runs(comparisons)?;
+        Some(further(more, self.difference.runs, "would find them equal within 2 %"))
     }
     /// The name of the test in tables; `none` where the seeds do not change the difference.
     pub fn test(&self) -> &'static str {

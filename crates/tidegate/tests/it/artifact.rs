@@ -339,6 +339,44 @@ fn digests_of_runs_are_checked() {
     assert_eq!(closed.wait().expect("it ends").code(), Some(1));
 }
 
+/// A line that two disciplines nearly fill, of which one drops a little early.
+const NEAR: &str = r#"
+version = 1
+duration = "20s"
+hosts = ["a", "b"]
+link = [{ from = "a", to = "b", rate = "10mbit" }]
+flow = [{ name = "sensor", from = "a", to = "b", workload = { kind = "poisson", rate = "9.5mbit" } }]
+variant = [
+    { name = "fifo", from = "a", to = "b", queue = { kind = "fifo", limit = "200kB" } },
+    { name = "codel", from = "a", to = "b", queue = { kind = "codel" } },
+]
+"#;
+
+#[test]
+fn an_equality_is_claimed_where_it_is_shown() {
+    let scratch = Folder::new("artifact-equality");
+    fs::write(scratch.0.join("near.toml"), NEAR).expect("written");
+    let pack = |folder: &str, claim: &str| {
+        let output =
+            tidegate(&scratch.0, &["artifact", folder, "--scenario", "near.toml", "--runs", "5", "--claim", claim]);
+        (output.status.code(), text(&output))
+    };
+    let (code, said) = pack("apart", "delay p99 of flow sensor: codel = fifo");
+    assert!(code == Some(1) && said.contains("are not shown to be equal within 2 % by 5 runs"), "{said}");
+    assert!(!scratch.0.join("apart").exists());
+    // What is told apart may be equal for all purposes.
+    let as_much = "goodput of flow sensor: codel = fifo";
+    for (folder, claim) in [("less", as_much.replace('=', "<")), ("equal", format!("As much={as_much}"))] {
+        let (code, said) = pack(folder, &claim);
+        assert_eq!(code, Some(0), "{said}");
+    }
+    let readme = fs::read_to_string(scratch.0.join("equal/README.md")).expect("a README");
+    assert!(readme.contains(&format!("As much ({as_much})")), "{readme}");
+    assert!(readme.contains("in 5 runs, equal within 2 % (two one-sided tests), p "), "{readme}");
+    let again = reproduce(&scratch.0.join("equal"), PROGRAM);
+    assert!(again.status.success() && text(&again).contains("claim supported: As much"), "{}", text(&again));
+}
+
 #[test]
 fn a_claim_that_the_results_do_not_support_is_refused() {
     let scratch = Folder::new("artifact-claims");

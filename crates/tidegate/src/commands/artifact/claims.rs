@@ -1,15 +1,15 @@
-//! The claims of an artifact: orders of two variants by a measure, which the results must support here and elsewhere.
+//! The claims of an artifact: orders of two variants by a measure, or equalities, which the results must support here and elsewhere.
 
 use serde::{Deserialize, Serialize};
 use tidegate_metrics::{LEVEL, holm};
 use tidegate_report::Look;
 use tidegate_report::comparison::{Comparison, Estimate, Group, Stated};
-use tidegate_report::judgement::{Contrast, probability_after};
+use tidegate_report::judgement::{Contrast, is_near, probability_after};
 
 /// The most names that an error lists.
 const MOST_NAMED: usize = 24;
 
-/// A statement that a measure of one variant is less than that of another.
+/// A statement that a measure of one variant is less than that of another, or that both are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
@@ -20,16 +20,19 @@ pub struct Claim {
     subject: String,
     less: String,
     more: String,
+    /// Whether the two variants are equal within 2 %, in place of one having less than the other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    equal: bool,
     /// The difference and its probability where the artifact was packed; empty for a single run.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     evidence: String,
 }
 
 impl Claim {
-    /// Parses `[TEXT=]MEASURE of SUBJECT: A < B`, or with `>` between the variants. The subject and the variants of a sweep have `=`, too:
+    /// Parses `[TEXT=]MEASURE of SUBJECT: A < B`, or with `>` or `=` between the variants. The subject and the variants of a sweep have `=`, too:
     /// the words end at the last one before a whole order.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let form = "expected [TEXT=]MEASURE of SUBJECT[ at POINT]: VARIANT < VARIANT, such as \
+        let form = "expected [TEXT=]MEASURE of SUBJECT[ at POINT]: VARIANT < VARIANT, or with = for equal within 2 %, such as \
                     `CoDel waits less=delay p99 of flow bulk: codel < fifo`";
         let ends = text.rmatch_indices('=').map(|(at, _)| (&text[..at], &text[at + 1..]));
         let mut all = ends.chain([("", text)]);
@@ -40,12 +43,10 @@ impl Claim {
     fn order_of(words: &str, order: &str) -> Option<Self> {
         let (of, order) = order.rsplit_once(": ")?;
         let (measure, subject) = of.split_once(" of ")?;
-        let (a, b, turned) = match order.split_once(" < ") {
-            Some((a, b)) => (a, b, false),
-            None => order.split_once(" > ").map(|(a, b)| (a, b, true))?,
-        };
+        let (relation, (a, b)) =
+            [" < ", " > ", " = "].into_iter().find_map(|relation| Some((relation, order.split_once(relation)?)))?;
         let [measure, subject, a, b] = [measure, subject, a, b].map(|part| part.trim().to_owned());
-        let (less, more) = if turned { (b, a) } else { (a, b) };
+        let (less, more) = if relation == " > " { (b, a) } else { (a, b) };
         let is_complete = [&measure, &subject, &less, &more].iter().all(|part| !part.is_empty());
         is_complete.then(|| Self {
             text: words.trim().to_owned(),
@@ -53,13 +54,15 @@ impl Claim {
             subject,
             less,
             more,
+            equal: relation == " = ",
             evidence: String::new(),
         })
     }
 
     /// The claim in one line: the words of the paper, if there are any, and the order that stands for them.
     pub fn line(&self) -> String {
-        let order = format!("{} of {}: {} < {}", self.measure, self.subject, self.less, self.more);
+        let relation = if self.equal { '=' } else { '<' };
+        let order = format!("{} of {}: {} {relation} {}", self.measure, self.subject, self.less, self.more);
         if self.text.is_empty() { order } else { format!("{} ({order})", self.text) }
     }
 
@@ -92,7 +95,7 @@ impl Claim {
         Self { evidence: format!("{supported}{besides}"), ..self }
     }
 
-    /// Finds what the claim is about, and checks that the means have its order. Returns the difference of the two variants; none if
+    /// Finds what the claim is about, and checks that the means have its order, or of a single run are equal. Returns the difference of the two variants; none if
     /// there is a single run.
     ///
     /// # Errors
@@ -130,8 +133,10 @@ impl Claim {
         }
         let [less, more] = both.map(|estimate| estimate.mean);
         let [shown_less, shown_more] = [less, more].map(|value| tidegate_display::human(value, unit));
+        let is_several = both.iter().any(|estimate| estimate.values.len() + estimate.missing > 1);
         // A NaN supports nothing.
-        if !matches!(less.partial_cmp(&more), Some(std::cmp::Ordering::Less)) {
+        let is_so = if self.equal { is_several || is_near(less, more) } else { less < more };
+        if !is_so {
             return Err(wrong(format!("{} has {shown_less}, {} has {shown_more}", self.less, self.more)));
         }
         let contrast = chosen.contrasts().into_iter().find(|contrast| {
@@ -139,7 +144,6 @@ impl Claim {
             contrast.measure == self.measure
                 && ((a == &self.less && b == &self.more) || (a == &self.more && b == &self.less))
         });
-        let is_several = both.iter().any(|estimate| estimate.values.len() + estimate.missing > 1);
         if contrast.is_none() && is_several && chosen.repeated().is_none() {
             return Err(wrong("it was measured in too few runs, so that nothing was tested".to_owned()));
         }
@@ -184,7 +188,7 @@ impl Claim {
             let evidence = contrasts.iter().find(is_it).map(|of| {
                 let comparisons = of.stated.map_or(0, |stated| stated.comparisons);
                 let among = format!(", corrected for all {comparisons} differences among which it was found");
-                said(of, of.stated.map(|stated| stated.p), &among)
+                said(of, of.stated.map(|stated| stated.p), "", &among)
             });
             Self {
                 text: String::new(),
@@ -192,6 +196,7 @@ impl Claim {
                 subject,
                 less,
                 more,
+                equal: false,
                 evidence: evidence.unwrap_or_else(|| untested(comparison)),
             }
         };
@@ -200,33 +205,39 @@ impl Claim {
 }
 
 /// Checks that the means have the order of each claim and, with several runs, that the paired differences decide it at 5 %, corrected
-/// for the number of claims: an artifact states these together, and nothing else.
+/// for the number of claims: an artifact states these together, and nothing else. An equality is decided by two one-sided tests.
 ///
 /// Returns for each claim the difference and its probability, or that the seeds change nothing, or nothing for a single run; or else the reason why the results do not support
 /// it.
 pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<String, String>> {
     let found: Vec<Result<Option<Contrast>, String>> = claims.iter().map(|claim| claim.order(comparison)).collect();
     // One that is not supported for another reason counts too: leaving out what does not fit would be a choice by the results.
-    let p = |found: &Result<Option<Contrast>, String>| match found {
-        Ok(contrast) => contrast.as_ref().and_then(|contrast| contrast.difference.p).unwrap_or(0.0),
+    let p = |(claim, found): (&Claim, &Result<Option<Contrast>, String>)| match found {
+        Ok(None) => 0.0,
+        Ok(Some(contrast)) if claim.equal => contrast.equality.map_or(0.0, |equality| equality.p()),
+        Ok(Some(contrast)) => contrast.difference.p.unwrap_or(0.0),
         Err(_) => 1.0,
     };
-    let corrected = holm(&found.iter().map(p).collect::<Vec<_>>());
-    let decided = |((claim, found), p): ((&Claim, Result<Option<Contrast>, String>), f64)| match found? {
-        Some(contrast) if contrast.difference.is_fixed() => Ok(said(&contrast, None, "")),
-        Some(contrast) if p > LEVEL => {
-            let more = contrast.plan(claims.len()).map(|plan| format!("; {plan}"));
-            Err(claim.wrong(&format!(
-                "{} and {} are not told apart by {} runs{}{}",
-                claim.less,
-                claim.more,
-                contrast.difference.runs,
-                corrected_for(claims.len()),
-                more.unwrap_or_default()
-            )))
+    let corrected = holm(&claims.iter().zip(&found).map(p).collect::<Vec<_>>());
+    let decided = |((claim, found), p): ((&Claim, Result<Option<Contrast>, String>), f64)| {
+        let Some(contrast) = found? else { return Ok(untested(comparison)) };
+        let is_fixed = contrast.difference.is_fixed();
+        let is_shown = match is_fixed {
+            true => !claim.equal || contrast.is_equal() == Some(true),
+            false => p <= LEVEL,
+        };
+        let corrected = corrected_for(claims.len());
+        if is_shown {
+            let within = if claim.equal { "equal within 2 % (two one-sided tests), " } else { "" };
+            return Ok(said(&contrast, Some(p).filter(|_| !is_fixed), within, &corrected));
         }
-        Some(contrast) => Ok(said(&contrast, Some(p), &corrected_for(claims.len()))),
-        None => Ok(untested(comparison)),
+        let (what, plan) = match claim.equal {
+            true => ("shown to be equal within 2 %", contrast.plan_of_equality(claims.len())),
+            false => ("told apart", contrast.plan(claims.len())),
+        };
+        let plan = plan.map_or(String::new(), |plan| format!("; {plan}"));
+        let runs = contrast.difference.runs;
+        Err(claim.wrong(&format!("{} and {} are not {what} by {runs} runs{corrected}{plan}", claim.less, claim.more)))
     };
     claims.iter().zip(found).zip(corrected).map(decided).collect()
 }
@@ -241,8 +252,8 @@ fn untested(comparison: &Comparison) -> String {
     })
 }
 
-/// Says what the runs have of a difference; `p` is `None` if the seeds do not change it.
-fn said(contrast: &Contrast, p: Option<f64>, corrected: &str) -> String {
+/// Says what the runs have of a difference; `p` is `None` if the seeds do not change it. `tested` is what has this probability if it is not the difference.
+fn said(contrast: &Contrast, p: Option<f64>, tested: &str, corrected: &str) -> String {
     let difference = &contrast.difference;
     let Some(p) = p else {
         let by = tidegate_display::human(difference.mean.abs(), &contrast.unit);
@@ -253,7 +264,7 @@ fn said(contrast: &Contrast, p: Option<f64>, corrected: &str) -> String {
     };
     let apart = tidegate_display::human_interval(difference.mean.abs(), difference.half_width(), &contrast.unit);
     let p = probability_after(p, "= ");
-    format!("apart by {apart} in {} runs, p {p}{corrected}", difference.runs)
+    format!("apart by {apart} in {} runs, {tested}p {p}{corrected}", difference.runs)
 }
 
 /// Says for how many claims a probability is corrected; empty for one, which needs no correction.
@@ -280,6 +291,8 @@ mod tests {
         assert_eq!(claim.line(), "It waits less (delay p99 of flow bulk: codel < fifo)");
         let turned = Claim::parse("goodput of link a->b: codel > fifo").expect("a claim");
         assert_eq!(turned.line(), "goodput of link a->b: fifo < codel");
+        let equal = Claim::parse("As much=goodput of link a->b: codel = fifo").expect("a claim");
+        assert_eq!((equal.line().as_str(), equal.equal), ("As much (goodput of link a->b: codel = fifo)", true));
         let at = "goodput of flow bulk at rate=2mbit: rate/queue.rate=5mbit/4mbit < rate=9mbit";
         assert_eq!(Claim::parse(at).expect("a claim").line(), at);
         let worded = Claim::parse(&format!("half=a half of it={at}")).expect("a claim");
