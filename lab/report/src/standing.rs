@@ -73,7 +73,7 @@ mod tests {
     use crate::simulation::{Quantity, compared_whole};
 
     /// The first is told apart from the third, and not from the second, whose runs vary so much; the fourth is equal to the first. The second
-    /// is perhaps the best where its mean is better than that of the third.
+    /// is perhaps the best, also where its mean is worse than that of the third.
     #[test]
     fn the_best_and_who_is_not_told_apart_from_it_are_named() {
         let of = |name: &str, value: &dyn Fn(u64) -> f64| Quantity {
@@ -99,7 +99,7 @@ mod tests {
             let standing = comparison.groups[0].standing(0, &comparison.family());
             format!("{standing:?}")
         };
-        assert_eq!(said(&found), r#"Several(["fq-codel", "pie"], [])"#);
+        assert_eq!(said(&found), r#"Several(["fq-codel", "pie"], ["fifo"])"#);
         let worse = of("cake", &|seed| 989e6 + 1e5 * (seed % 3) as f64);
         let near = [found[0].clone(), found[1].clone(), worse, found[3].clone()];
         assert_eq!(said(&near), r#"Several(["fq-codel", "pie"], ["fifo"])"#);

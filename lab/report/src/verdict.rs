@@ -17,7 +17,7 @@ pub(crate) struct Verdict {
     /// The variants that are told apart from the best.
     pub(crate) apart: Vec<usize>,
     /// The variants that are perhaps the best, from the best mean to the worst: the best, those that are equal to it, and those that are
-    /// not told apart from it, unless their mean is worse than one that is, or another is told apart as better.
+    /// not told apart from it, unless another is told apart as better.
     pub(crate) candidates: Vec<usize>,
     /// All pairs that are told apart and not equal: the better one first.
     pub(crate) orders: Vec<[usize; 2]>,
@@ -92,8 +92,7 @@ impl Verdict {
         }
         let mut places: Vec<usize> = (0..estimates.len()).collect();
         places.sort_by(|a, b| order(&estimates[*a].mean, &estimates[*b].mean));
-        let before = places.into_iter().take_while(|place| !verdict.apart.contains(place));
-        verdict.candidates = before.filter(|place| !verdict.is_beaten(*place)).collect();
+        verdict.candidates = places.into_iter().filter(|place| !verdict.is_beaten(*place)).collect();
         more.retain(|(_, about)| verdict.candidates.contains(about));
         let is_known = more.len() == verdict.doubtful().len();
         verdict.most_more = more.iter().map(|(more, _)| *more).max().filter(|_| is_known);
@@ -159,7 +158,7 @@ mod tests {
     }
 
     /// A call has a quality of 4.355 in the best variant. Another is 0.0002 behind in each run, and a third far behind in the mean, but
-    /// not in all runs. The second is no loser, and the third not perhaps the best.
+    /// not in all runs. The second is no loser, and the third, whom nobody beats, perhaps the best.
     #[test]
     fn small_differences_make_no_loser_and_doubt_makes_no_winner() {
         let seeds: Vec<u64> = (1..=8).collect();
@@ -170,11 +169,11 @@ mod tests {
         let verdict = alone(&[&best, &behind, &doubtful], Better::More).unwrap();
         assert_eq!((verdict.best, &verdict.alike[..], &verdict.open[..]), (0, &[1][..], &[2][..]));
         assert!(verdict.is_open() && verdict.more.is_some());
-        // One that is clearly worse takes the star from those with a still worse mean.
+        // One that is clearly worse takes nothing from those with a still worse mean, which are not told apart from the best.
         let worse = of(&|n| 4.0 + 1e-4 * (n % 3) as f64);
         let verdict = alone(&[&best, &behind, &doubtful, &worse], Better::More).unwrap();
         assert_eq!((&verdict.open[..], &verdict.apart[..]), (&[2][..], &[3][..]));
-        assert_eq!((&verdict.candidates[..], verdict.more), (&[0, 1][..], None));
+        assert_eq!((&verdict.candidates[..], verdict.doubtful()), (&[0, 1, 2][..], vec![2]));
     }
 
     /// A variant that varies by far has the best mean, and is told apart from none of two that are told apart from each other: the worse of
