@@ -75,6 +75,14 @@ impl Difference {
         Some(Self::of(Test::Welch, runs, a - b, error, freedom))
     }
 
+    /// The same where the difference of a pair is known with this variance only, as that of two values in bins is with the sum of the
+    /// squares of their widths by 12: runs that are in the same bins vary by no less.
+    #[must_use]
+    pub fn known_to(self, variance: f64) -> Self {
+        let error = self.error.max((variance / self.runs.max(1) as f64).sqrt());
+        Self::of(self.test, self.runs, self.mean, error, self.freedom)
+    }
+
     /// Tests a mean by t, unless it has no `error`.
     fn of(test: Test, runs: usize, mean: f64, error: f64, freedom: f64) -> Self {
         // Differences may vary by the rounding of their values.
@@ -260,6 +268,12 @@ mod tests {
         let rounded = [1.0, 2.0, 5.0, 9.0].map(|n: f64| (n + 0.1) - n);
         assert!(rounded.iter().any(|value| *value != rounded[0]), "{rounded:?}");
         assert!(Difference::paired(&rounded).unwrap().is_fixed());
+        // Of values that are known to bins, runs in the same bins are no certainty: two of them decide nothing, ten do.
+        let in_bins = |runs: usize| Difference::paired(&vec![-1.0; runs]).unwrap().known_to(2.0 / 12.0);
+        assert!(in_bins(2).p.is_some_and(|p| p > 0.1) && in_bins(10).p.is_some_and(|p| p < 1e-4));
+        // Runs that vary by more are what they are.
+        let wide = Difference::paired(&[1.0, 9.0, 5.0]).unwrap();
+        assert_eq!(wide.known_to(2.0 / 12.0), wide);
         // One sample that varies is enough for a test, and differences that vary around zero.
         assert!(Difference::independent(&[1.0; 3], &[2.0, 2.0, 3.0]).unwrap().p.is_some());
         assert_eq!(Difference::paired(&[1.0, -1.0]).unwrap().p, Some(1.0));

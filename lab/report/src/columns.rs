@@ -194,7 +194,11 @@ impl Table {
                         Ok(())
                     }
                     Column::Integer(values) => values[row].map_or(Ok(()), |value| write!(out, "{value}")),
-                    Column::Number(values) => values[row].map_or(Ok(()), |value| write!(out, "{value}")),
+                    // Readers such as pandas lose digits behind many zeros.
+                    Column::Number(values) => values[row].map_or(Ok(()), |value| match value.abs() {
+                        small if small > 0.0 && small < 1e-5 => write!(out, "{value:e}"),
+                        _ => write!(out, "{value}"),
+                    }),
                     Column::Truth(values) => values[row].map_or(Ok(()), |value| write!(out, "{value}")),
                 };
             }
@@ -392,6 +396,12 @@ pub(crate) mod tests {
         assert_eq!(lines[1], "link a->b,1,0.1,true");
         assert!(lines[2].starts_with("\"a, \"\"b\"\"\",,-1000"));
         assert_eq!(lines[3], ",18446744073709551615,,");
+    }
+
+    #[test]
+    fn small_numbers_have_exponents_in_csv() {
+        let table = Table::default().with("p", Column::Number(vec![Some(1.5e-16), Some(0.25), Some(0.0)]));
+        assert_eq!(table.csv(), "p\n1.5e-16\n0.25\n0\n");
     }
 
     #[test]

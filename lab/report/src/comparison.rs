@@ -108,6 +108,8 @@ pub struct Estimate {
     /// Whether it is the mean of what was completed, and not all was: the slower a variant, the more of its longest durations it leaves out.
     /// Nothing is tested by it.
     pub is_of_completed: bool,
+    /// By which share of itself each value may be too great: the width of its bin in a histogram.
+    pub bin: f64,
 }
 
 impl Estimate {

@@ -108,7 +108,12 @@ fn weighted<'a>(
     move |x, y| {
         let scaled = |values: &[f64], by: f64| values.iter().map(|value| value * by).collect::<Vec<_>>();
         let paired = Difference::paired(&pairs.iter().map(|(a, b)| x * a - y * b).collect::<Vec<_>>());
-        paired.or_else(|| Difference::independent(&scaled(&a.values, x), &scaled(&b.values, y)))
+        let width = |of: &Estimate, by: f64| of.bin * of.mean * by;
+        // Equal runs are equal whatever is known of them: a bin is narrower than the share within which a difference does not matter.
+        let differ = if pairs.is_empty() { a.mean != b.mean } else { pairs.iter().any(|(a, b)| a != b) };
+        let variance = if differ { (width(a, x).powi(2) + width(b, y).powi(2)) / 12.0 } else { 0.0 };
+        let found = paired.or_else(|| Difference::independent(&scaled(&a.values, x), &scaled(&b.values, y)));
+        found.map(|found| found.known_to(variance))
     }
 }
 

@@ -116,8 +116,9 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
 /// States what the seeds do not change: the values of all variants or of some, or the difference of two. Nothing is tested by these.
 fn unchanged(ranked: &Ranked<'_>, verdict: &Verdict) -> String {
     let is_constant = |place: &usize| {
-        let values = &ranked[*place].1.values;
-        !values.is_empty() && values.iter().all(|value| *value == values[0])
+        let Estimate { values, bin, .. } = ranked[*place].1;
+        // Values in one bin are not the same.
+        *bin == 0.0 && !values.is_empty() && values.iter().all(|value| *value == values[0])
     };
     let constant: Vec<usize> = (0..ranked.len()).filter(is_constant).collect();
     let others = verdict.fixed.iter().filter(|pair| !pair.iter().all(|place| constant.contains(place)));
@@ -207,7 +208,9 @@ fn behind_the_best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verd
         group => format!("; {} have {value}{equal}", together(ranked, group)),
     };
     let (small, great) = (best.min(worst.mean), best.max(worst.mean));
-    if small > 0.0 {
+    // Nobody knows how many times as much as perhaps nothing it is.
+    let is_above_zero = |estimate: &Estimate| estimate.mean > estimate.half.unwrap_or(0.0).max(0.0);
+    if is_above_zero(ranked[0].1) && is_above_zero(worst) {
         let times = great / small;
         text += &match measure.better {
             _ if times < 1.1 => String::new(),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_metrics::{Curve, Value, summarise};
 
-use crate::comparison::{Comparison, Estimate};
+use crate::comparison::{Comparison, Estimate, bin};
 
 use compared::are_repeated;
 pub(crate) use compared::{better, compared_whole};
@@ -206,7 +206,7 @@ impl Quantity {
         let estimate =
             Estimate::of_runs(self.mean, self.half_width_95, self.values.iter().flatten().copied().collect());
         let missing = self.values.iter().filter(|value| value.is_none()).count();
-        Estimate { missing, is_of_completed, ..estimate.with_seeds(seeds) }
+        Estimate { missing, is_of_completed, bin: bin(&self.measure), ..estimate.with_seeds(seeds) }
     }
 }
 
