@@ -301,6 +301,9 @@ impl Chart {
             ChartKind::Scatter | ChartKind::Lines => &[&self.x, &self.y],
             _ => &[&self.x],
         };
+        if let Some(chart) = self.of_quantity(table)? {
+            return chart.drawing(table, look);
+        }
         if let Some((chart, wide)) = self.of_quantities(table)? {
             return self.with_clouds(chart.plot(&wide)?).with_look(look);
         }
@@ -339,6 +342,21 @@ impl Chart {
             }
             _ => self.label(0, &self.x),
         }
+    }
+
+    /// Says of which subject, variant and values of axes the rows alone are; `None` if all rows are drawn.
+    fn selection(&self) -> Option<String> {
+        let is_alone = |name: &str| self.only.iter().filter(|(other, _)| other == name).count() == 1;
+        let chosen = self
+            .only
+            .iter()
+            .filter(|(name, text)| !["kind", "measure"].contains(&name.as_str()) && !text.is_empty() && is_alone(name));
+        let said = chosen.map(|(name, text)| match name.as_str() {
+            "subject" | "variant" => text.clone(),
+            name => format!("{} {text}", of_path(name)),
+        });
+        let said: Vec<String> = said.collect();
+        (!said.is_empty()).then(|| format!("Drawn: {}.", said.join(", ")))
     }
 
     fn plot(&self, table: &Table) -> Result<Plot, String> {
@@ -441,7 +459,7 @@ impl Chart {
             };
             format!("No values: {}; gaps.", gaps.iter().map(of).collect::<Vec<_>>().join(", "))
         });
-        let note = [note, steps, means, pooled, gaps, left_out]
+        let note = [note, steps, means, pooled, gaps, left_out, self.selection()]
             .into_iter()
             .flatten()
             .reduce(|note, more| format!("{note} {more}"));
@@ -572,6 +590,9 @@ impl Chart {
         }
         if flat().any(|mean| mean.is_infinite()) {
             note = format!("{note} n.r.: not reached in at least one of the values.").trim_start().to_owned();
+        }
+        if let Some(selection) = self.selection() {
+            note = format!("{note} {selection}").trim_start().to_owned();
         }
         let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
         let heat = Heat { xs, ys, means, halves, unit, log, ratio: !self.over.is_empty(), note };

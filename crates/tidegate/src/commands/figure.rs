@@ -18,6 +18,19 @@ pub struct Args {
     /// The tables (Parquet), or folders with tables
     #[arg(required = true, value_name = "TABLE")]
     tables: Vec<PathBuf>,
+    #[command(flatten)]
+    chart: ChartArgs,
+    /// How the figure is drawn; see `tidegate help simulate`. May be repeated
+    #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
+    look: Vec<String>,
+    /// The file to write, whose name ends in .svg, .pdf, .png, .pgf or .tikz
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+/// What a figure of tables shows.
+#[derive(Debug, clap::Args)]
+pub struct ChartArgs {
     /// The kind of figure: heat, best, scatter, lines, ecdf, ccdf, box, violin or strip
     #[arg(long, value_name = "KIND", value_parser = ChartKind::named)]
     kind: ChartKind,
@@ -26,10 +39,11 @@ pub struct Args {
     /// one standard deviation for each variant
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     x: String,
-    /// The column of the vertical axis, or the quantity. A map of the best without it has a row for each measure
+    /// The column of the vertical axis; of lines also a quantity, 'delay p95 of flow bulk'. A map of the best without it has a row for each
+    /// measure
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     y: String,
-    /// The column of the cells of a heat map
+    /// The column of the cells of a heat map, or a quantity
     #[arg(long, value_name = "COLUMN", default_value = "value")]
     cells: String,
     /// The column whose texts name the curves, or the rows; may be repeated, for a curve for each combination
@@ -60,12 +74,51 @@ pub struct Args {
     /// The title of the vertical axis; the unit is added unless it ends with it
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     y_title: String,
-    /// How the figure is drawn; see `tidegate help simulate`. May be repeated
-    #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
-    look: Vec<String>,
-    /// The file to write, whose name ends in .svg, .pdf, .png, .pgf or .tikz
-    #[arg(long, value_name = "FILE")]
-    out: PathBuf,
+}
+
+/// The same as words of a text.
+#[derive(Debug, clap::Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Words {
+    #[command(flatten)]
+    chart: ChartArgs,
+}
+
+impl ChartArgs {
+    /// Parses the options of a command line, with its quotes.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let words = shlex::split(text).ok_or("a quote is not closed")?;
+        let Words { chart } = clap::Parser::try_parse_from(words).map_err(|error| {
+            let text = error.to_string();
+            text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+        })?;
+        Ok(chart)
+    }
+
+    /// Whether it has points of another file.
+    pub fn has_others(&self) -> bool {
+        self.beside.is_some()
+    }
+
+    /// # Errors
+    /// If the file of other points cannot be read.
+    pub fn chart(&self) -> Result<Chart, Failure> {
+        Ok(Chart {
+            kind: self.kind,
+            x: self.x.clone(),
+            y: self.y.clone(),
+            value: self.cells.clone(),
+            by: self.by.clone(),
+            only: self.only.clone(),
+            over: self.over.clone(),
+            log: self.log,
+            log_x: self.log_x,
+            times: self.times,
+            beside: self.beside.as_deref().map_or(Ok(Vec::new()), beside)?,
+            labels: [self.x_title.clone(), self.y_title.clone()],
+            names: Vec::new(),
+        })
+    }
 }
 
 /// Parses `COLUMN=TEXT`.
@@ -78,23 +131,8 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let format = Format::of(&args.out).map_err(Failure::Usage)?;
     let table = read(&args.tables)?;
-    let chart = Chart {
-        kind: args.kind,
-        x: args.x.clone(),
-        y: args.y.clone(),
-        value: args.cells.clone(),
-        by: args.by.clone(),
-        only: args.only.clone(),
-        over: args.over.clone(),
-        log: args.log,
-        log_x: args.log_x,
-        times: args.times,
-        beside: args.beside.as_deref().map_or(Ok(Vec::new()), beside)?,
-        labels: [args.x_title.clone(), args.y_title.clone()],
-        names: Vec::new(),
-    };
     let look = Look::parse_all(&args.look).map_err(Failure::Usage)?;
-    let drawing = chart.drawing(&table, &look).map_err(Failure::Usage)?;
+    let drawing = args.chart.chart()?.drawing(&table, &look).map_err(Failure::Usage)?;
     draw(&drawing, format, &args.out)
 }
 

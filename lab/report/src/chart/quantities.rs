@@ -16,6 +16,33 @@ const OF_VALUES: [&str; 9] = ["kind", "subject", "measure", "part", "x", "x_unit
 const CORNERS: u32 = 72;
 
 impl Chart {
+    /// The chart of the values of a quantity that lines, heat maps and distributions name in place of the column with values: `delay p95 of
+    /// flow bulk`. `None` if they name columns.
+    ///
+    /// # Errors
+    /// If it means none of the table, or several.
+    pub(super) fn of_quantity(&self, table: &Table) -> Result<Option<Self>, String> {
+        let mut chart = self.clone();
+        let values = match self.kind {
+            ChartKind::Lines => &mut chart.y,
+            ChartKind::Heat => &mut chart.value,
+            ChartKind::Scatter | ChartKind::Best => return Ok(None),
+            _ => &mut chart.x,
+        };
+        let name = std::mem::replace(values, "value".to_owned());
+        let Some((measure, subject)) = parts_of(&name).filter(|_| table.known(&name).is_err()) else { return Ok(None) };
+        chart.only.push(("kind".to_owned(), "value".to_owned()));
+        for (column, part) in [("subject", subject), ("measure", measure)] {
+            let texts = table.known(column)?;
+            let rows = table.rows_with(&chart.only)?;
+            let all: Vec<String> = rows.iter().filter_map(|row| texts.text(*row)).collect();
+            let all = each_once(all.iter().map(String::as_str));
+            let part = the_only(&all, part, column)?.to_owned();
+            chart.only.push((column.to_owned(), part));
+        }
+        Ok(Some(chart))
+    }
+
     /// The chart of a table with a row for each run and a column for each axis, if both axes name quantities, each as `MEASURE of SUBJECT`;
     /// `None` if they name columns.
     ///

@@ -14,10 +14,12 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use tidegate_report::comparison::Comparison;
 use tidegate_report::simulation::{Quantity, compared, unit};
-use tidegate_report::{Look, Report};
+use tidegate_report::{Drawing, Look, Report};
 
 use self::claims::Claim;
+use self::ran::Ran;
 use super::compare::Named;
+use super::figure::ChartArgs;
 use super::sweep::axis;
 use crate::Failure;
 use crate::output::look;
@@ -47,9 +49,9 @@ pub struct Args {
     /// The number of runs with different seeds, instead of that in the file
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
-    /// A figure to pack, as that of `simulate`, with the name of its file instead of a file; may be repeated. Default: the
-    /// comparison
-    #[arg(long, value_name = "[NAME: ][TITLE[/CURVE]=]FIGURE", value_parser = figure)]
+    /// A figure to pack, as that of `simulate`, with the name of its file instead of a file; of a sweep, also the options of `tidegate
+    /// figure`: `--kind lines --x rate --y 'delay p99 of flow call' --by variant=delays`. May be repeated. Default: the comparison
+    #[arg(long, value_name = "[NAME: ][TITLE[/CURVE]=|OPTIONS=]FIGURE", value_parser = figure, allow_hyphen_values = true)]
     figure: Vec<String>,
     /// How figures are drawn; see `tidegate help simulate`. May be repeated. Default: column
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
@@ -105,6 +107,9 @@ struct FigureSpec {
     /// The title and the curve that select it; none for the comparison.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     plot: Option<(String, String)>,
+    /// The options of `tidegate figure` that draw it of the table of a sweep, in place of these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    chart: Option<String>,
 }
 
 impl FigureSpec {
@@ -118,14 +123,35 @@ impl FigureSpec {
             let (title, curve) = plot.split_once('/').unwrap_or((plot, ""));
             (title.to_owned(), curve.to_owned())
         };
-        Ok(Self { name: name.to_owned(), plot: plot.map(split) })
+        let (chart, plot) = match plot {
+            Some(text) if text.starts_with("--") => (Some(text.to_owned()), None),
+            plot => (None, plot.map(split)),
+        };
+        chart.as_deref().map(Self::chart).transpose()?;
+        Ok(Self { name: name.to_owned(), plot, chart })
     }
 
-    fn drawing(&self, report: &Report, look: &Look) -> Result<tidegate_report::Drawing, String> {
-        match &self.plot {
-            Some((title, curve)) => report.drawing(title, curve, look),
-            None => report.first_figure(look),
-        }
+    /// Parses the options of `tidegate figure`. An artifact has no files but its own.
+    fn chart(text: &str) -> Result<ChartArgs, String> {
+        let chart = ChartArgs::parse(text)?;
+        if chart.has_others() { Err("--beside reads a file that is not in the artifact".into()) } else { Ok(chart) }
+    }
+
+    fn drawing(&self, ran: &Ran, report: &Report, look: &Look) -> Result<Drawing, Failure> {
+        let drawn = match (&self.chart, &self.plot) {
+            (Some(text), _) => {
+                let table = ran.table().ok_or_else(|| {
+                    Failure::Usage(format!(
+                        "--figure `{text}={}` is of the table of a sweep, which --vary makes; of several scenarios, begin it with its name",
+                        self.name
+                    ))
+                })?;
+                Self::chart(text).map_err(Failure::Usage)?.chart()?.drawing(&table, look)
+            }
+            (None, Some((title, curve))) => report.drawing(title, curve, look),
+            (None, None) => report.first_figure(look),
+        };
+        drawn.map_err(|why| Failure::Usage(format!("--figure {}: {why}", self.name)))
     }
 }
 

@@ -227,7 +227,7 @@ fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, S
     };
     let mut figures = part.figures.clone();
     if figures.is_empty() {
-        figures.push(FigureSpec { name: "comparison".into(), plot: None });
+        figures.push(FigureSpec { name: "comparison".into(), plot: None, chart: None });
     }
     let manifest = Manifest {
         artifact: 1,
@@ -259,7 +259,7 @@ fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, S
     };
     let report = ran.report()?;
     for figure in &manifest.figures {
-        let drawing = figure.drawing(&report, &look).map_err(Failure::Usage)?;
+        let drawing = figure.drawing(&ran, &report, &look)?;
         for format in [Format::Svg, Format::Pdf] {
             let name = format!("expected/{}.{}", figure.name, format.ending());
             write(Path::new(&name), &drawing.bytes(format).map_err(Failure::Failed)?)?;

@@ -165,7 +165,7 @@ impl Ran {
     }
 
     /// The table of a sweep; `None` for a scenario as it is.
-    fn table(&self) -> Option<Table> {
+    pub fn table(&self) -> Option<Table> {
         let order = self.order.clone()?;
         let rows = self
             .points

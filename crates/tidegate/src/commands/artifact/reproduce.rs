@@ -206,7 +206,7 @@ fn figures(
     let mut lines = Vec::new();
     for figure in &manifest.figures {
         let name = &figure.name;
-        let drawing = figure.drawing(&report, &look).map_err(Failure::Usage)?;
+        let drawing = figure.drawing(ran, &report, &look)?;
         let mut different = Vec::new();
         let (svg, pdf) = (drawing.svg(), drawing.bytes(Format::Pdf).map_err(Failure::Failed)?);
         for (format, bytes) in [(Format::Svg, svg.as_bytes()), (Format::Pdf, &pdf)] {

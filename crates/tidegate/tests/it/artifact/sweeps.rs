@@ -43,12 +43,29 @@ fn a_sweep_beside_a_scenario_is_repeated_with_each_of_its_claims() {
     let by_delay =
         format!("queueing p50 of link a->b at fifo: {} < {point}", point.replace("slow", "line").replace("20", "10"));
     let alone = ["--scenario", "scenarios/line.toml", "--vary", keys, "--by", by, "--runs", "5", "--claim", &by_delay];
-    let made = tidegate(&study, &[&["artifact", "../by"], &alone[..]].concat());
+    // Figures of the table, too, with the options of `tidegate figure`.
+    let lines = "--kind lines --x delay --y 'queueing p50 of link a->b' --by variant";
+    for (wrong, why) in [
+        ("--kind maps", "`maps` is no kind; there are heat"),
+        ("--kind lines --x 'delay", "a quote is not closed"),
+        ("--kind lines --x delay --beside /etc/passwd", "--beside reads a file that is not in the artifact"),
+        ("--kind lines --x none", "none"),
+    ] {
+        let figure = format!("{wrong}=lines");
+        let refused = tidegate(&study, &[&["artifact", "../no", "--figure", &figure], &alone[..]].concat());
+        let said = text(&refused);
+        assert!(refused.status.code() == Some(2) && said.contains(why) && !scratch.0.join("no").exists(), "{said}");
+    }
+    let figure = format!("{lines}=lines");
+    let made = tidegate(&study, &[&["artifact", "../by", "--figure", &figure], &alone[..]].concat());
     assert!(made.status.success(), "{}", text(&made));
+    let drawn = fs::read_to_string(scratch.0.join("by/expected/lines.svg")).expect("a figure");
+    assert!(["fifo", "codel", "20"].iter().all(|part| drawn.contains(part)), "{drawn}");
     fs::remove_dir_all(&study).expect("the machine of the authors is gone");
     let again = reproduce(&scratch.0.join("by"), PROGRAM);
     let said = text(&again);
     assert!(again.status.success() && said.contains(&format!("claim supported: {by_delay}")), "{said}");
+    assert!(said.contains("figure lines: as expected"), "{said}");
     let pair = scratch.0.join("pair");
     assert!(pair.join("rates/input/traces/slow.mahimahi").is_file());
     let readme = fs::read_to_string(pair.join("rates/README.md")).expect("a README");
