@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidegate_config::node::Node;
 use tidegate_config::{Diagnostics, Source};
+use tidegate_report::columns::Table;
 use tidegate_report::simulation::sweep_rows;
 use tidegate_report::swept;
 use tidegate_sim::scenario::sweep::{Axis, Batch, Point, Sweep};
@@ -106,6 +107,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     let (found, names) = make(&mut sweep, source.name(), beside, &args.out, args.jobs)?;
+    renew(&args.out, &names, &scenario.primary)?;
     let (runs, files) = (sweep.runs(), names.len());
     if args.json {
         let answer = json!({
@@ -177,6 +179,21 @@ pub(super) fn make(
     }
     names.extend(others);
     Ok((*found, names))
+}
+
+/// Gives files that were made before the quantities that the scenario names as primary now.
+fn renew(folder: &Path, names: &[String], primary: &[String]) -> Result<(), Failure> {
+    for path in names.iter().map(|name| folder.join(name)) {
+        let wrong = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
+        let bytes = std::fs::read(&path).map_err(|error| wrong(&error))?;
+        let mut table = Table::from_parquet(bytes).map_err(|error| wrong(&error))?;
+        if table.primary != primary {
+            table.primary = primary.to_vec();
+            let bytes = table.parquet().map_err(|error| wrong(&error))?;
+            write_whole(&path, &bytes).map_err(|error| wrong(&error))?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads which runs of the scenario other files of its folder have: those of other seeds, or of other values of the axes. Returns the names of

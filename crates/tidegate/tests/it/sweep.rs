@@ -353,6 +353,15 @@ fn names_depend_on_the_files_of_every_value() {
     shaper("two.toml", "2mbit");
     made_before();
     assert!(made_before().ends_with("; 2 runs made before\n"));
+    // The quantities that the scenario names are of the files that were there, too.
+    let primary = "delay p99 of flow bulk";
+    let text = std::fs::read_to_string(&net).expect("a scenario");
+    std::fs::write(&net, text.replacen("version = 1", &format!("version = 1\nprimary = [\"{primary}\"]"), 1))
+        .expect("written");
+    assert!(made_before().ends_with("; 2 runs made before\n"));
+    for (_, bytes) in files(&out) {
+        assert!(bytes.windows(primary.len()).any(|window| window == primary.as_bytes()));
+    }
     shaper("two.toml", "3mbit");
     assert!(made_before().ends_with("; 1 run made before\n"));
     assert_eq!(files(&out).len(), 3);
