@@ -418,7 +418,7 @@ type ClassObservation struct {
 	// The distribution of all waits since the start.
 	Waits Waits `json:"waits"`
 
-	// The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel.
+	// The coupled queues of DualPI2; absent where its discipline is another.
 	Coupled *CoupledQueues `json:"coupled,omitempty"`
 
 	// Seconds in which the class offered its promised rate or more, and was served it.
@@ -488,7 +488,7 @@ type ClassStatus struct {
 	// The 99th percentile of the waits.
 	WaitP99 time.Duration `json:"wait_p99_ns"`
 
-	// The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel.
+	// The coupled queues of DualPI2; absent where its discipline is another.
 	Coupled *CoupledQueues `json:"coupled,omitempty"`
 }
 
@@ -567,7 +567,7 @@ type CoupledQueues struct {
 	// The probability with which C marks or drops, in millionths.
 	ClassicPpm uint64 `json:"classic_ppm"`
 
-	// The flows under sanction now.
+	// The flows under sanction now; none of the kernel path, which does not list them.
 	Flows []Flow `json:"flows,omitempty"`
 }
 
@@ -1012,7 +1012,7 @@ type Explained struct {
 	// The queue of its class, where that is known.
 	ClassQueue *Queued `json:"class_queue,omitempty"`
 
-	// The coupled queues of DualPI2 in its class; absent where its discipline is another, or queues packets in the kernel.
+	// The coupled queues of DualPI2 in its class; absent where its discipline is another.
 	Coupled *CoupledQueues `json:"coupled,omitempty"`
 
 	// The rate of its class.

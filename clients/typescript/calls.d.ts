@@ -296,7 +296,7 @@ export interface ClassObservation {
   jitter_ns: number;
   /** The distribution of all waits since the start. */
   waits: Waits;
-  /** The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel. */
+  /** The coupled queues of DualPI2; absent where its discipline is another. */
   coupled?: CoupledQueues;
   /** Seconds in which the class offered its promised rate or more, and was served it. */
   promise_kept_seconds: number;
@@ -346,7 +346,7 @@ export interface ClassStatus {
   wait_p50_ns: number;
   /** The 99th percentile of the waits. */
   wait_p99_ns: number;
-  /** The coupled queues of DualPI2; absent where its discipline is another, or queues packets in the kernel. */
+  /** The coupled queues of DualPI2; absent where its discipline is another. */
   coupled?: CoupledQueues;
 }
 
@@ -408,7 +408,7 @@ export interface CoupledQueues {
   coupled_ppm: number;
   /** The probability with which C marks or drops, in millionths. */
   classic_ppm: number;
-  /** The flows under sanction now. */
+  /** The flows under sanction now; none of the kernel path, which does not list them. */
   flows?: Flow[];
 }
 
@@ -708,7 +708,7 @@ export interface Explained {
   queue_bytes: number;
   /** The queue of its class, where that is known. */
   class_queue?: Queued;
-  /** The coupled queues of DualPI2 in its class; absent where its discipline is another, or queues packets in the kernel. */
+  /** The coupled queues of DualPI2 in its class; absent where its discipline is another. */
   coupled?: CoupledQueues;
   /** The rate of its class. */
   class_rate_bps?: number;
