@@ -123,4 +123,16 @@ impl Protocol for Quic {
     fn largest_packet(&self) -> u32 {
         self.datagram.value.as_u64() as u32 + UDP_HEADER
     }
+    fn settings(&self) -> (&'static str, String) {
+        let control = match self.congestion {
+            Control::Quinn(quinn) => quinn.word().to_owned(),
+            Control::Own(algorithm) => algorithm.name(),
+        };
+        let Self { datagram, window, initial_window, .. } = self;
+        let settings = format!(
+            "{control}, datagrams of {}, window of {}, {} datagrams at first",
+            datagram.value, window.value, initial_window.value
+        );
+        ("QUIC", settings)
+    }
 }

@@ -92,8 +92,14 @@ pub fn describe(out: &mut impl Write, source: &Source, loaded: &Loaded) -> std::
         flows.row([name.clone(), count.to_string(), from.clone(), to.clone()].map(Into::into));
     }
     let mut queues = Table::new("", ["queue of link", ">rate", ">delay", "discipline"]).shorten("discipline", 12);
-    for OutlinedQueue { link, rate: line, changes, delay, kinds } in outline.queues.iter().take(QUEUES) {
-        let line = format!("{}{}", rate(*line), if *changes { " in the mean, changing" } else { "" });
+    for queue in outline.queues.iter().take(QUEUES) {
+        let OutlinedQueue { link, rate: line, changes, both_change, delay, kinds } = queue;
+        let changing = match (*changes, *both_change) {
+            (false, _) => "",
+            (true, false) => " in the mean, changing",
+            (true, true) => " in the mean, changing both ways",
+        };
+        let line = format!("{}{changing}", rate(*line));
         queues.row([link.clone(), line, wait(*delay), kinds.join(", ")].map(Into::into));
     }
     for table in [flows, queues].into_iter().filter(|table| !table.rows.is_empty()) {
@@ -102,25 +108,27 @@ pub fn describe(out: &mut impl Write, source: &Source, loaded: &Loaded) -> std::
     if outline.queues.len() > QUEUES {
         writeln!(out, "and {} more", outline.queues.len() - QUEUES)?;
     }
-    describe_tcp(out, &outline.flows)
+    describe_transports(out, &outline.flows)
 }
 
-/// Writes TCP's settings that are in force, once for all flows that have the same, and how to have those of Linux if some do not repair losses
-/// as it does.
-fn describe_tcp(out: &mut impl Write, flows: &[OutlinedFlow]) -> std::io::Result<()> {
-    let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
-    let over_tcp = || flows.iter().filter_map(|flow| Some((flow.name.as_str(), flow.tcp.as_ref()?)));
-    for (name, tcp) in over_tcp() {
-        match all.iter_mut().find(|(settings, _)| *settings == tcp.settings) {
-            Some((_, names)) => names.push(name),
-            None => all.push((&tcp.settings, vec![name])),
+/// Writes the settings of TCP and QUIC that are in force, once for all flows that have the same, and how to have those of Linux if some do not
+/// repair losses as it does.
+fn describe_transports(out: &mut impl Write, flows: &[OutlinedFlow]) -> std::io::Result<()> {
+    let mut all: Vec<((&str, &str), Vec<&str>)> = Vec::new();
+    for flow in flows {
+        let tcp = flow.tcp.as_ref().map(|tcp| ("TCP", tcp.settings.as_str()));
+        let other = flow.other.as_ref().map(|(name, settings)| (*name, settings.as_str()));
+        let Some(transport) = tcp.or(other) else { continue };
+        match all.iter_mut().find(|(known, _)| *known == transport) {
+            Some((_, names)) => names.push(&flow.name),
+            None => all.push((transport, vec![&flow.name])),
         }
     }
-    for (n, (settings, names)) in all.iter().enumerate() {
+    for (n, ((transport, settings), names)) in all.iter().enumerate() {
         let gap = if n == 0 { "\n" } else { "" };
-        writeln!(out, "{gap}{}", wrapped(&format!("TCP of {}: {settings}", names.join(", ")), width()))?;
+        writeln!(out, "{gap}{}", wrapped(&format!("{transport} of {}: {settings}", names.join(", ")), width()))?;
     }
-    if over_tcp().any(|(_, tcp)| !tcp.repairs_as_linux) {
+    if flows.iter().any(|flow| flow.tcp.as_ref().is_some_and(|tcp| !tcp.repairs_as_linux)) {
         let linux = "Linux repairs losses by RACK-TLP and PRR with a timeout of at least 200 ms: tcp = { defaults = \"linux\" } is TCP as \
                      Linux has it.";
         writeln!(out, "{}", wrapped(linux, width()))?;
@@ -134,11 +142,12 @@ const QUEUES: usize = 16;
 /// Describes a scenario as JSON.
 pub fn to_json(loaded: &Loaded) -> Value {
     let (scenario, outline) = (&loaded.scenario, loaded.scenario.outline());
-    let flow = |OutlinedFlow { name, count, between: [from, to], tcp }: &OutlinedFlow| {
+    let flow = |OutlinedFlow { name, count, between: [from, to], tcp, other }: &OutlinedFlow| {
         let tcp = tcp.as_ref().map(|tcp| &tcp.settings);
-        json!({ "name": name, "flows": count, "from": from, "to": to, "tcp": tcp })
+        let quic = other.as_ref().filter(|(name, _)| *name == "QUIC").map(|(_, settings)| settings);
+        json!({ "name": name, "flows": count, "from": from, "to": to, "tcp": tcp, "quic": quic })
     };
-    let queue = |OutlinedQueue { link, rate, changes, delay, kinds }: &OutlinedQueue| json!({ "link": link, "rate_bps": rate.as_bps(), "changes": changes, "delay_ns": delay.as_nanos(), "disciplines": kinds });
+    let queue = |OutlinedQueue { link, rate, changes, both_change, delay, kinds }: &OutlinedQueue| json!({ "link": link, "rate_bps": rate.as_bps(), "changes": changes, "both_change": both_change, "delay_ns": delay.as_nanos(), "disciplines": kinds });
     json!({
         "sentence": scenario.sentence,
         "duration_ns": scenario.duration.as_nanos(),

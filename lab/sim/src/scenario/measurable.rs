@@ -4,7 +4,7 @@ use tidegate_config::Diagnostics;
 
 use super::file::Measure;
 use super::model::{FlowGroup, Scenario};
-use super::outcome::{ratio_to, spread_names};
+use super::outcome::{fairness_with, ratio_to, spread_names};
 use crate::metrics::SizeClass;
 use crate::workload::Workload;
 
@@ -16,7 +16,8 @@ impl Scenario {
             let mut all = self.of_flows(section);
             if self.wants(Measure::Share) {
                 all.push("share".to_owned());
-                all.extend(self.sections[number + 1..].iter().map(|other| ratio_to(&other.name)));
+                let others = || self.sections[number + 1..].iter().map(|other| &other.name);
+                all.extend(others().map(|other| ratio_to(other)).chain(others().map(|other| fairness_with(other))));
             }
             (format!("flow {}", section.name), all)
         });

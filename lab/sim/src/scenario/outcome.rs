@@ -370,7 +370,8 @@ impl Outcome {
         }
     }
 
-    /// Adds the share of each section of flows in the goodput of all, and its ratio to each of those after it.
+    /// Adds the share of each section of flows in the goodput of all, its ratio to each of those after it, and how fair that is to a flow of
+    /// each.
     fn shares(&mut self, scenario: &Scenario, flows: &[&FlowMetrics]) {
         let goodput = |section: &FlowGroup| flows[section.flows.clone()].iter().map(|flow| flow.goodput_total()).sum();
         let goodputs: Vec<(&FlowGroup, u64)> = scenario.sections.iter().map(|one| (one, goodput(one))).collect();
@@ -379,6 +380,11 @@ impl Outcome {
             let mut to = Collector { subject: format!("flow {}", section.name), values: &mut self.values };
             if total > 0 {
                 to.add("share", "%", *bytes as f64 / total as f64 * 100.0);
+            }
+            let each = |section: &FlowGroup, bytes: u64| bytes as f64 / section.flows.len().max(1) as f64;
+            for (other, of_other) in goodputs[number + 1..].iter().filter(|(_, of_other)| bytes + of_other > 0) {
+                let both = [each(section, *bytes), each(other, *of_other)];
+                to.add(fairness_with(&other.name), "1", jain(both));
             }
             // A flow that got nothing has no ratio.
             for (other, of_other) in goodputs[number + 1..].iter().filter(|(_, of_other)| *of_other > 0) {
@@ -551,6 +557,11 @@ impl Outcome {
 /// The name of the ratio of goodputs of a flow and another.
 pub(super) fn ratio_to(other: &str) -> String {
     format!("ratio to {other}")
+}
+
+/// The name of Jain's index of the goodputs that one flow of a section and one of another have.
+pub(super) fn fairness_with(other: &str) -> String {
+    format!("fairness with {other}")
 }
 
 /// The endings of the names of measures of each direction if data goes `both_ways`, or was seen to. A mean over both

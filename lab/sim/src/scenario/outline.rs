@@ -2,7 +2,7 @@
 
 use tidegate_core::{Rate, Span};
 
-use super::model::Scenario;
+use super::model::{Scenario, Wire};
 use super::queue::LinkQueue;
 use crate::tcp::{Algorithm, Config, EcnUse, Recovery};
 use crate::workload::Transport;
@@ -33,6 +33,8 @@ pub struct OutlinedQueue {
     pub rate: Rate,
     /// Whether the rate changes.
     pub changes: bool,
+    /// Whether that of the other direction changes in the same way.
+    pub both_change: bool,
     /// Its propagation delay.
     pub delay: Span,
     /// The different kinds of its queue, in the order of the variants.
@@ -50,6 +52,8 @@ pub struct OutlinedFlow {
     pub between: [String; 2],
     /// TCP's settings that are in force, if it is over TCP.
     pub tcp: Option<OutlinedTcp>,
+    /// The name of another transport, and its settings in one line.
+    pub other: Option<(&'static str, String)>,
 }
 
 /// TCP's settings that are in force.
@@ -63,10 +67,7 @@ pub struct OutlinedTcp {
 
 impl OutlinedTcp {
     fn of(config: &Config) -> Self {
-        let control = match config.algorithm {
-            Algorithm::Custom(_) => "a control of its own".to_owned(),
-            control => format!("{control:?}").to_lowercase(),
-        };
+        let control = config.algorithm.name();
         let recovery = match config.recovery {
             _ if config.rack() => "RACK-TLP",
             Recovery::Sack => "SACK",
@@ -115,7 +116,10 @@ impl Scenario {
             let (wire, link) = (&self.wires[number], self.wire_name(number));
             let mean = wire.conditions.as_ref().and_then(|conditions| conditions.mean_rate);
             let (rate, delay, changes) = (mean.unwrap_or(wire.line.rate), wire.line.delay, wire.conditions.is_some());
-            (!kinds.is_empty()).then_some(OutlinedQueue { link, rate, changes, delay, kinds })
+            let over_time = |wire: &Wire| wire.conditions.as_ref().and_then(|conditions| conditions.rate.clone());
+            let back = self.wires.iter().find(|other| (other.from, other.to) == (wire.to, wire.from));
+            let both_change = over_time(wire).is_some() && back.and_then(over_time) == over_time(wire);
+            (!kinds.is_empty()).then_some(OutlinedQueue { link, rate, changes, both_change, delay, kinds })
         };
         let host = |node: u32| self.nodes.get(node as usize).map_or_else(String::new, |(name, _)| name.clone());
         let flow = |section: &super::model::FlowGroup| {
@@ -125,7 +129,11 @@ impl Scenario {
                 Transport::Tcp(config) => Some(OutlinedTcp::of(config)),
                 _ => None,
             });
-            OutlinedFlow { name: section.name.clone(), count: section.flows.len(), between, tcp }
+            let other = first.and_then(|flow| match &flow.transport {
+                Transport::Other { protocol, .. } => Some(protocol.settings()),
+                _ => None,
+            });
+            OutlinedFlow { name: section.name.clone(), count: section.flows.len(), between, tcp, other }
         };
         Outline {
             hosts,
@@ -175,7 +183,10 @@ mod tests {
             settings: "reno, SACK, timeout of at least 1s, segments of 1460 B, window of 1024 KiB".into(),
             repairs_as_linux: false,
         };
-        assert_eq!(outline.flows, [OutlinedFlow { name: "bulk".into(), count: 3, between, tcp: Some(tcp) }]);
+        assert_eq!(
+            outline.flows,
+            [OutlinedFlow { name: "bulk".into(), count: 3, between, tcp: Some(tcp), other: None }]
+        );
         // The defaults of Linux are those keys, each of which can be written otherwise; what is wrong beside them is reported.
         let of = |tcp: &str| {
             let text = text.replace("workload = { kind", &format!("tcp = {{ {tcp} }}, workload = {{ kind"));

@@ -230,6 +230,13 @@ impl fmt::Debug for Algorithm {
 }
 
 impl Algorithm {
+    /// Its name in answers.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Custom(_) => "a control of its own".to_owned(),
+            control => format!("{control:?}").to_lowercase(),
+        }
+    }
     /// Creates a control for a transport outside of this crate, in slow start. `seed` is for controls that draw random
     /// numbers.
     pub fn control(self, mss: u64, initial: u64, seed: u64) -> Box<dyn CongestionControl> {

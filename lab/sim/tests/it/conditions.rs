@@ -7,9 +7,12 @@ use tidegate_sim::scenario::{Outcome, Scenario};
 
 /// A scenario of a line of 10 Mbit/s with `link`, and what else is in the file.
 fn run(link: &str, rest: &str) -> Outcome {
-    let text = format!(
+    outcome_of(format!(
         "version = 1\nduration = \"40s\"\nhosts = [\"a\", \"b\"]\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10mbit\"\nwatch = true\n{link}\n{rest}"
-    );
+    ))
+}
+
+fn outcome_of(text: String) -> Outcome {
     let (source, mut found) = (Source::new("test.toml", text), Diagnostics::new());
     let open = |name: &str| match name {
         "lte.trace" => Ok(Source::new(name, "1\n1\n2\n9\n10\n")),
@@ -20,11 +23,14 @@ fn run(link: &str, rest: &str) -> Outcome {
 }
 
 fn refused(link: &str, rest: &str) -> String {
-    let text = format!(
+    refused_text(format!(
         "version = 1\nduration = \"40s\"\nhosts = [\"a\", \"b\"]\n[[link]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10mbit\"\n{link}\n{rest}"
-    );
+    ))
+}
+
+fn refused_text(text: String) -> String {
     let (source, mut found) = (Source::new("test.toml", text), Diagnostics::new());
-    assert!(Scenario::load(&source, None, &mut found).is_none(), "{link} {rest}");
+    assert!(Scenario::load(&source, None, &mut found).is_none(), "{}", source.text());
     found.render(&source)
 }
 
@@ -133,6 +139,13 @@ fn a_trace_is_the_bottleneck_that_it_says() {
     };
     assert!((5.5e6..5.85e6).contains(&at("")), "{}", at(""));
     assert!((7.5e6..7.9e6).contains(&at("rate-back = \"8mbit\"")), "{}", at("rate-back = \"8mbit\""));
+    // The rate is that of the trace where none is written.
+    let lines =
+        "version = 1\nduration = \"40s\"\nhosts = [\"a\", \"b\"]\n[[link]]\nfrom = \"a\"\nto = \"b\"\nlimit = 20\n";
+    let trace = "rate-over-time = { kind = \"mahimahi\", file = \"lte.trace\" }\n";
+    let without = outcome_of(format!("{lines}watch = true\n{trace}{BULK}"));
+    assert_eq!(without.digest, outcome.digest);
+    assert!(refused_text(format!("{lines}{BULK}")).contains("a link without a rate"));
     let steps = "rate-over-time-back = { kind = \"steps\", steps = [{ at = \"0s\", rate = \"4mbit\" }] }";
     assert!((3.7e6..3.95e6).contains(&at(steps)), "{}", at(steps));
 }

@@ -158,6 +158,9 @@ fn cake_far_from_the_rate_of_its_line_has_one_warning() {
     // The base runs where a variant leaves it.
     assert!(load(&cake("4mbit"), BULK).1.contains(below));
     assert_eq!(load(&cake("9mbit"), BULK).1, "");
+    // A line that changes carries more than its mean at times, and needs no rate beside that.
+    let over_time = "rate-over-time = { kind = \"sine\", mean = \"10mbit\", amplitude = \"5mbit\", period = \"1s\" }";
+    assert_eq!(load(&format!("{}\n{over_time}", cake("12mbit")), BULK).1, "");
     // It shapes for a slower line behind this one.
     assert_eq!(load(&cake("4mbit").replace("\" }", "\", line-rate = \"5mbit\" }"), BULK).1, "");
 }

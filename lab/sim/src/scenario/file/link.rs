@@ -18,12 +18,12 @@ tidegate_config::record! {
         pub from: Spanned<String>,
         /// A node, or a range of nodes: as many as in `from`, or one.
         pub to: Spanned<String>,
-        /// Bits per second on the line, counting packets with their headers; above zero.
-        pub rate: Spanned<Rate>,
+        /// Bits per second on the line, counting packets with their headers; above zero. Required without `rate-over-time`.
+        pub rate: Option<Spanned<Rate>>,
         /// The rate in the other direction. Default the same, over time too.
         pub rate_back: Option<Spanned<Rate>>,
         /// The rate over time, in both directions unless `rate-back` or `rate-over-time-back` says otherwise. It replaces `rate`,
-        /// which is then used for routing and warnings only: utilisation is of what the line could carry, and the ideal time of a
+        /// which is then used for routing and warnings only, and is by default its mean: utilisation is of what the line could carry, and the ideal time of a
         /// transfer, to which its slowdown is relative, is that at the mean of the rate over the run, or over its period. Default constant.
         pub rate_over_time: Option<Spanned<RateSection>>,
         /// The rate over time in the other direction. Default `rate-back` or else the same.

@@ -22,7 +22,9 @@ const MOST_SHARDS: u64 = 64;
 
 impl Resolver<'_> {
     pub(super) fn link(&mut self, link: &Spanned<LinkSection>) {
-        self.positive(&link.rate, "a rate", "\"10mbit\"");
+        if let Some(rate) = &link.rate {
+            self.positive(rate, "a rate", "\"10mbit\"");
+        }
         let queue = link.queue.as_ref().and_then(|queue| self.queue(queue));
         let queue_back = link.queue_back.as_ref().and_then(|queue| self.queue(queue));
         if let (Some(back), false) = (&link.queue_back, link.both_ways) {
@@ -65,8 +67,13 @@ impl Resolver<'_> {
             self.error(link.place, "a half-duplex line needs both directions and no driver", "not shared", help);
         }
         let limit = Limit::packets(link.limit.value);
-        let line = Line::new(link.rate.value, delay.0).limit(limit).loss(loss);
-        let rate_back = link.rate_back.as_ref().map_or(link.rate.value, |rate| rate.value);
+        let rate = link.rate.as_ref().map(|rate| rate.value).or(conditions.mean_rate).unwrap_or_default();
+        if link.rate.is_none() && link.rate_over_time.is_none() {
+            let help = "write for example rate = \"10mbit\", or rate-over-time for a line that changes";
+            self.error(link.place, "a link without a rate", "lacks `rate`", help);
+        }
+        let line = Line::new(rate, delay.0).limit(limit).loss(loss);
+        let rate_back = link.rate_back.as_ref().map_or(rate, |rate| rate.value);
         let line_back = Line::new(rate_back, delay_back.0).limit(limit).loss(loss_back);
         let faults = link.ecn_impairment_back.as_ref().unwrap_or(&link.ecn_impairment);
         let (impairment, impairment_back) = (Impairment::of(&link.ecn_impairment), Impairment::of(faults));

@@ -42,7 +42,9 @@ impl Advice<'_> {
         }
         let (name, wire) = (self.scenario.wire_name(index), &self.scenario.wires[index]);
         let line = wire.line.rate;
-        if own > line {
+        let changes = wire.conditions.as_ref().is_some_and(|conditions| conditions.rate.is_some());
+        // A line that changes carries more at times.
+        if own > line && !changes {
             let message = format!("the queue of the link {name} is configured for {own}, but its line carries {line}");
             let help = format!("configure the queue for at most {line}; otherwise its rate has no effect");
             self.warn(2, place, message, "faster than the line", help);
