@@ -495,10 +495,13 @@ static __always_inline void follow(u64 now)
 			twin_follow_structure();
 		if (rates_are_other) {
 			rates_are_other = false;
-			if (HAS_TREE)
+			if (HAS_TREE) {
+				/* What waits in such leaves goes to the classes of the rules. */
+				rules_are_other |= twin_follow_leaves(now);
 				twin_follow_tree(now);
-			else
+			} else {
 				twin_follow_rates(now);
+			}
 		}
 		if (rules_are_other)
 			twin_follow_rules();

@@ -40,7 +40,7 @@ static u64 twin_word(twin_start start, u32 i)
 
 #include "plain.h"
 
-enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN, RULES, CLASSIFY, PROMISE, TERMS };
+enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN, RULES, CLASSIFY, PROMISE, TERMS, LEAF };
 
 /* Result, drops and marks, which were dropped, deadline, packets, bytes. */
 struct decision {
@@ -404,6 +404,20 @@ static bool change_class(const u64 *record)
 	return true;
 }
 
+/* Another class of a leaf of CBQ, or none, which follows as options. Packets of the class before are dropped. */
+static bool replace_leaf(const u64 *record, struct decision *decision)
+{
+	u64 now = twin_now(&state.held, record[1]);
+	u32 leaf = record[3] - 1, slot;
+
+	if (leaf >= tree.leaves || fread(&tree.class[leaf], sizeof(tree.class[leaf]), 1, stdin) != 1)
+		return false;
+	twin_cbq_replace(&tree, &cbq, now, leaf);
+	while ((slot = release(leaf, decision)) != TWIN_NONE)
+		drop(decision, slot);
+	return true;
+}
+
 /* Another promise in the place of one: place and class, minimum, flows, number; with the terms of the record before. Packets may be of other promises from then on. */
 static void set_promise(const u64 *record)
 {
@@ -484,6 +498,10 @@ int main(void)
 						  record[3] == 0 ? TWIN_NONE : record[3] - 1, record[2]);
 			} else
 				twin_set_rate(&options, &state.disciplines[0], twin_now(&state.held, record[1]), record[2]);
+			break;
+		case LEAF:
+			if (!replace_leaf(record, &decision))
+				return 1;
 			break;
 		case TERMS:
 			memcpy(terms, record + 2, sizeof(terms));

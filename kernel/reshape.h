@@ -78,7 +78,7 @@ TWIN_GLOBAL u32 twin_cbq_take_class(const struct twin_cbq_options *options TWIN_
 	return 0;
 }
 
-/* A class of a tree that begins. */
+/* A class of a tree begins; a leaf that is vacant is in no round. */
 TWIN_GLOBAL u32 twin_cbq_begin_class(const struct twin_cbq_options *options TWIN_GIVEN, struct twin_cbq *cbq TWIN_GIVEN, u32 number)
 {
 	const struct twin_cbq_class_options *class = twin_cbq_class(options, number);
@@ -90,7 +90,8 @@ TWIN_GLOBAL u32 twin_cbq_begin_class(const struct twin_cbq_options *options TWIN
 	if (number < TWIN_CBQ_LEAVES) {
 		*twin_cbq_leaf_of(cbq, number) =
 			(struct twin_cbq_leaf){ .priority = class->priority, .position = class->position };
-		twin_cbq_join(cbq, number);
+		if (!twin_cbq_is_vacant(options, number))
+			twin_cbq_join(cbq, number);
 	}
 	return 0;
 }
@@ -128,22 +129,11 @@ TWIN_GLOBAL u32 twin_cbq_is_in(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u32 no
 	return at == node;
 }
 
-/* The leaf at a place in the order in which they were made, or TWIN_NONE. */
-TWIN_GLOBAL u32 twin_cbq_at(struct twin_cbq *cbq TWIN_GIVEN, u32 position)
-{
-	TWIN_FOR(u32, leaf, 0, TWIN_CBQ_LEAVES) {
-		if (leaf < cbq->leaf_count && twin_cbq_leaf_of(cbq, leaf)->position == position)
-			return leaf;
-	}
-	return TWIN_NONE;
-}
-
-/* Puts a leaf among the others again, whose class has changed, or one above it. Its queue has `packets` packets. */
+/* Puts a leaf among those whose queues have packets again, if its own has: its class has changed, or one above it. */
 TWIN_GLOBAL u32 twin_cbq_rejoin(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 packets, u64 is_it)
 {
 	struct twin_cbq_leaf *of = twin_cbq_leaf_of(cbq, leaf);
 
-	twin_cbq_join(cbq, leaf);
 	/* A deficit counted in rounds of another priority or turns of another rate does not apply. */
 	if (is_it)
 		cbq_turn_set(&of->turn, cbq->params.general, twin_cbq_ring_of(cbq, leaf)->round, twin_cbq_allotment(cbq, leaf),
@@ -165,6 +155,16 @@ TWIN_GLOBAL u32 twin_cbq_begin_change(struct twin_cbq *cbq TWIN_GIVEN, u32 node)
 	return 0;
 }
 
+/* They are among the others again: allotments depend on all leaves of a priority. */
+TWIN_GLOBAL u32 twin_cbq_join_again(struct twin_cbq *cbq TWIN_GIVEN, u32 node)
+{
+	TWIN_FOR(u32, leaf, 0, TWIN_CBQ_LEAVES) {
+		if (leaf < cbq->leaf_count && twin_cbq_is_in(cbq, leaf, node))
+			twin_cbq_join(cbq, leaf);
+	}
+	return 0;
+}
+
 /* Changes a class, of which the options have all but the place in the tree. The leaves below it keep their packets. */
 TWIN_INLINE void twin_cbq_change(const struct twin_cbq_options *options, struct twin_cbq *cbq, struct twin_state *state, u64 now,
 				 u32 node)
@@ -172,13 +172,28 @@ TWIN_INLINE void twin_cbq_change(const struct twin_cbq_options *options, struct 
 	twin_cbq_advance(cbq, now);
 	twin_cbq_begin_change(cbq, node);
 	twin_cbq_take_class(options, cbq, node);
-	TWIN_FOR(u32, position, 0, TWIN_CBQ_LEAVES) {
-		u32 leaf = twin_cbq_at(cbq, position);
-
-		if (leaf != TWIN_NONE && twin_cbq_is_in(cbq, leaf, node))
+	twin_cbq_join_again(cbq, node);
+	TWIN_FOR(u32, leaf, 0, TWIN_CBQ_LEAVES) {
+		if (leaf < cbq->leaf_count && twin_cbq_is_in(cbq, leaf, node))
 			twin_cbq_rejoin(cbq, leaf, state->disciplines[twin_index(leaf, TWIN_DISCIPLINES)].backlog.packets, leaf == node);
 	}
 	twin_cbq_find_all_lenders(options, cbq);
+}
+
+/*
+ * A leaf has another class from now on, or none: a reservation is made or ends. Packets of the class before are to be taken out of its
+ * queue. No other class changes its average or its turn.
+ */
+TWIN_GLOBAL u32 twin_cbq_replace(const struct twin_cbq_options *options TWIN_GIVEN, struct twin_cbq *cbq TWIN_GIVEN, u64 now, u32 leaf)
+{
+	twin_cbq_advance(cbq, now);
+	if (twin_cbq_node_of(cbq, leaf)->parent != TWIN_NONE) {
+		twin_cbq_leave(cbq, leaf);
+		cbq->top_level = cbq_highest();
+	}
+	twin_cbq_begin_class(options, cbq, leaf);
+	twin_cbq_find_all_lenders(options, cbq);
+	return 0;
 }
 
 #endif

@@ -21,12 +21,15 @@
 
 /* A class. Sizes in bytes, times in nanoseconds, rates in bit/s, credit in bit ns/s. */
 struct twin_cbq_class_options {
-	/* The class above it, plus 1; 0 for the root. */
+	/* The class above it, plus 1; 0 for the root, and for a leaf that is vacant, which a reservation may get. */
 	u64 parent;
 	u64 level;
 	/* 1 where it may use the rate of its parent. */
 	u64 borrows;
-	/* The priority of a leaf, and its place in the round; of no meaning for other classes. */
+	/*
+	 * The priority of a leaf, and its place in the round, by the order in which leaves were made: a leaf with another place is another
+	 * class. Of no meaning for other classes.
+	 */
 	u64 priority;
 	u64 position;
 	/* Its limits: `Limits::numbers` of crates/core/src/qdisc/cbq/limits.rs. */
@@ -66,7 +69,7 @@ struct twin_cbq_options {
 	u64 catch_up;
 	/* The leaf of packets of no class, plus 1; 0 where they are dropped. */
 	u64 fallback;
-	/* How many leaves there are, and how many other classes, of which the last is the root. */
+	/* How many leaves there are, vacant ones among them, and how many other classes, of which the last is the root. */
 	u64 leaves;
 	u64 inner;
 	struct twin_cbq_class_options class[TWIN_CBQ_NODES];
@@ -160,10 +163,16 @@ TWIN_INLINE u32 twin_cbq_node_at(const struct twin_cbq *cbq, u32 i)
 	return i < cbq->leaf_count ? i : TWIN_CBQ_LEAVES + i - cbq->leaf_count;
 }
 
+/* Whether a leaf has no class. */
+TWIN_INLINE bool twin_cbq_is_vacant(const struct twin_cbq_options *options, u32 leaf)
+{
+	return twin_cbq_class(options, leaf)->parent == 0;
+}
+
 /* The leaf of a packet of this class, or TWIN_NONE. */
 TWIN_INLINE u32 twin_cbq_leaf_for(const struct twin_cbq_options *options, u32 class)
 {
-	return class < options->leaves ? class : (u32)options->fallback - 1;
+	return class < options->leaves && !twin_cbq_is_vacant(options, class) ? class : (u32)options->fallback - 1;
 }
 
 TWIN_INLINE estimator_accounting twin_cbq_accounting(const struct twin_cbq_options *options)
@@ -225,7 +234,7 @@ TWIN_GLOBAL u32 twin_cbq_supports(const struct twin_cbq_options *options TWIN_GI
 	TWIN_FOR(u32, node, 0, TWIN_CBQ_NODES) {
 		const struct twin_cbq_class_options *class = twin_cbq_class(options, node);
 
-		if (node < TWIN_CBQ_LEAVES ? node >= options->leaves : node > root)
+		if (node < TWIN_CBQ_LEAVES ? node >= options->leaves || twin_cbq_is_vacant(options, node) : node > root)
 			continue;
 		if (class->rate == 0 || class->level == 0 || class->level >= TWIN_CBQ_LEVELS || class->priority >= TWIN_CBQ_PRIORITIES)
 			return false;

@@ -136,6 +136,29 @@ __noinline int twin_follow_class(u64 now, u32 node)
 	return 0;
 }
 
+/* Whether a leaf is to have another class than it has: a reservation was made or has ended. */
+__noinline u32 twin_leaf_is_other(u32 leaf)
+{
+	const struct twin_cbq_class_options *before = twin_cbq_class(&tree, leaf), *after = twin_cbq_class(&fresh_tree, leaf);
+
+	return before->parent != after->parent || before->position != after->position;
+}
+
+/* Has leaves of reservations that were made or have ended take part in rounds, or no more. Returns whether there are any. */
+__noinline u32 twin_follow_leaves(u64 now)
+{
+	u32 found = false;
+
+	TWIN_FOR(u32, leaf, 0, TWIN_CBQ_LEAVES) {
+		if (leaf >= tree.leaves || !twin_leaf_is_other(leaf))
+			continue;
+		tree.class[twin_index(leaf, TWIN_CBQ_LEAVES)] = *twin_cbq_class(&fresh_tree, leaf);
+		twin_cbq_replace(&tree, &cbq, now, leaf);
+		found = true;
+	}
+	return found;
+}
+
 /*
  * Puts rates in force, and what else changes in place: first rates that fall, of children before their parents, then the others, of
  * parents before their children. So the rates of children always fit into those of their parents.
@@ -197,6 +220,11 @@ static __always_inline int twin_use_tree(void)
 static __always_inline int twin_restart_tree(void)
 {
 	return 0;
+}
+
+static __always_inline u32 twin_follow_leaves(u64 now)
+{
+	return false;
 }
 
 static __always_inline int twin_follow_tree(u64 now)

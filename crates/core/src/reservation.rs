@@ -26,7 +26,7 @@
 //! current round and the next), and `B q / F >= R`. While it is over limit it has been served at `R` by definition,
 //! less one packet of debt at the start. Together: `C = 2 M`, `D = X / B`. A driver that takes packets before it can
 //! send them gets as many as [`Lead`] allows: that time is added to `D`. What it holds in addition, a parameter, adds
-//! its bytes to `X`.
+//! its bytes to `X`; so does, for each leaf, what another parameter says that its longest packet has beyond the mtu.
 //!
 //! `n` is its largest possible value, and the rates are the largest that the class of the reservations allows, so
 //! that later reservations do not break the bounds of earlier ones.
@@ -179,6 +179,9 @@ pub struct Policy {
     /// Bytes held behind the discipline beyond what its [`Lead`] allows; with [`Lead::Unbounded`], all that the
     /// driver may hold. Default 0.
     pub device: Bytes,
+    /// The longest packet of other classes, where these send superpackets whole that exceed the link's largest packet.
+    /// Bounds increase with it. Default 0.
+    pub longest: Bytes,
 }
 
 impl Policy {
@@ -194,6 +197,7 @@ impl Policy {
             buffer: Bytes::new(4 << 20),
             lifetime: Span::from_secs(90),
             device: Bytes::ZERO,
+            longest: Bytes::ZERO,
         }
     }
     /// Checks the fields that do not depend on the tree.
@@ -344,7 +348,10 @@ impl Reservations {
         let own: Rate = own().map(|entry| entry.grant.rate).sum();
         let all = cbq.class(self.policy.parent).map_or(Rate::ZERO, |class| class.rate) + rates.saturating_sub(own);
         let leaves = outside + u64::from(self.policy.flows);
-        let errors = ErrorTerms::of(params.link, params.mtu, self.policy.device, leaves, all, rate, packet);
+        // The last packet of each leaf in its turn, and the one in transmission.
+        let beyond = self.policy.longest.saturating_sub(params.mtu).saturating_mul(leaves);
+        let device = self.policy.device + beyond;
+        let errors = ErrorTerms::of(params.link, params.mtu, device, leaves, all, rate, packet);
         let lead = match params.lead {
             Lead::Within(lead) => lead,
             Lead::Unbounded => Span::ZERO,
@@ -380,7 +387,7 @@ impl Reservations {
             return Err(Refusal::Rate { free, asked: rate });
         }
         let errors = self.errors(cbq, rate, tspec.max_packet);
-        let bound = self.promises(cbq).then(|| delay_bound(&tspec, rate, errors));
+        let bound = self.bounds_delays(cbq).then(|| delay_bound(&tspec, rate, errors));
         if let Service::Guaranteed { delay: Some(asked), .. } = request.service
             && let Some(least) = bound.filter(|&bound| bound > asked)
         {
@@ -429,7 +436,8 @@ impl Reservations {
         Ok(grant)
     }
 
-    fn promises<P: Packet, Q: Qdisc<P>>(&self, cbq: &Cbq<P, Q>) -> bool {
+    /// Whether a tree bounds the delays of reservations; otherwise they have their rates alone.
+    pub fn bounds_delays<P: Packet, Q: Qdisc<P>>(&self, cbq: &Cbq<P, Q>) -> bool {
         let params = cbq.params();
         // A clock that is set back before the lead is used up does not count the driver's packets, and releases more.
         let lead_holds = match (params.lead, params.link_clock) {
@@ -453,7 +461,7 @@ impl Reservations {
     ) -> Result<Rate, Refusal> {
         let tspec = &request.tspec;
         let Service::Guaranteed { rate, delay } = request.service else { return Ok(tspec.rate) };
-        if !self.promises(cbq) {
+        if !self.bounds_delays(cbq) {
             return Err(Refusal::NoBounds);
         }
         if let Some(rate) = rate {

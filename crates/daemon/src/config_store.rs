@@ -23,6 +23,7 @@ use crate::audit::{self, Author};
 use crate::directions::{ShapedDirection, direction_named};
 use crate::notifier::Notifier;
 use crate::promises::Promises;
+use crate::reservations::Reservations;
 use crate::service;
 use crate::supervisor::Supervisor;
 use crate::telemetry::Telemetry;
@@ -65,6 +66,7 @@ struct Trial {
 /// The parts of the daemon that follow the configuration in force.
 pub(crate) struct Followers<'a> {
     pub promises: &'a mut Promises,
+    pub reservations: &'a mut Reservations,
     pub telemetry: &'a mut Telemetry,
     pub notifier: &'a Notifier,
     pub supervisor: &'a Supervisor,

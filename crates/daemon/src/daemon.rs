@@ -361,11 +361,22 @@ impl Daemon {
             timed,
             ..
         } = self;
-        supervisor.tick(directions, &mut Grants { promises: &mut *promises, reservations, notifier });
+        supervisor
+            .tick(directions, &mut Grants { promises: &mut *promises, reservations: &mut *reservations, notifier });
         follower.tick(directions, notifier);
         let interface = crate::directions::interface(directions);
         telemetry.tick(directions, &supervisor.health(&interface), notifier);
-        store.tick(directions, Followers { promises, telemetry, notifier, supervisor, interface: &interface });
+        store.tick(
+            directions,
+            Followers {
+                promises,
+                reservations: &mut *reservations,
+                telemetry,
+                notifier,
+                supervisor,
+                interface: &interface,
+            },
+        );
         reservations.tick(directions);
         if timed.elapsed() >= TIMES {
             *timed = Instant::now();

@@ -18,7 +18,7 @@ use tidegate_units::{Rate, Span};
 
 use crate::quotas;
 
-const IN_USER_SPACE: &str = "start it with data-path = \"user-space\"";
+pub(crate) const IN_USER_SPACE: &str = "start it with data-path = \"user-space\"";
 
 /// One shaped direction of the traffic.
 pub struct ShapedDirection {
@@ -306,20 +306,6 @@ impl ShapedDirection {
             Some(why) => Err(Refusal::new(Code::Unsupported, why).help(IN_USER_SPACE)),
         }
     }
-    /// Refuses `what`, which only the data path in user space does.
-    ///
-    /// # Errors
-    /// [`Code::Unsupported`].
-    pub(crate) fn in_user_space(&self, what: &str) -> Result<(), Refusal> {
-        match self.shaping().and_then(Shaping::in_kernel) {
-            None => Ok(()),
-            Some(_) => {
-                Err(Refusal::new(Code::Unsupported, format!("the kernel path does not have {what}"))
-                    .help(IN_USER_SPACE))
-            }
-        }
-    }
-
     /// Notes whether the data path has made progress. Called with every tick.
     pub(crate) fn note_progress(&mut self) {
         let Some(shaping) = &self.shaping else { return };

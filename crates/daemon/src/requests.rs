@@ -117,6 +117,10 @@ fn with_store<T>(
     change: impl FnOnce(&mut ConfigStore, &mut [ShapedDirection], Followers<'_>) -> T,
 ) -> T {
     let interface = daemon.interface();
-    let Daemon { directions, store, promises, telemetry, supervisor, notifier, .. } = daemon;
-    change(store, directions, Followers { promises, telemetry, notifier, supervisor, interface: &interface })
+    let Daemon { directions, store, promises, reservations, telemetry, supervisor, notifier, .. } = daemon;
+    change(
+        store,
+        directions,
+        Followers { promises, reservations, telemetry, notifier, supervisor, interface: &interface },
+    )
 }

@@ -15,10 +15,11 @@ use tidegate_control::protocol::{Code, Refusal};
 use tidegate_core::ClassId;
 use tidegate_core::reservation::{Refusal as Admission, Request, Service, TSpec};
 use tidegate_engine::{Lease, ReserveError};
+use tidegate_live::shaping::Shaping;
 use tidegate_units::{Bytes, Instant as Time, Rate, Span};
 
 use crate::caller::Caller;
-use crate::directions::{ShapedDirection, beyond_bounds, direction_named};
+use crate::directions::{IN_USER_SPACE, ShapedDirection, beyond_bounds, direction_named};
 use crate::handover::{Grant, GrantRequest};
 use crate::notifier::Notifier;
 
@@ -49,6 +50,13 @@ struct Reservation {
     call: Reserve,
 }
 
+/// What a reservation is in a data path.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Made {
+    class: ClassId,
+    rate: Rate,
+}
+
 /// The reservations of all directions, by their numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Reservations(HashMap<u64, Reservation>);
@@ -64,7 +72,6 @@ impl Reservations {
     ) -> Result<Reserved, Refusal> {
         let index = direction_named(directions, call.direction.as_deref())?;
         let direction = &directions[index];
-        direction.in_user_space("reservations")?;
         let (link, mtu) = link(direction).ok_or_else(|| refusal(&ReserveError::Nowhere))?;
         let mut matches = edit::matching(&call.matches).map_err(|text| Refusal::new(Code::Invalid, text))?;
         if matches.is_everything() {
@@ -76,6 +83,8 @@ impl Reservations {
             matches.users = vec![User::Id(caller.peer.uid)];
             bound = Some((direction.bounds(caller.peer.uid).reserved, self.reserved_by(index, caller.peer.uid)));
         }
+        check(direction.running()?, &matches)
+            .map_err(|why| Refusal::new(Code::Unsupported, why).help(IN_USER_SPACE))?;
         let request = Request { tspec: tspec(&call, link, mtu), service: service(&call) };
         let kept = call.clone();
         let number = notifier.next_number();
@@ -219,29 +228,58 @@ impl Reservations {
         }
     }
 
-    /// Makes all reservations of a direction again, in the order in which they were made, in an engine that has none: after
-    /// its data path was started again. Their holders need not know.
+    /// Makes all reservations of a direction again, in an engine that has none: after its data path was started again. Their holders
+    /// need not know.
     pub fn reinstate(&mut self, directions: &[ShapedDirection], notifier: &Notifier, index: usize) {
         let Ok(shaping) = directions[index].running() else { return };
-        let of_direction = self.0.iter().filter(|(_, held)| held.direction == index);
-        let mut numbers: Vec<u64> = of_direction.map(|(number, _)| *number).collect();
-        numbers.sort_unstable();
-        for number in numbers {
-            let Some(held) = self.0.get_mut(&number) else { continue };
+        for (number, made) in self.make_again(shaping, index) {
+            match made {
+                Ok(made) => self.renew(number, made),
+                Err(reason) => {
+                    let name = self.0.remove(&number).map(|held| held.name).unwrap_or_default();
+                    notifier.log(&format!(
+                        "the reservation `{name}` is lost, because it could not be made again: {reason}"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Makes all reservations of a direction again in another data path for it, which is to take the place of this one. With
+    /// [`renew`](Self::renew) they are those of that one.
+    ///
+    /// # Errors
+    /// Why one cannot be made there.
+    pub fn move_to(&self, shaping: &Shaping, index: usize) -> Result<Vec<(u64, Made)>, String> {
+        let one = |(number, made): (u64, Result<Made, String>)| match made {
+            Ok(made) => Ok((number, made)),
+            Err(why) => {
+                let name = self.0.get(&number).map_or("", |held| &held.name);
+                Err(format!("the reservation `{name}` cannot be made there: {why}"))
+            }
+        };
+        self.make_again(shaping, index).into_iter().map(one).collect()
+    }
+
+    /// Notes what a reservation is in the data path that has it from now on.
+    pub fn renew(&mut self, number: u64, made: Made) {
+        if let Some(held) = self.0.get_mut(&number) {
+            (held.class, held.rate) = (made.class, made.rate);
+        }
+    }
+
+    /// Makes all reservations of a direction in a data path that has none, in the order in which they were made.
+    fn make_again(&self, shaping: &Shaping, index: usize) -> Vec<(u64, Result<Made, String>)> {
+        let mut all: Vec<_> = self.0.iter().filter(|(_, held)| held.direction == index).collect();
+        all.sort_unstable_by_key(|(number, _)| **number);
+        let again = |held: &Reservation| {
+            check(shaping, &held.matches)?;
             let (name, request, matches) = (held.name.clone(), held.request, held.matches.clone());
             let again = shaping.change(move |engine, now, sink| engine.reserve(now, &name, &request, matches, sink));
-            let reason = match again {
-                Ok(Ok(lease)) => {
-                    (held.class, held.rate) = (lease.grant.id, lease.grant.rate);
-                    continue;
-                }
-                Ok(Err(error)) => error.to_string(),
-                Err(error) => error.to_string(),
-            };
-            let name = held.name.clone();
-            self.0.remove(&number);
-            notifier.log(&format!("the reservation `{name}` is lost, because it could not be made again: {reason}"));
-        }
+            let lease = again.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+            Ok(Made { class: lease.grant.id, rate: lease.grant.rate })
+        };
+        all.into_iter().map(|(number, held)| (*number, again(held))).collect()
     }
 
     /// Refreshes reservations that have a time of their own, and ends them then.
@@ -257,6 +295,11 @@ impl Reservations {
             directions[held.direction].ask(move |engine, now| engine.refresh(now, class).is_ok()) != Ok(false)
         });
     }
+}
+
+/// Checks that a data path can tell the packets of a reservation apart.
+fn check(shaping: &Shaping, matches: &Match) -> Result<(), String> {
+    shaping.check_reservation(matches).map_err(|what| format!("the kernel path does not have {what}"))
 }
 
 /// The rate that a user may still reserve who has reserved `own`, while `free` is not reserved.

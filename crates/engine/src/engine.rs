@@ -18,7 +18,7 @@
 use tidegate_config::shaper::Config;
 use tidegate_core::classify::Fields;
 use tidegate_core::packet::NO_SLOT;
-use tidegate_core::{ClassId, Deadline, DropReason, Event, Instant, Outlet, Qdisc};
+use tidegate_core::{Bytes, ClassId, Deadline, DropReason, Event, Instant, Outlet, Qdisc};
 
 use crate::account::Accounting;
 use crate::admit::{Admit, Decision};
@@ -60,7 +60,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
     /// # Errors
     /// See [`BuildFailure`].
     pub fn new(config: &Config, setup: &Setup, now: Instant) -> Result<Self, BuildFailure> {
-        let leases = Leases::new(config).map_err(BuildFailure::Tree)?;
+        let leases = Leases::new(config, Bytes::ZERO).map_err(BuildFailure::Tree)?;
         Ok(Self {
             classify: Classify::new(config, setup)?,
             account: Accounting::new(config, leases.first_class())?,

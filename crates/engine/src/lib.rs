@@ -48,7 +48,7 @@ pub use flows::{FlowIdentity, FlowRecord, FlowRow, Flows};
 pub use guard::guarded;
 pub use handover::HeldPacket;
 pub use notification::{FlowState, Notification, NotificationKind};
-pub use offload::{Offload, OffloadedFlow, OffloadedFlows, Totals};
+pub use offload::{Offload, OffloadedFlow, OffloadedFlows, OffloadedReservation, Totals};
 pub use packet::QueuedPacket;
 pub use quota::{Ledger, QuotaState};
 pub use recorder::{Adjustment, ControlCall, Operation, Recorder};

@@ -5,12 +5,14 @@
 
 mod totals;
 
+use tidegate_config::shaper::Match;
 use tidegate_core::accounts::Account;
+use tidegate_core::cbq::Class;
 use tidegate_core::classify::Fields;
 use tidegate_core::dualpi2::Coupled;
 use tidegate_core::fbq::{FlowCounts, FlowView, HeldBy};
 use tidegate_core::qdisc::{Backlog, Event};
-use tidegate_core::{ClassId, Instant, Rate, Span};
+use tidegate_core::{Bytes, ClassId, Instant, Rate, Span};
 
 use crate::advice::OffloadedAdvice;
 use crate::engine::Engine;
@@ -22,7 +24,7 @@ pub use totals::Totals;
 
 /// A scheduler that has the packets of an engine.
 pub trait Offload {
-    /// Reads the counters of `classes`, given by name, and of all packets. Classes without counters are left out.
+    /// Reads the counters of `classes`, given by name, of reservations, and of all packets. Classes without counters are left out.
     fn totals(&mut self, classes: &[String]) -> (Vec<(ClassId, Totals)>, Totals);
     /// Reads the packets that each rule has matched since the last reading, by the count to which the rule belongs, and those that
     /// matched none. Rules without new packets may be left out. Nothing where there are no rules.
@@ -40,8 +42,33 @@ pub trait Offload {
     /// # Errors
     /// Why it cannot; the earlier promises stay in force then.
     fn set_promises(&mut self, promised: &[Promised], table: &PromiseTable) -> Result<(), String>;
+    /// Replaces the reservations, the oldest first. One that was there stays as it is. What is queued of a flow goes to the class that it
+    /// has now, in its order.
+    ///
+    /// # Errors
+    /// Why it cannot, as by default; the earlier reservations stay in force then.
+    fn set_reservations(&mut self, _reservations: Vec<OffloadedReservation>) -> Result<(), String> {
+        Err("this scheduler makes no classes while packets pass".into())
+    }
     /// Replaces the rates that the scheduler writes into packets of flows.
     fn set_advice(&mut self, advice: &OffloadedAdvice);
+}
+
+/// A reservation for an offload.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OffloadedReservation {
+    /// Its place among those that the configuration allows at a time, from 0.
+    pub place: u32,
+    /// Another number is another reservation.
+    pub serial: u64,
+    /// The number of its class.
+    pub class: ClassId,
+    /// The parameters of its class, below the class of all reservations.
+    pub params: Class,
+    /// The limit of its queue.
+    pub buffer: Bytes,
+    /// The conditions on its packets.
+    pub matches: Match,
 }
 
 /// A reading of all flows.

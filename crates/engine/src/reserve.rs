@@ -4,7 +4,7 @@
 //! *Source*: Risso and Gevros 1999, section 7.2; see [`tidegate_core::reservation`] for admission and bounds.
 //! *Notes*: the rules of reservations, the oldest first, are matched before those of the configuration. Packets of the flow
 //! that are queued in another class when the reservation is made move to its leaf: the queue of the other class begins anew,
-//! and its packets go to the hold queue ([`crate::swap`]).
+//! and its packets go to the hold queue ([`crate::swap`]). Where an offload has the packets, it is given each change, and moves them.
 
 use std::fmt;
 
@@ -13,11 +13,12 @@ use tidegate_config::shaper::{Config, Match};
 use tidegate_core::cbq::{Cbq, Removal};
 use tidegate_core::fifo::{Fifo, Limit};
 use tidegate_core::qdisc::Discard;
-use tidegate_core::reservation::{Grant, Refusal, Request, Reservations};
-use tidegate_core::{ClassId, Instant, Packet, Qdisc, Rate};
+use tidegate_core::reservation::{Grant, Policy, Refusal, Request, Reservations};
+use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate};
 
 use crate::class_names::cbq_of;
 use crate::engine::Engine;
+use crate::offload::{Offload, OffloadedReservation};
 use crate::recorder::{ControlCall, Operation};
 use crate::rules::BuildFailure;
 use crate::sink::Sink;
@@ -33,6 +34,8 @@ pub struct Lease {
     pub grant: Grant,
     /// The conditions on its packets.
     pub matches: Match,
+    /// The number of reservations that were made before it: one that gets the same class later has another.
+    pub serial: u64,
 }
 
 /// Why a reservation was not made, or why reservations do not permit a change of the configuration.
@@ -88,6 +91,17 @@ pub(crate) struct Leases {
     reservations: Option<Reservations>,
     list: Vec<Lease>,
     first_class: u32,
+    /// The number of reservations that were ever made.
+    made: u64,
+    /// Whether an offload does not have the list yet.
+    is_new: bool,
+    /// See [`Policy::longest`].
+    longest: Bytes,
+}
+
+/// The policy of a configuration, where other classes send packets of up to `longest` whole.
+fn policy_of(config: &Config, longest: Bytes) -> Option<Policy> {
+    cbq_of(config).and_then(CbqQueue::policy).map(|policy| Policy { longest, ..policy })
 }
 
 fn queue<P: Packet + 'static>(limit: Limit) -> Box<dyn Qdisc<P>> {
@@ -95,13 +109,13 @@ fn queue<P: Packet + 'static>(limit: Limit) -> Box<dyn Qdisc<P>> {
 }
 
 impl Leases {
-    pub(crate) fn new(config: &Config) -> Result<Self, String> {
-        let cbq = cbq_of(config);
-        let reservations = match cbq.and_then(CbqQueue::policy) {
+    pub(crate) fn new(config: &Config, longest: Bytes) -> Result<Self, String> {
+        let reservations = match policy_of(config, longest) {
             Some(policy) => Some(Reservations::new(policy).map_err(|error| error.to_string())?),
             None => None,
         };
-        Ok(Self { reservations, list: Vec::new(), first_class: cbq.map_or(u32::MAX, CbqQueue::first_reserved) })
+        let first_class = cbq_of(config).map_or(u32::MAX, CbqQueue::first_reserved);
+        Ok(Self { reservations, list: Vec::new(), first_class, made: 0, is_new: false, longest })
     }
     /// The class number of the first reservation.
     pub(crate) fn first_class(&self) -> u32 {
@@ -136,18 +150,19 @@ impl Leases {
         cbq: Option<&mut Cbq<P>>,
     ) -> Result<Self, ReserveError> {
         let in_the_way = |why: String| ReserveError::InTheWay { reservations: self.list.len(), why };
-        let mut registry = Self::new(config).map_err(in_the_way)?;
+        let mut registry = Self::new(config, self.longest).map_err(in_the_way)?;
+        registry.made = self.made;
         if self.list.is_empty() {
             return Ok(registry);
         }
-        let (Some(cbq), Some(policy), Some(old)) = (cbq, cbq_of(config).and_then(CbqQueue::policy), &self.reservations)
-        else {
+        let (Some(cbq), Some(policy), Some(old)) = (cbq, policy_of(config, self.longest), &self.reservations) else {
             return Err(in_the_way("it has no class for them".into()));
         };
         let mut reservations = old.clone();
         reservations.replant(now, cbq, policy, queue).map_err(|refusal| in_the_way(refusal.to_string()))?;
         registry.reservations = Some(reservations);
         registry.list.clone_from(&self.list);
+        registry.is_new = true;
         Ok(registry)
     }
 }
@@ -182,7 +197,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
         }
         section.admits(request).map_err(ReserveError::Bounds)?;
         let grant = reservations.reserve(now, cbq, request, queue).map_err(ReserveError::Admission)?;
-        self.leases.list.push(Lease { name: name.to_owned(), request: *request, grant, matches });
+        let serial = self.leases.made;
+        self.leases.list.push(Lease { name: name.to_owned(), request: *request, grant, matches, serial });
         if let Err(failure) = self.classify.set_reserved(&self.leases.rules(), &self.setup.names) {
             self.leases.list.pop();
             if let (Some(cbq), Some(reservations)) = (self.tree.cbq_mut(), &mut self.leases.reservations) {
@@ -190,6 +206,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
             }
             return Err(ReserveError::Rules(failure));
         }
+        self.leases.made += 1;
+        self.leases.is_new = true;
         self.account.classes.open(grant.id);
         self.requeue(now, &[], out);
         let lease = self.leases.list.last().cloned();
@@ -229,6 +247,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         // The packets of the leaf are in the packet table, and are enqueued again from there.
         reservations.release(now, cbq, id, Removal::Flush, &mut Discard).map_err(ReserveError::Admission)?;
         self.leases.list.retain(|lease| lease.grant.id != id);
+        self.leases.is_new = true;
         self.classify.set_reserved(&self.leases.rules(), &self.setup.names).map_err(ReserveError::Rules)?;
         self.requeue(now, &[id], out);
         Ok(())
@@ -242,6 +261,40 @@ impl<H: Copy + Send + 'static> Engine<H> {
                 break;
             }
         }
+    }
+
+    /// Prepares for an offload in which other classes send packets of up to `longest` whole, before the first reservation: no bound on
+    /// a delay is promised then that such packets break.
+    pub fn expect_packets_of(&mut self, longest: Bytes) {
+        if let Ok(leases) = Leases::new(&self.config, longest) {
+            self.leases = leases;
+        }
+    }
+
+    /// Ends the reservations that were not refreshed by `now`, and hands the others to `offload` if they have changed; returns whether
+    /// they had.
+    ///
+    /// # Errors
+    /// As [`Offload::set_reservations`].
+    pub fn offload_reservations(
+        &mut self,
+        now: Instant,
+        offload: &mut dyn Offload,
+        out: &mut impl Sink<H>,
+    ) -> Result<bool, String> {
+        self.expire_reservations(now, out);
+        if !std::mem::take(&mut self.leases.is_new) {
+            return Ok(false);
+        }
+        let (first, tree) = (self.leases.first_class, self.tree.cbq());
+        let reservation = |lease: &Lease| {
+            let Grant { id, buffer, .. } = lease.grant;
+            let (place, params) = (id.0 - first, *tree?.class(id)?);
+            let (matches, serial) = (lease.matches.clone(), lease.serial);
+            Some(OffloadedReservation { place, serial, class: id, params, buffer, matches })
+        };
+        let reservations = self.leases.iter().filter_map(reservation).collect();
+        offload.set_reservations(reservations).map(|()| true)
     }
 
     /// The reservations, the oldest first.

@@ -162,23 +162,37 @@ pub struct Classification {
     pub flow: FlowKey,
 }
 
-/// Returns the rules and the hash of flow keys as an array of numbers, for a program that classifies by itself.
+/// Returns the rules and the hash of flow keys as an array of numbers, for a program that classifies by itself. The rules of reservations
+/// are ahead of those of the configuration, and have the profile that follows those of the latter. `number` returns the number that a
+/// class has in the program.
 ///
 /// # Errors
 /// If the rules cannot be built, or name an owner that `setup` does not have.
-pub fn image(config: &Config, setup: &Setup) -> Result<Vec<u64>, BuildFailure> {
-    let rules = Rules::new(config, setup)?;
-    let target = |class: ClassId, profile| Target { class: class.0, profile, salt: rules.salt(class) };
-    let targets: Vec<Target> = rules.classes.iter().zip(1..).map(|(class, profile)| target(*class, profile)).collect();
-    let groups = groups(config, &setup.names);
-    let image = classify::image(rules.classifier.rules(), &targets, target(rules.default, 0), &rules.hash, &groups);
-    image.map_err(BuildFailure::Rules)
+pub fn image(
+    config: &Config,
+    setup: &Setup,
+    reserved: &[(&Match, ClassId)],
+    number: impl Fn(ClassId) -> u32,
+) -> Result<Vec<u64>, BuildFailure> {
+    let mut rules = Rules::new(config, setup)?;
+    rules.set_reserved(reserved, &setup.names)?;
+    let target = |class: ClassId, profile| Target { class: number(class), profile, salt: rules.salt(class) };
+    let mut targets: Vec<Target> =
+        rules.classes.iter().zip(1..).map(|(class, profile)| target(*class, profile)).collect();
+    let of_file = targets.len() as u32;
+    targets.extend(rules.reserved_classes.iter().map(|class| target(*class, of_file + 1)));
+    let ahead = rules.reserved.iter().flat_map(Classifier::rules).cloned();
+    let ahead = ahead.map(|rule| classify::Rule { target: of_file + rule.target, ..rule });
+    let all: Vec<_> = ahead.chain(rules.classifier.rules().iter().cloned()).collect();
+    let matches = reserved.iter().map(|(matches, _)| *matches).chain(config.rules.iter().map(|rule| &rule.matches));
+    let groups = groups(matches, &setup.names);
+    classify::image(&all, &targets, target(rules.default, 0), &rules.hash, &groups).map_err(BuildFailure::Rules)
 }
 
 /// The numbers of the control groups and interfaces that rules name, in their order.
-fn groups(config: &Config, mut names: &Names) -> Vec<u64> {
+fn groups<'a>(all: impl Iterator<Item = &'a Match>, mut names: &Names) -> Vec<u64> {
     let mut groups = Vec::new();
-    for matches in config.rules.iter().map(|rule| &rule.matches) {
+    for matches in all {
         let named = matches.cgroups.iter().filter_map(|path| names.cgroup(path)).collect::<Vec<_>>();
         let incoming = matches.from_interfaces.iter().filter_map(|name| names.interface(name));
         for group in named.into_iter().chain(incoming) {
@@ -473,7 +487,10 @@ mod tests {
             cgroups: [("voice".into(), 77)].into(),
             ..Names::default()
         };
-        assert_eq!(groups(&config, &names), [interface_number("lan1"), 1 << 63 | 5, 77]);
+        assert_eq!(
+            groups(config.rules.iter().map(|rule| &rule.matches), &names),
+            [interface_number("lan1"), 1 << 63 | 5, 77]
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! [`Classes`]: the classes of a configuration as numbers for the program.
 
+use std::ops::Range;
+
 use tidegate_config::discipline::Discipline;
 use tidegate_config::discipline::cbq::{CbqClass, CbqQueue};
 use tidegate_config::shaper::{Class, Config, Shaper};
@@ -13,7 +15,9 @@ use super::options::fbq_options::{
 };
 use super::options::fbq_profile::WORDS as PROFILE;
 use super::options::fbq_promise::WORDS as PROMISE;
-use super::options::{CAKE, CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, INGRESS, MERED, Options, RAS, SPACE};
+use super::options::{
+    CAKE, CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, INGRESS, MERED, Options, RAS, SPACE,
+};
 use super::shards::{Granted, Rates};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
@@ -32,6 +36,8 @@ pub(super) struct Classes {
     /// Whether a discipline in a class marks packets, and whether one gives them code points by their colours.
     marks: bool,
     remarks: bool,
+    /// The leaves of CBQ that reservations get. The limits of their queues change in place.
+    pub reserved: Range<u64>,
 }
 
 impl Classes {
@@ -112,7 +118,8 @@ impl Classes {
         Self::with(numbers, &insides)
     }
 
-    /// The leaves of CBQ, of which each has nothing but a discipline: named here with their queues. See [`new`](Self::new).
+    /// The leaves of CBQ, of which each has nothing but a discipline: named here with their queues. Behind them are those for
+    /// reservations, each with a queue. See [`new`](Self::new).
     pub fn leaves(
         cbq: &CbqQueue,
         default: ClassId,
@@ -123,8 +130,11 @@ impl Classes {
     ) -> Self {
         let plain = Discipline::plain();
         let leaves: Vec<_> = cbq.leaves().collect();
-        if leaves.len() > CBQ_LEAVES as usize {
-            lack(format!("{} classes with queues (up to {CBQ_LEAVES} are possible)", leaves.len()));
+        let reserved = cbq.reservations.as_ref().map_or(0, |section| section.value.flows.value as usize);
+        let count = leaves.len() + reserved;
+        if count > CBQ_LEAVES as usize {
+            let beside = if reserved > 0 { format!(" with {reserved} reservations") } else { String::new() };
+            lack(format!("{} classes with queues{beside} (up to {CBQ_LEAVES} are possible)", leaves.len()));
         }
         let mut one = |class: &CbqClass| {
             let name = &class.name.value;
@@ -137,7 +147,9 @@ impl Classes {
                 lack,
             )
         };
-        let insides: Vec<_> = leaves.into_iter().take(CLASSES).map(&mut one).collect();
+        let mut insides: Vec<_> = leaves.iter().copied().take(CLASSES).map(&mut one).collect();
+        let queue = Options { kind: FIFO, limit_packets: PACKETS, limit_bytes: largest, ..Options::default() };
+        insides.resize(count.min(CLASSES), Some(queue));
         examine(&insides, lack);
         // CAKE has a program of its own, as CBQ has, whose leaves do not delay packets.
         for (kind, name) in [(CAKE, "cake"), (RAS, "ras")] {
@@ -155,7 +167,16 @@ impl Classes {
         for class in 0..insides.len() {
             numbers[HEAD + class * CLASS + INSIDE] = 1;
         }
-        Self::with(numbers, &insides)
+        Self { reserved: leaves.len() as u64..insides.len() as u64, ..Self::with(numbers, &insides) }
+    }
+
+    /// Sets the limit of the queue of a leaf in bytes; it has room for a superpacket in any case.
+    pub fn set_limit(&self, numbers: &mut [u64], leaf: usize, limit: Bytes) {
+        let words = inside_words(leaf);
+        let (Some(now), Some(own)) = (numbers.get_mut(words.clone()), self.numbers.get(words)) else { return };
+        let mut options = Options::of_numbers(std::array::from_fn(|word| own[word]));
+        options.limit_bytes = options.limit_bytes.max(limit.as_u64());
+        now.copy_from_slice(&options.numbers());
     }
 
     /// The numbers so far, with those of disciplines behind them.
@@ -165,7 +186,7 @@ impl Classes {
         numbers.extend(options.flat_map(|options| options.numbers()));
         numbers.resize(INSIDES + CLASSES * Options::NUMBERS, 0);
         let has = |what: fn(&Options) -> bool| insides.iter().flatten().any(what);
-        Self { numbers, marks: has(Options::marks_any), remarks: has(Options::remarks) }
+        Self { numbers, marks: has(Options::marks_any), remarks: has(Options::remarks), reserved: 0..0 }
     }
 
     /// Whether a discipline in a class marks packets.
@@ -206,15 +227,23 @@ impl Classes {
         for (class, account) in accounts.iter().enumerate().take(CLASSES) {
             numbers[HEAD + class * CLASS + ACCOUNT] = *account as u64;
         }
+        let reserved = inside_words(self.reserved.start as usize).start..inside_words(self.reserved.end as usize).start;
         let changes_in_place = |at: usize| {
             [TOTAL, STRUCTURE, CONDITIONS].contains(&at)
                 || (HEAD..HEAD + CLASSES * CLASS).contains(&at) && (at - HEAD) % CLASS == RATE
+                || reserved.contains(&at)
         };
         let mut kept = (0..PROMISES).chain(INSIDES..numbers.len());
         let continues = continues && kept.all(|at| changes_in_place(at) || numbers[at] == before(at));
         numbers[STRUCTURE] = before(STRUCTURE) + u64::from(!continues);
         numbers
     }
+}
+
+/// The words of the discipline in a class.
+fn inside_words(class: usize) -> Range<usize> {
+    let at = INSIDES + class * Options::NUMBERS;
+    at..at + Options::NUMBERS
 }
 
 /// The places of rates among the numbers of classes, with these rates.
@@ -281,9 +310,9 @@ fn examine(insides: &[Option<Options>], lack: &mut dyn FnMut(String)) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::options::PIE;
     use super::super::options::fbq_class_options::{BORROWS, FEEDBACK_ABOVE, INCREMENT, MOST, STRICT};
     use super::super::options::fbq_options::FAIR_BY;
-    use super::super::options::{FIFO, PIE};
     use super::super::plan::Plan;
     use super::super::plan::tests::plan;
     use super::*;

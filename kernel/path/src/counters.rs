@@ -13,7 +13,7 @@ use tidegate_core::{Bytes, ClassId, Instant, Rate};
 use tidegate_engine::advice::OffloadedAdvice;
 use tidegate_engine::guard::lock;
 use tidegate_engine::quota::Key;
-use tidegate_engine::{Offload, OffloadedFlows, PromiseTable, Promised, Totals};
+use tidegate_engine::{Offload, OffloadedFlows, OffloadedReservation, PromiseTable, Promised, Totals};
 use tidegate_live::probe::Version;
 use tidegate_live::shaping::InterfaceCounts;
 use tidegate_live::shaping::backend::OffloadCounters;
@@ -25,12 +25,22 @@ use crate::options::counters::{
 };
 use crate::options::{FBQ_CLASSES, LINES, advice, link};
 use crate::programs::Discipline;
+use crate::reservations;
 
 const BUCKETS: usize = COUNTERS - WAITS;
 /// The unit of waits in ns, as a power of two.
 const UNIT_BITS: u32 = 10;
 
 pub(crate) use sums::Sums;
+
+/// The account of a reservation, which earlier ones had before.
+#[derive(Clone)]
+struct Reserved {
+    account: String,
+    serial: u64,
+    class: ClassId,
+    before: Totals,
+}
 
 /// The counters of a program, and their state at the last reading.
 pub(crate) struct Counters {
@@ -47,6 +57,8 @@ pub(crate) struct Counters {
     advises: bool,
     /// The queues of flows that were advised a rate.
     advised: Vec<usize>,
+    /// The reservations.
+    reserved: Vec<Reserved>,
     /// Packets and bytes of each interface that an earlier data path had counted.
     lines: [InterfaceCounts; LINES as usize],
 }
@@ -63,6 +75,7 @@ impl Counters {
             places: Vec::new(),
             advises: false,
             advised: Vec::new(),
+            reserved: Vec::new(),
             lines,
         }
     }
@@ -74,8 +87,6 @@ impl Counters {
     /// Reads the counters of an account. `known` has its buckets of waits at the last reading.
     fn account(&self, account: usize, known: &mut [u64; BUCKETS]) -> Totals {
         let counter = |at: usize| self.counter(account, at);
-        // Each word of packets is followed by a word of bytes.
-        let pair = |at: usize| Account { packets: counter(at), bytes: Bytes::new(counter(at + 1)) };
         let mut waits = Vec::new();
         for (bucket, known) in known.iter_mut().enumerate() {
             let count = counter(WAITS + bucket);
@@ -86,6 +97,14 @@ impl Counters {
             }
             *known = count;
         }
+        Totals { waits, ..self.sums(account) }
+    }
+
+    /// Reads the counters of an account but for its waits.
+    fn sums(&self, account: usize) -> Totals {
+        let counter = |at: usize| self.counter(account, at);
+        // Each word of packets is followed by a word of bytes.
+        let pair = |at: usize| Account { packets: counter(at), bytes: Bytes::new(counter(at + 1)) };
         Totals {
             arrived: pair(ARRIVED_PACKETS),
             sent: pair(SENT_PACKETS),
@@ -99,7 +118,7 @@ impl Counters {
             backlog: Backlog { packets: counter(QUEUED_PACKETS), bytes: Bytes::new(counter(QUEUED_PACKETS + 1)) },
             emptied: counter(EMPTIED),
             longest: Span::from_nanos(counter(LONGEST)),
-            waits,
+            waits: Vec::new(),
         }
     }
 }
@@ -116,6 +135,8 @@ impl Offload for Counters {
             all.add(&totals);
             if let Some(class) = classes.iter().position(|other| other == name) {
                 found.push((ClassId(class as u32), totals));
+            } else if let Some(one) = self.reserved.iter().find(|one| one.account == *name) {
+                found.push((one.class, totals.since(&one.before)));
             }
         }
         self.waits = waits;
@@ -148,6 +169,26 @@ impl Offload for Counters {
             replaced = written.promises.replaced(promised, table).map(|promises| written.promises = promises);
         });
         replaced
+    }
+
+    fn set_reservations(&mut self, reservations: Vec<OffloadedReservation>) -> Result<(), String> {
+        let accounts = lock(&self.discipline.accounts).clone();
+        let reserved = |one: &OffloadedReservation| {
+            let known = self.reserved.iter().find(|known| known.serial == one.serial).cloned();
+            known.unwrap_or_else(|| {
+                let name = reservations::account(one.place.into());
+                let before = accounts.iter().position(|other| *other == name).map(|account| {
+                    self.discipline.counters.set(account * COUNTERS + LONGEST, 0);
+                    self.sums(account)
+                });
+                let (serial, class) = (one.serial, one.class);
+                Reserved { account: name, serial, class, before: before.unwrap_or_default() }
+            })
+        };
+        let reserved = reservations.iter().map(reserved).collect();
+        self.discipline.reserve(reservations)?;
+        self.reserved = reserved;
+        Ok(())
     }
 
     fn set_advice(&mut self, advice: &OffloadedAdvice) {
@@ -248,6 +289,20 @@ mod tests {
         assert_eq!([0, 3, 4, 7, 8].map(|bucket| middle(bucket).as_nanos()), [512, 3_584, 4_608, 7_680, 9_216]);
         assert!((1..BUCKETS).all(|bucket| middle(bucket - 1) < middle(bucket)));
         assert!(middle(BUCKETS - 1) > Span::from_secs(200));
+    }
+
+    /// A reservation begins at zero in the account of an earlier one. What is queued is as it is.
+    #[test]
+    fn what_an_earlier_reservation_counted_is_left_out() {
+        let totals = |packets: u64| Totals {
+            sent: Account { packets, bytes: Bytes::new(100 * packets) },
+            emptied: packets,
+            backlog: Backlog { packets: 3, bytes: Bytes::new(300) },
+            ..Totals::default()
+        };
+        let since = totals(9).since(&totals(5));
+        assert_eq!((since.sent.packets, since.sent.bytes, since.emptied), (4, Bytes::new(400), 4));
+        assert_eq!(since.backlog.packets, 3);
     }
 
     /// 1 and 10 Mbit/s are signals 20 and 40; no advice is not the lowest one.

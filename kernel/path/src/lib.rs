@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | [`bpf`] | the loader: objects, types, maps |
 //! | `programs` | our program, as it is loaded and written to |
-//! | `plan`, `classes`, `tree`, `discipline`, `promises` | the program's options for a configuration |
+//! | `plan`, `classes`, `tree`, `discipline`, `promises`, `reservations` | the program's options for a configuration |
 //! | `path` | the discipline at the root of an interface: a [`Backend`](tidegate_live::shaping::backend::Backend) |
 //! | `shards` | the programs of a data path, one for each queue of the interface, and the division of rates over them |
 //! | `counters`, `flows` | the counters: an [`Offload`](tidegate_engine::Offload) |
@@ -33,6 +33,7 @@ mod path;
 mod plan;
 mod programs;
 mod promises;
+mod reservations;
 mod shards;
 #[doc(hidden)]
 pub mod tree;

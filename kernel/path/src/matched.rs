@@ -53,9 +53,11 @@ impl Matched {
             if now != before {
                 let packets = now.packets.wrapping_sub(before.packets);
                 let bytes = Bytes::new(now.bytes.as_u64().wrapping_sub(before.bytes.as_u64()));
-                // The first profile is that of packets without a rule.
-                let key = profile.checked_sub(1).and_then(|rule| self.keys[set].get(rule)).cloned();
-                self.new.push((key, Account { packets, bytes }));
+                // The first profile is that of packets without a rule, and those behind the rules of the file are of reservations.
+                let key = profile.checked_sub(1).map(|rule| self.keys[set].get(rule).cloned());
+                if key != Some(None) {
+                    self.new.push((key.flatten(), Account { packets, bytes }));
+                }
             }
         }
     }
@@ -95,5 +97,15 @@ mod tests {
         assert_eq!(packets, [(None, 5), (Some(first[1].clone()), 7), (Some(second[0].clone()), 3)]);
         assert_eq!(first[1], second[0]);
         assert_eq!(matched.take(|at| now[at]), []);
+    }
+
+    /// A count behind the rules of the file is of a reservation: of no rule, and not of packets that none has matched.
+    #[test]
+    fn packets_of_reservations_count_for_no_rule() {
+        let account = |packets| Account { packets, bytes: Bytes::new(100 * packets) };
+        let (mut counters, mut matched) = (vec![Account::default(); 2 * PROFILES], Matched::default());
+        matched.replace(0, keys(&[1]), |at| counters[at]);
+        (counters[0], counters[2]) = (account(5), account(4));
+        assert_eq!(matched.take(|at| counters[at]), [(None, account(5))]);
     }
 }

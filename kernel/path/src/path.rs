@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_config::shaper::{Config, DataPath, Unattended};
+use tidegate_config::shaper::{Config, DataPath, Match, Unattended};
 use tidegate_engine::quota::{self, Key};
 use tidegate_engine::{Names, PromiseTable, Setup, rules};
 use tidegate_live::netlink::Error;
@@ -20,7 +20,7 @@ use tidegate_live::shaping::backend::{
     Backend, DISCIPLINE, OffloadBackend, OffloadCounters, device_name, has_discipline, remove_device,
 };
 use tidegate_live::shaping::{Hold, Running, StartError, WorkerCounts, resolve, wait_until_empty};
-use tidegate_units::Span;
+use tidegate_units::{Bytes, Span};
 
 use self::devices::{lead_nowhere, make_device, make_room, other_end, remove_own_device};
 use crate::classes::rate_numbers;
@@ -31,6 +31,7 @@ use crate::options::{FBQ_PROMISES, LINES, Options, marks};
 use crate::plan::{self, Plan};
 use crate::programs::Discipline;
 use crate::promises::{Promises, room_for};
+use crate::reservations::Places;
 use crate::shards::{self, Rates, Shards};
 use crate::tree;
 
@@ -59,7 +60,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
 
 /// The rules as the program has them.
 fn image(config: &Config, setup: &Setup) -> Result<Vec<u64>, StartError> {
-    let image = rules::image(config, setup)?;
+    let image = rules::image(config, setup, &[], |class| class.0)?;
     room_for(&image, &Promises::default()).map_err(too_large)?;
     Ok(image)
 }
@@ -78,6 +79,7 @@ struct Prepared {
     /// The rules, and the counts to which they belong.
     image: Vec<u64>,
     keys: Vec<Key>,
+    places: Option<Places>,
     unattended: Unattended,
 }
 
@@ -95,7 +97,10 @@ impl Prepared {
         let account = accounts.first().map_or(0, |&account| account as u64);
         let before = |at| classes.get(at);
         let same_tree = match (&discipline.tree, &plan.tree) {
-            (Some(map), Some(numbers)) => tree::continues(|at| map.get(at), numbers),
+            (Some(map), Some(numbers)) => {
+                let reserved = plan.classes.as_ref().map_or(0..0, |classes| classes.reserved.clone());
+                tree::continues(|at| map.get(at), numbers, &reserved)
+            }
             _ => true,
         };
         let mut numbers = plan.classes.as_ref().map(|plan| plan.numbers(&accounts, same_tree, before));
@@ -108,12 +113,14 @@ impl Prepared {
             written.options = Options { account, ..plan.options };
             written.classes = numbers;
             written.tree.clone_from(&plan.tree);
-            written.rule_changes += u64::from(written.rules != self.image);
             written.rules.clone_from(&self.image);
             written.rule_keys.clone_from(&self.keys);
             if is_other {
                 written.promises = written.promises.ended();
             }
+            written.places.clone_from(&self.places);
+            // There was room for them when it was prepared.
+            let _ = written.reserve();
         });
         discipline.leased.store(self.unattended == Unattended::Pass, Ordering::Relaxed);
         discipline.renew();
@@ -338,7 +345,10 @@ impl KernelPath {
         }
         let to = self.attached.as_ref().ok_or_else(detached)?;
         let setup = Setup { names: names.clone(), ..to.setup.clone() };
-        let prepared = prepared(to, &setup, config, self.discipline().queues)?;
+        let mut prepared = prepared(to, &setup, config, self.discipline().queues)?;
+        if let Some(places) = &prepared.places {
+            prepared.image = places.image(&self.discipline().reservations(), None)?;
+        }
         if prepared.plan.remarks && !to.is_seen_behind() {
             let text = "code points by the colour of a meter need a device in the kernel, which is made at the start only; stop, and start \
                         again";
@@ -517,6 +527,10 @@ impl Backend for KernelPath {
         }
         self.discipline().has_room(None, Some(&none))
     }
+
+    fn check_reservation(&self, matches: &Match) -> Result<(), String> {
+        self.discipline().check_reservation(matches)
+    }
 }
 
 impl OffloadBackend for KernelPath {
@@ -546,6 +560,11 @@ impl OffloadBackend for KernelPath {
         let mut each: Vec<_> = self.shards.all().iter().map(|one| Counters::new(Arc::clone(one))).collect();
         if each.len() > 1 { Box::new(Sums(each)) } else { Box::new(each.remove(0)) }
     }
+
+    fn longest_packet(&self) -> Bytes {
+        let superpacket = self.attached.as_ref().and_then(|to| superpacket(to).ok().flatten());
+        Bytes::new(plan::longest_packet(superpacket))
+    }
 }
 
 impl Drop for KernelPath {
@@ -557,8 +576,8 @@ impl Drop for KernelPath {
 /// A configuration for a program that tells up to `queues` flows apart.
 fn prepared(to: &Attachment, setup: &Setup, config: &Config, queues: u64) -> Result<Prepared, StartError> {
     let plan = Plan::new(config, superpacket(to)?, setup.seed)?.within(queues);
-    let (image, keys) = (image(config, setup)?, quota::keys(config));
-    Ok(Prepared { plan, image, keys, unattended: config.interface.unattended })
+    let (image, keys, places) = (image(config, setup)?, quota::keys(config), Places::new(config, setup, &plan));
+    Ok(Prepared { plan, image, keys, places, unattended: config.interface.unattended })
 }
 
 fn detached() -> StartError {

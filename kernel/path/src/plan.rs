@@ -1,18 +1,21 @@
 //! [`Plan`]: the options of the program for a configuration.
 
+use std::collections::BTreeSet;
 use std::iter;
 
 use tidegate_config::discipline::cbq::CbqQueue;
 use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::shaper::{
-    Advice, Borrow, Class, Config, Direction, EcnFeedback, FairBy, FlowBy, Root, Shaper, Sharing,
+    Advice, Borrow, Class, Config, Direction, EcnFeedback, FairBy, FlowBy, Match, Root, Shaper, Sharing,
 };
 use tidegate_core::fbq::Ceilings;
+use tidegate_core::reservation::Reservations;
 use tidegate_core::{AnyPacket, Bytes, Instant, Rate, Span};
 
 use super::classes::{CATCH_UP, Classes};
 use super::discipline::{PACKETS, Place, options_of, tells_receivers};
 use super::options::{CAKE, CBQ, CBQ_INNER, CBQ_LEAVES, FBQ, LINES, OWN, Options, TBF};
+use super::reservations;
 use super::tree;
 use tidegate_engine::LONGEST_WHOLE;
 use tidegate_live::shaping::StartError;
@@ -53,9 +56,6 @@ impl Plan {
     pub fn new(config: &Config, superpacket: Option<u64>, seed: u64) -> Result<Self, StartError> {
         let mut lacks = Vec::new();
         let mut lack = |what: String| lacks.push(what);
-        if config.interface.direction == Direction::Ingress && by_marks(config) {
-            lack("marks of what arrives".into());
-        }
         let is_divided = config.interface.threads > 1;
         if is_divided {
             not_divisible(config).into_iter().for_each(&mut lack);
@@ -64,13 +64,11 @@ impl Plan {
         if names > LINES as usize {
             lack(format!("{names} interfaces under one total (up to {LINES} are possible)"));
         }
-        // The packet forgets by which interface it came in when it is led to the device of the total.
-        if names > 1 && config.rules.iter().any(|rule| !rule.matches.from_interfaces.is_empty()) {
-            lack("rules by `from-interface` beside several interfaces under one total".into());
-        }
-        let largest = superpacket.unwrap_or(SUPERPACKET).max(SUPERPACKET);
-        // With the headers of its segments.
-        let burst = largest + largest / 4;
+        let by_mark = matches!(&config.root, Root::Shaper(shaper) if shaper.flow_by == FlowBy::Mark);
+        let unknown = config.rules.iter().filter_map(|rule| unknown(config, &rule.matches));
+        let unknown: BTreeSet<_> = unknown.chain(by_mark.then(|| unknown_mark(config)).flatten()).collect();
+        unknown.into_iter().for_each(|what| lack(what.into()));
+        let burst = longest_packet(superpacket);
         let (mut notes, mut tree) = (Vec::new(), None);
         let (options, classes) = match &config.root {
             Root::Shaper(shaper) if is_divided || !is_token_bucket(config, shaper) => {
@@ -130,7 +128,11 @@ impl Plan {
             }
             Root::Discipline(_) => match config.class_names() {
                 names if names.is_empty() => (vec!["all".into()], vec![None]),
-                names => names.into_iter().map(|name| (name.into(), None)).unzip(),
+                names => {
+                    let reserved = classes.as_ref().map_or(0, |classes| classes.reserved.end - classes.reserved.start);
+                    let reserved = (0..reserved).map(reservations::account);
+                    names.into_iter().map(String::from).chain(reserved).map(|name| (name, None)).unzip()
+                }
             },
         };
         let advises = match &config.root {
@@ -175,6 +177,12 @@ pub(super) fn examine_choice(config: &Config) -> Result<(), StartError> {
                  whole)"
             ));
         }
+    }
+    if cbq_of(&config.root).is_some_and(bounds_delays) {
+        lacks.push(
+            "bounds on the delay of reservations as short as with segmented superpackets (with data-path = \"kernel\" they are longer)"
+                .into(),
+        );
     }
     if config.follow().is_some() {
         lacks.push("the round trips of what passes, by which a rate follows the line".into());
@@ -241,7 +249,7 @@ fn refused(lacks: &[String]) -> Result<(), StartError> {
 }
 
 /// CBQ, if it is the discipline of the interface.
-fn cbq_of(root: &Root) -> Option<&CbqQueue> {
+pub(super) fn cbq_of(root: &Root) -> Option<&CbqQueue> {
     match root {
         Root::Discipline(discipline) => match &**discipline {
             Discipline::Cbq(cbq) => Some(cbq),
@@ -258,26 +266,47 @@ pub(super) fn is_tree(config: &Config) -> bool {
 
 /// The tree of CBQ as numbers. What the program has no room for is reported to `lack`.
 fn tree_of(cbq: &CbqQueue, lack: &mut dyn FnMut(String)) -> Option<Vec<u64>> {
-    if cbq.reservations.is_some() {
-        // Each is a leaf that comes and goes while packets pass, with a rule of its own.
-        lack("`reservations` of cbq, which makes classes while packets pass".into());
-    }
-    let inner = cbq.class.len() - cbq.leaves().count();
+    let leaves = cbq.leaves().count();
+    let inner = cbq.class.len() - leaves;
     if inner >= CBQ_INNER as usize {
         lack(format!("{inner} classes with classes below them (up to {} are possible)", CBQ_INNER - 1));
         return None;
     }
-    if cbq.leaves().count() > CBQ_LEAVES as usize {
+    let reserved = cbq.reservations.as_ref().map_or(0, |section| section.flows.value);
+    if leaves + reserved as usize > CBQ_LEAVES as usize {
         return None;
     }
-    let site = Site { seed: 0, name: String::new(), now: Instant::ZERO };
-    Some(tree::numbers(&cbq.build_tree::<AnyPacket>(&site), CATCH_UP))
+    Some(tree::numbers(&cbq.build_tree::<AnyPacket>(&site()), leaves as u64, reserved.into(), CATCH_UP))
 }
 
-/// Whether packets are told apart by their marks.
-fn by_marks(config: &Config) -> bool {
-    let by_mark = matches!(&config.root, Root::Shaper(shaper) if shaper.flow_by == FlowBy::Mark);
-    by_mark || config.rules.iter().any(|rule| !rule.matches.marks.is_empty())
+/// The site of a tree that is built for its parameters.
+pub(super) fn site() -> Site {
+    Site { seed: 0, name: String::new(), now: Instant::ZERO }
+}
+
+/// Whether delays of reservations are bounded.
+fn bounds_delays(cbq: &CbqQueue) -> bool {
+    let reservations = cbq.policy().and_then(|policy| Reservations::new(policy).ok());
+    reservations.is_some_and(|reservations| reservations.bounds_delays(&cbq.build_tree::<AnyPacket>(&site())))
+}
+
+/// The bytes of the longest packet that passes whole, with the headers of its segments.
+pub(super) fn longest_packet(superpacket: Option<u64>) -> u64 {
+    let largest = superpacket.unwrap_or(SUPERPACKET).max(SUPERPACKET);
+    largest + largest / 4
+}
+
+/// What packets with these conditions are told apart by that the program does not have.
+pub(super) fn unknown(config: &Config, matches: &Match) -> Option<&'static str> {
+    // The packet forgets by which interface it came in when it is led to the device of the total.
+    let is_forgotten = config.interface.names.len() > 1 && !matches.from_interfaces.is_empty();
+    let by_interface = is_forgotten.then_some("rules by `from-interface` beside several interfaces under one total");
+    by_interface.or_else(|| unknown_mark(config).filter(|_| !matches.marks.is_empty()))
+}
+
+/// Marks, where packets do not have theirs yet.
+fn unknown_mark(config: &Config) -> Option<&'static str> {
+    (config.interface.direction == Direction::Ingress).then_some("marks of what arrives")
 }
 
 /// Whether arriving packets are told apart by their receivers.
@@ -285,7 +314,10 @@ fn by_receivers(config: &Config) -> bool {
     let by_receiver = |shaper: &Shaper| {
         matches!(shaper.flow_by, FlowBy::Destination | FlowBy::HostPair) || shaper.fair_by == FairBy::Destination
     };
+    // Whoever reserves may name a receiver.
+    let reserves = cbq_of(&config.root).is_some_and(|cbq| cbq.reservations.is_some());
     matches!(&config.root, Root::Shaper(shaper) if by_receiver(shaper))
+        || reserves
         || disciplines(config).any(tells_receivers)
         || config.rules.iter().map(|rule| &rule.matches).any(|matches| {
             !matches.destinations.is_empty()

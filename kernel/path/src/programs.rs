@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{Config, Match};
+use tidegate_engine::OffloadedReservation;
 use tidegate_engine::guard::lock;
 use tidegate_engine::quota::Key;
 use tidegate_live::privileges::{Calls, LOADER, Restriction, Scope, restrict};
@@ -30,6 +31,7 @@ use super::options::{FBQ_CLASSES, MANY_QUEUES, Options, QUEUES, RULES, fbq_class
 use super::path::{KernelPath, check};
 use super::plan;
 use super::promises::{Promises, room_for};
+use super::reservations::Places;
 use super::shards::{self, Rates, Shards};
 use crate::bpf::{self, Attached, LoadError, Mapped, Needs, Program};
 
@@ -77,6 +79,27 @@ pub(crate) struct Written {
     pub rule_keys: Vec<Key>,
     /// The promises in force.
     pub promises: Promises,
+    /// The reservations, the oldest first, and the leaves for them where the configuration has any.
+    pub reservations: Vec<OffloadedReservation>,
+    pub places: Option<Places>,
+}
+
+impl Written {
+    /// Gives reservations their leaves and rules, beside those of the configuration.
+    ///
+    /// # Errors
+    /// When there is no room; nothing has changed then.
+    pub fn reserve(&mut self) -> Result<(), String> {
+        let Some(places) = &self.places else { return Ok(()) };
+        let image = places.image(&self.reservations, None).map_err(|error| error.to_string())?;
+        room_for(&image, &self.promises)?;
+        if let Some(classes) = &mut self.classes {
+            places.limit(&self.reservations, classes);
+        }
+        self.tree = Some(places.tree(&self.reservations));
+        self.rules = image;
+        Ok(())
+    }
 }
 
 /// A program that is registered with the kernel as a discipline.
@@ -237,8 +260,10 @@ impl Discipline {
     /// Changes the values written last, and puts them in force.
     pub fn write(&self, change: impl FnOnce(&mut Written)) {
         let mut written = lock(&self.written);
+        let before = written.rules.clone();
         change(&mut written);
-        let Written { options, classes, tree, rules, rule_changes, rule_keys, promises } = &*written;
+        written.rule_changes += u64::from(written.rules != before);
+        let Written { options, classes, tree, rules, rule_changes, rule_keys, promises, .. } = &*written;
         let changes = self.begin_change();
         let half = 1 - self.flows.in_force().1;
         lock(&self.matched).replace(half as usize, rule_keys.clone(), |at| self.flows.matched(at));
@@ -256,6 +281,44 @@ impl Discipline {
         for (at, number) in whole.numbers().into_iter().enumerate() {
             self.options.set(at, number);
         }
+    }
+
+    /// Replaces the reservations, and puts them in force.
+    ///
+    /// # Errors
+    /// See [`Written::reserve`]; the earlier ones stay in force then.
+    pub fn reserve(&self, reservations: Vec<OffloadedReservation>) -> Result<(), String> {
+        let mut reserved = Ok(());
+        self.write(|written| {
+            let before = std::mem::replace(&mut written.reservations, reservations);
+            reserved = written.reserve();
+            if reserved.is_err() {
+                written.reservations = before;
+            }
+        });
+        reserved
+    }
+
+    /// Whether there is room for a reservation of packets with these conditions.
+    ///
+    /// # Errors
+    /// What there is not.
+    pub fn check_reservation(&self, matches: &Match) -> Result<(), String> {
+        let written = lock(&self.written);
+        // Without places the engine has none either.
+        let Some(places) = &written.places else { return Ok(()) };
+        if let Some(what) = places.lacks(matches) {
+            return Err(what.into());
+        }
+        let image = places.image(&written.reservations, Some(matches)).map_err(|error| error.to_string());
+        image
+            .and_then(|image| room_for(&image, &written.promises))
+            .map_err(|why| format!("room for its rule beside the others: {why}"))
+    }
+
+    /// The reservations in force.
+    pub fn reservations(&self) -> Vec<OffloadedReservation> {
+        lock(&self.written).reservations.clone()
     }
 
     /// Changes the rates of classes alone, and puts them in force. It writes two numbers and those of the rates, and the program looks

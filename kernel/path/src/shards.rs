@@ -179,7 +179,10 @@ impl Shards {
         for one in &self.all {
             lock(&one.accounts).clear();
             drop(one.matched());
-            one.write(|written| written.promises = written.promises.ended());
+            one.write(|written| {
+                written.promises = written.promises.ended();
+                written.reservations.clear();
+            });
         }
     }
 }

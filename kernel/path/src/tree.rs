@@ -1,5 +1,7 @@
 //! The tree of CBQ as numbers for the program: `struct twin_cbq_options` of kernel/tree.h.
 
+use std::ops::Range;
+
 use tidegate_core::cbq::{
     Accounting, Borrow, Cbq, Conserving, Derivation, Finish, General, Heuristic, Lead, LinkClock, Regulation, Sharing,
 };
@@ -36,12 +38,11 @@ pub fn class_numbers<P: Packet, Q: Qdisc<P>>(cbq: &Cbq<P, Q>, class: ClassId, le
     numbers
 }
 
-/// The tree as the program has it, whose leaves have the first numbers and whose root has the last. It makes up for lateness
-/// of `catch_up`.
-pub fn numbers<P: Packet, Q: Qdisc<P>>(cbq: &Cbq<P, Q>, catch_up: Span) -> Vec<u64> {
+/// The tree as the program has it, whose `leaves` have the first numbers and whose root has the last. Leaves that it does not have are
+/// vacant, and so are `vacant` more behind them, which have no number here. It makes up for lateness of `catch_up`.
+pub fn numbers<P: Packet, Q: Qdisc<P>>(cbq: &Cbq<P, Q>, leaves: u64, vacant: u64, catch_up: Span) -> Vec<u64> {
     let params = cbq.params();
     let classes = params.root.0 + 1;
-    let leaves = (0..classes).filter(|class| cbq.queue(ClassId(*class)).is_some()).count() as u64;
     let (gain, from_zero) = match params.accounting {
         Accounting::Bytes => (0, false),
         Accounting::IdleTime { gain, derivation } => (gain, derivation == Derivation::Ns2),
@@ -77,26 +78,32 @@ pub fn numbers<P: Packet, Q: Qdisc<P>>(cbq: &Cbq<P, Q>, catch_up: Span) -> Vec<u
         },
         catch_up.as_nanos(),
         params.default.map_or(0, |class| u64::from(class.0) + 1),
-        leaves,
+        leaves + vacant,
         u64::from(classes) - leaves,
     ];
     numbers.resize(NUMBERS, 0);
     for class in (0..classes).map(ClassId) {
-        let at = HEAD + node(class, leaves) as usize * CLASS;
-        if let Some(place) = numbers.get_mut(at..at + CLASS) {
+        if let Some(place) = numbers.get_mut(words_of(node(class, leaves))) {
             place.copy_from_slice(&class_numbers(cbq, class, leaves));
         }
     }
     numbers
 }
 
+/// The words of a class.
+pub(super) fn words_of(node: u64) -> Range<usize> {
+    let at = HEAD + node as usize * CLASS;
+    at..at + CLASS
+}
+
 /// Whether the program can change a tree of the numbers `before` to one of the numbers `after` while packets wait: they differ in
-/// nothing but rates, limits, priorities and borrowing of classes.
-pub(super) fn continues(before: impl Fn(usize) -> u64, after: &[u64]) -> bool {
+/// nothing but rates, limits, priorities and borrowing of classes, and the leaves of reservations.
+pub(super) fn continues(before: impl Fn(usize) -> u64, after: &[u64], reserved: &Range<u64>) -> bool {
     use super::options::cbq_class_options::{BORROWS, PRIORITY, RATE};
+    let reserved = words_of(reserved.start).start..words_of(reserved.end).start;
     let in_place = |at: usize| {
         let word = at.checked_sub(HEAD).map(|at| at % CLASS);
-        word.is_some_and(|word| [BORROWS, PRIORITY].contains(&word) || word >= RATE)
+        word.is_some_and(|word| [BORROWS, PRIORITY].contains(&word) || word >= RATE) || reserved.contains(&at)
     };
     after.iter().enumerate().all(|(at, number)| in_place(at) || before(at) == *number)
 }

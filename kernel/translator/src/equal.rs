@@ -15,7 +15,9 @@ use tidegate_kernel::options::{
 use super::classes::{Classes, NUMBERS};
 use super::more::{cake, coloured, coupled, metered, shaping, stepped};
 use super::packets;
-use super::reference::{BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, Operation, Reference, SET_RATE, Structure};
+use super::reference::{
+    BEGIN, CALL, DECISION, DEQUEUE, Decision, ENQUEUE, LEAF, Operation, Reference, SET_RATE, Structure,
+};
 use super::script::{GRID, Script, grid};
 use super::trees::Tree;
 
@@ -112,10 +114,8 @@ impl Host {
         for operation in operations {
             put(operation);
             // The limits of a class follow from its rate by what the C has not.
-            if let (&[SET_RATE, _, rate, class, priority, borrows], Some(Structure::Tree(tree))) =
-                (operation, structure)
-            {
-                put(&tree.class_numbers([class, rate, priority, borrows]));
+            if let (SET_RATE | LEAF, Some(Structure::Tree(tree))) = (operation[0], structure) {
+                put(&tree.class_numbers(*operation));
             }
         }
         self.send(bytes, operations.len())

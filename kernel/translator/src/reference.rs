@@ -5,7 +5,7 @@ use std::ops::Deref;
 use tidegate_core::aqm::AqmFifo;
 use tidegate_core::ared::{self, Ared};
 use tidegate_core::cake::{self, AckFilter, Cake, Framing, Isolation, Tins, Wire};
-use tidegate_core::cbq::{Borrow, Cbq, Class};
+use tidegate_core::cbq::Cbq;
 use tidegate_core::codel::{self, CoDel};
 use tidegate_core::drr::{self, Drr};
 use tidegate_core::dualpi2::{self, DualPi2, Nqb, Scheduler, protection};
@@ -50,7 +50,9 @@ use super::trees::Tree;
 /// congestion), the key of its flow and that of its pair of hosts; of a change the rate. For CAKE the second has in bit 8 whether it is an
 /// acknowledgement without data, and in its upper half the packets that it is on the line. With FBQ an arrival has its class, its service
 /// and the key of its host in 16, 16 and 32 bits of the second, and its profile in place of the fourth, in the upper half of which is the
-/// number of its promise; a change has the number of a class, plus 1, in place of the second. Of another promise there are its
+/// number of its promise; a change has the number of a class, plus 1, in place of the second. A leaf of CBQ that gets a class, or with
+/// rate 0 loses it, has its number, plus 1, in place of the second, the priority with the place in the round above 32 bits in place of the
+/// third, and whether it borrows in place of the fourth. Of another promise there are its
 /// place, with its class in the upper half, minimum, flows and number; before it, as an operation of its own, its steps of
 /// preference, the rate below which its flows are displaced, and the class to which, plus 1.
 pub type Operation = [u64; 6];
@@ -70,6 +72,7 @@ pub const SET_RATE: u64 = 3;
 pub const BEGIN: u64 = 4;
 pub const PROMISE: u64 = 7;
 pub const TERMS: u64 = 8;
+pub const LEAF: u64 = 9;
 
 /// The deadline of a queue that waits for nothing.
 pub const IDLE: u64 = u64::MAX;
@@ -407,7 +410,7 @@ impl Structure<'_> {
 enum Queue {
     Tbf(Tbf<Numbered>),
     Fbq(Box<Nested<Numbered>>, Promises),
-    Cbq(Box<Cbq<Numbered>>),
+    Cbq(Box<Cbq<Numbered>>, Tree),
     Other(Box<dyn Qdisc<Numbered>>),
 }
 
@@ -465,7 +468,9 @@ impl Reference {
             Some(Structure::Classes(classes)) => {
                 return Ok(Self::with(Queue::Fbq(Box::new(classes.discipline()?), Promises::default())));
             }
-            Some(Structure::Tree(tree)) => return Ok(Self::with(Queue::Cbq(Box::new(tree.discipline()?)))),
+            Some(Structure::Tree(tree)) => {
+                return Ok(Self::with(Queue::Cbq(Box::new(tree.discipline()?), tree.clone())));
+            }
             None => {}
         }
         let queue = Specification(options).queue().map_err(|error| error.to_string())?;
@@ -486,7 +491,7 @@ impl Reference {
         match &mut self.queue {
             Queue::Tbf(queue) => queue,
             Queue::Fbq(queue, _) => &mut **queue,
-            Queue::Cbq(queue) => &mut **queue,
+            Queue::Cbq(queue, _) => &mut **queue,
             Queue::Other(queue) => &mut **queue,
         }
     }
@@ -561,14 +566,7 @@ impl Reference {
             _ => match &mut self.queue {
                 Queue::Tbf(queue) => queue.set_rate(now, Rate::from_bps(first)),
                 Queue::Fbq(queue, _) => set_rate(queue.fbc_mut(), now, second, first),
-                Queue::Cbq(queue) => {
-                    let id = ClassId(u32::try_from(second - 1).unwrap_or(u32::MAX));
-                    let borrow = if pair == 1 { Borrow::FromParent } else { Borrow::Never };
-                    let (rate, priority) = (Rate::from_bps(first), u8::try_from(flow).unwrap_or(u8::MAX));
-                    let class = queue.class(id).map(|class| Class { rate, priority, borrow, ..*class });
-                    let changed = class.map(|class| queue.change(now, id, class));
-                    assert!(matches!(changed, Some(Ok(()))), "{operation:?}: {changed:?}");
-                }
+                Queue::Cbq(queue, tree) => tree.apply(queue, now, operation, &mut outcome),
                 Queue::Other(_) => {}
             },
         }

@@ -44,6 +44,8 @@ pub struct Script<'a> {
     pairs: u64,
     classes: Option<&'a Classes>,
     tree: Option<(&'a Tree, Rates)>,
+    /// A third of this are changes of classes of the tree, of a hundred operations.
+    changes: u64,
     promises: Draw,
     /// An operation that follows the last one.
     pending: Option<Operation>,
@@ -62,6 +64,7 @@ impl<'a> Script<'a> {
             Some(Structure::Tree(tree)) => (None, Some((tree, tree.rates()))),
             None => (None, None),
         };
+        let changes = if tree.is_some() && random.below(3) == 0 { 15 } else { 1 };
         let has_codel = matches!(options.kind, CODEL | FQ_CODEL | CAKE);
         // Packets of one MTU leave exactly that behind, and flows of classes are next at one time.
         let alike = (has_codel || matches!(options.kind, MERED | FBQ | CBQ)) && random.below(2) == 0;
@@ -102,6 +105,7 @@ impl<'a> Script<'a> {
             most: classes.map_or(1 << 40, |classes| options.rate / classes.count() * 2),
             classes,
             tree,
+            changes,
             promises: Draw::default(),
             pending: None,
             random,
@@ -142,9 +146,11 @@ impl<'a> Script<'a> {
                 self.pending = Some(promise);
                 terms
             }
-            (0, _) if let Some((tree, rates)) = self.tree.as_mut().filter(|_| self.now.is_multiple_of(3)) => {
-                let [class, rate, priority, borrows] = tree.change(self.random, rates);
-                [SET_RATE, self.now, rate, class, priority, borrows]
+            (draw, _)
+                if draw < self.changes
+                    && let Some((tree, rates)) = self.tree.as_mut().filter(|_| self.now.is_multiple_of(3)) =>
+            {
+                tree.change(self.random, self.now, rates).unwrap_or([DEQUEUE, self.now, 0, 0, 0, 0])
             }
             (0, _) if self.tree.is_some() => [DEQUEUE, self.now, 0, 0, 0, 0],
             (0, _) if self.classes.is_some() || self.random.below(20) == 0 => {

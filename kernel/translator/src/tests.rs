@@ -382,6 +382,15 @@ fn planted_differences_of_a_tree_are_found() {
         ("cbq.h", "by_right |= ", "by_right = "),
         ("tree.h", "options->sleeps == 1", "options->sleeps == 2"),
         ("reshape.h", "if (is_it)", "if (!is_it)"),
+        ("tree.h", "&& !twin_cbq_is_vacant(options, class) ?", "?"),
+        ("reshape.h", "twin_cbq_leave(cbq, leaf);\n\t\tcbq->top_level", "cbq->top_level"),
+        ("reshape.h", "cbq->top_level = cbq_highest();\n\t}", "}"),
+        (
+            "reshape.h",
+            "begin_class(options, cbq, leaf);\n\ttwin_cbq_find_all_lenders(options, cbq);",
+            "begin_class(options, cbq, leaf);",
+        ),
+        ("reshape.h", ".position = class->position", ".position = 0"),
     ];
     are_found(CBQ, &planted);
 }

@@ -2,18 +2,19 @@
 
 use tidegate_core::cbq::{
     Accounting, Borrow, Cbq, Class, Conserving, Derivation, Finish, General, Heuristic, IdleBounds, Lead, LinkClock,
-    Params, Regulation, Sharing,
+    Params, Regulation, Removal, Sharing,
 };
 use tidegate_core::fifo::{Fifo, Limit};
+use tidegate_core::qdisc::Outlet;
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
-use tidegate_kernel::options::cbq_class_options::{BORROWS, PRIORITY, RATE};
+use tidegate_kernel::options::cbq_class_options::{BORROWS, LEVEL, PARENT, POSITION, PRIORITY, RATE};
 use tidegate_kernel::options::{CBQ, CBQ_INNER, CBQ_LEAVES, FIFO, FQ_CODEL, Options, RED, SPACE};
 use tidegate_kernel::tree::{self, CLASS_NUMBERS};
 
 use super::classes::{inside, record_of};
 use super::equal::spread;
-use super::reference::{Numbered, Specification};
+use super::reference::{LEAF, Numbered, Operation, SET_RATE, Specification};
 
 /// A tree: its leaves have the first numbers, the root has the last.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,31 +22,35 @@ pub struct Tree {
     params: Params,
     /// The parent and the parameters of each class but the root.
     classes: Vec<(ClassId, Class)>,
-    /// The order in which the leaves are made.
+    /// The order in which the first leaves are made. The others are vacant in the beginning, as those of reservations are.
     order: Vec<u32>,
     /// The discipline of each leaf.
     insides: Vec<Options>,
 }
 
-/// The rates of classes, and the sums of those below each: the last is that of the root.
+/// The rates of classes, and the sums of those below each: the last is that of the root. A leaf that is vacant has rate 0.
 #[derive(Clone, Debug)]
 pub struct Rates {
     own: Vec<u64>,
     given: Vec<u64>,
+    /// The number of leaves that were ever made.
+    made: u64,
 }
 
 impl Tree {
     /// At random, for a link of `rate` on which a packet lasts about `typical` nanoseconds.
     pub fn random(random: &mut Stream, rate: u64, typical: u64) -> Self {
         let few = random.below(8) != 0;
-        let leaves = 1 + random.below(if few { 6 } else { CBQ_LEAVES }) as u32;
+        let occupied = 1 + random.below(if few { 6 } else { CBQ_LEAVES }) as u32;
+        let vacant = if random.below(3) == 0 { 0 } else { 1 + random.below(4) as u32 };
+        let leaves = (occupied + vacant).min(CBQ_LEAVES as u32);
         let inner = random.below(if few { 5 } else { CBQ_INNER }) as u32;
         let root = leaves + inner;
         let mut free = vec![rate; root as usize + 1];
         let mut depth = vec![1; root as usize + 1];
         let mut classes = vec![(ClassId(root), Class::new(Rate::ZERO)); root as usize];
         // Inner classes first, each below one that there is already.
-        for id in (leaves..root).chain(0..leaves) {
+        for id in (leaves..root).chain(0..occupied) {
             let above = if id < leaves { inner } else { id - leaves };
             let parent = leaves + random.below(u64::from(above) + 1) as u32;
             let is_full = depth[parent as usize] > 28 || free[parent as usize] == 0;
@@ -56,14 +61,26 @@ impl Tree {
             depth[id as usize] = depth[parent as usize] + 1;
             classes[id as usize] = (ClassId(parent), class(random, own, typical));
         }
-        let mut order: Vec<u32> = (0..leaves).collect();
+        for id in occupied..leaves {
+            let parent = leaves + random.below(u64::from(inner) + 1) as u32;
+            let parent = if depth[parent as usize] > 28 { root } else { parent };
+            classes[id as usize] = (ClassId(parent), class(random, 1, typical));
+        }
+        let mut order: Vec<u32> = (0..occupied).collect();
         for at in (1..order.len()).rev() {
             order.swap(at, random.below(at as u64 + 1) as usize);
         }
         // The program with CBQ has no CAKE.
         let (mut room, mut left) = (SPACE, [true, false]);
-        let insides = (0..leaves).map(|_| inside(random, typical, &mut room, false, &mut left)).collect();
-        let params = params(random, rate, typical, leaves, root);
+        let mut insides: Vec<_> = (0..occupied).map(|_| inside(random, typical, &mut room, false, &mut left)).collect();
+        let fifo = |random: &mut Stream| Options {
+            kind: FIFO,
+            limit_packets: spread(random, 1, 200),
+            limit_bytes: spread(random, 100, 1_000_000),
+            ..Options::default()
+        };
+        insides.extend((occupied..leaves).map(|_| fifo(random)));
+        let params = params(random, rate, typical, occupied, root);
         Self { params, classes, order, insides }
     }
 
@@ -80,30 +97,74 @@ impl Tree {
     /// The rates with which it begins.
     pub fn rates(&self) -> Rates {
         let root = self.classes.len();
-        let mut own: Vec<u64> = self.classes.iter().map(|(_, class)| class.rate.as_bps()).collect();
+        let rate = |(id, (_, class)): (usize, &(ClassId, Class))| {
+            if self.is_first(id) { class.rate.as_bps() } else { 0 }
+        };
+        let mut own: Vec<u64> = self.classes.iter().enumerate().map(rate).collect();
         own.push(self.params.link.as_bps());
         let mut given = vec![0; root + 1];
         for (id, (parent, _)) in self.classes.iter().enumerate() {
             given[parent.0 as usize] += own[id];
         }
-        Rates { own, given }
+        Rates { own, given, made: self.order.len() as u64 }
     }
 
-    /// Another rate of a class at random, as far as its parent has it, and seldom another priority and borrowing: the class plus 1,
-    /// the rate, the priority, and 1 where it borrows.
-    pub fn change(&self, random: &mut Stream, rates: &mut Rates) -> [u64; 4] {
-        let id = random.below(self.classes.len() as u64) as usize;
+    /// Whether a class is there in the beginning.
+    fn is_first(&self, id: usize) -> bool {
+        !(self.order.len()..self.insides.len()).contains(&id)
+    }
+
+    /// A change of a class at random, as far as its parent has the rate: another rate, and seldom another priority and borrowing; or a
+    /// leaf is made or removed. `None` where there is no rate for a leaf.
+    pub fn change(&self, random: &mut Stream, now: u64, rates: &mut Rates) -> Option<Operation> {
+        let (first, leaves) = (self.order.len() as u64, self.leaves());
+        let is_leaf = first < leaves && random.below(2) == 0;
+        let id = if is_leaf { first + random.below(leaves - first) } else { random.below(self.classes.len() as u64) };
+        let id = id as usize;
         let parent = self.classes[id].0.0 as usize;
+        let before = rates.own[id];
+        let replaces = !self.is_first(id) && (before == 0 || random.below(2) == 0);
         let least = rates.given[id].max(1);
-        let most = rates.own[parent] - rates.given[parent] + rates.own[id];
-        let rate = spread(random, least, most.max(least));
-        rates.given[parent] = rates.given[parent] + rate - rates.own[id];
+        let most = rates.own[parent] - rates.given[parent] + before;
+        let rate = match replaces {
+            true if before != 0 => 0,
+            true if most == 0 => return None,
+            _ => spread(random, least, most.max(least)),
+        };
+        rates.given[parent] = rates.given[parent] + rate - before;
         rates.own[id] = rate;
         let class = &self.classes[id].1;
         let other = random.below(3) == 0;
         let priority = if other { random.below(8) } else { class.priority.into() };
         let borrows = if other { random.below(2) } else { u64::from(class.borrow == Borrow::FromParent) };
-        [id as u64 + 1, rate, priority, borrows]
+        let number = id as u64 + 1;
+        if !replaces {
+            return Some([SET_RATE, now, rate, number, priority, borrows]);
+        }
+        let position = rates.made;
+        rates.made += u64::from(rate != 0);
+        Some([LEAF, now, rate, number, priority | position << 32, borrows])
+    }
+
+    /// Makes a change in the discipline of the core.
+    pub fn apply(&self, cbq: &mut Cbq<Numbered>, now: Instant, operation: Operation, out: &mut dyn Outlet<Numbered>) {
+        let [what, _, rate, number, priority, borrows] = operation;
+        let id = ClassId((number - 1) as u32);
+        let borrow = if borrows == 1 { Borrow::FromParent } else { Borrow::Never };
+        let with = |class: Class| Class { rate: Rate::from_bps(rate), priority: priority as u8, borrow, ..class };
+        let changed = match (what, rate) {
+            (LEAF, 0) => cbq.remove(now, id, Removal::Flush, out),
+            (LEAF, _) => {
+                let (parent, class) = self.classes[id.0 as usize];
+                let queue = queue(&self.insides[id.0 as usize]).unwrap_or_else(|error| panic!("{error}"));
+                cbq.add_leaf(now, id, parent, with(class), queue)
+            }
+            _ => {
+                let class = *cbq.class(id).unwrap_or_else(|| panic!("{operation:?}: there is no such class"));
+                cbq.change(now, id, with(class))
+            }
+        };
+        assert!(changed.is_ok(), "{operation:?}: {changed:?}");
     }
 
     /// The discipline of the core, empty.
@@ -111,10 +172,7 @@ impl Tree {
     /// # Errors
     /// When the tree is none, or a discipline in it.
     pub fn discipline(&self) -> Result<Cbq<Numbered>, String> {
-        self.build(|options| {
-            let queue = Specification(options).discipline().map_err(|error| error.to_string())?;
-            queue.ok_or_else(|| format!("there is no discipline number {} for a leaf", options.kind))
-        })
+        self.build(queue)
     }
 
     fn build<P: Packet, Q: Qdisc<P>>(
@@ -137,7 +195,7 @@ impl Tree {
     /// The tree as the C reads it, without what its leaves have.
     pub fn numbers(&self) -> Vec<u64> {
         let plain = self.build::<Numbered, _>(|_| Ok(Fifo::new(Limit::NONE)));
-        plain.map_or_else(|_| vec![0; tree::NUMBERS], |cbq| tree::numbers(&cbq, self.params.catch_up))
+        plain.map_or_else(|_| vec![0; tree::NUMBERS], |cbq| tree::numbers(&cbq, self.leaves(), 0, self.params.catch_up))
     }
 
     /// The disciplines of the leaves and the tree, as the C reads them.
@@ -145,13 +203,23 @@ impl Tree {
         [record_of(&self.insides), self.numbers()].concat()
     }
 
-    /// A class as the C reads it, once it is changed by an operation with what [`change`](Self::change) returns.
-    pub fn class_numbers(&self, [class, rate, priority, borrows]: [u64; 4]) -> [u64; CLASS_NUMBERS] {
-        let id = class - 1;
+    /// A class as the C reads it, once it is changed by an operation that [`change`](Self::change) returns.
+    pub fn class_numbers(&self, [what, _, rate, number, priority, borrows]: Operation) -> [u64; CLASS_NUMBERS] {
+        if rate == 0 {
+            return [0; CLASS_NUMBERS];
+        }
+        let id = number - 1;
         let at = tree::NUMBERS - (CBQ_LEAVES + CBQ_INNER) as usize * CLASS_NUMBERS;
         let at = at + tree::node(ClassId(id as u32), self.leaves()) as usize * CLASS_NUMBERS;
         let mut numbers: [u64; CLASS_NUMBERS] = std::array::from_fn(|word| self.numbers()[at + word]);
-        let class = Class { rate: Rate::from_bps(rate), ..self.classes[id as usize].1 };
+        let (parent, class) = self.classes[id as usize];
+        if !self.is_first(id as usize) {
+            (numbers[PARENT], numbers[LEVEL]) = (tree::node(parent, self.leaves()) + 1, 1);
+        }
+        if what == LEAF {
+            numbers[POSITION] = priority >> 32;
+        }
+        let class = Class { rate: Rate::from_bps(rate), ..class };
         let alone = Self {
             params: Params { root: ClassId(1), default: None, ..self.params },
             classes: vec![(ClassId(1), class)],
@@ -163,7 +231,7 @@ impl Tree {
             .ok()
             .and_then(|cbq| cbq.limits_of(ClassId(0)))
             .map_or([0; 9], |limits| limits.numbers());
-        (numbers[PRIORITY], numbers[BORROWS]) = (priority, borrows);
+        (numbers[PRIORITY], numbers[BORROWS]) = (priority & 0xff, borrows);
         numbers[RATE..].copy_from_slice(&limits);
         numbers
     }
@@ -241,6 +309,12 @@ impl Tree {
 
     /// The names of [`preset`](Self::preset).
     pub const PRESETS: [&'static str; 3] = ["cbq", "cbq_ancestors", "cbq_top_level"];
+}
+
+/// The queue of a leaf.
+fn queue(options: &Options) -> Result<Box<dyn Qdisc<Numbered>>, String> {
+    let queue = Specification(options).discipline().map_err(|error| error.to_string())?;
+    queue.ok_or_else(|| format!("there is no discipline number {} for a leaf", options.kind))
 }
 
 /// The parameters of a tree at random.

@@ -81,7 +81,7 @@ pub(super) fn move_to_loaded(directions: &mut [ShapedDirection], followers: &mut
     }
 }
 
-/// Has another data path take the place of the one of a direction. It is given what flows have been promised before it takes packets.
+/// Has another data path take the place of the one of a direction. It is given promises and reservations before it takes packets.
 fn move_to(
     directions: &mut [ShapedDirection],
     followers: &mut Followers<'_>,
@@ -108,9 +108,19 @@ fn try_to_move(
     at: usize,
     config: &Config,
 ) -> Result<Option<SwapReport>, StartError> {
-    let Some(change) = running(directions, at)?.begin_move(config)? else { return Ok(None) };
-    let moved = with_promises(directions, followers, at, config.clone(), true, |shaping| shaping.finish_move(change))?;
+    let shaping = running(directions, at)?;
+    let Some(change) = shaping.begin_move(config)? else { return Ok(None) };
+    let (made, why) = match followers.reservations.move_to(shaping, at) {
+        Ok(made) => (made, None),
+        Err(why) => (Vec::new(), Some(why)),
+    };
+    let finish = |shaping: &mut Shaping| match why {
+        None => shaping.finish_move(change),
+        Some(why) => shaping.cancel_move(change, why),
+    };
+    let moved = with_promises(directions, followers, at, config.clone(), true, finish)?;
     if moved.is_some() {
+        made.into_iter().for_each(|(number, made)| followers.reservations.renew(number, made));
         followers.moved(directions, at);
     }
     Ok(moved)

@@ -47,6 +47,27 @@ impl Totals {
             sum.add(other);
         }
     }
+    /// What was counted since `before`. What is queued, the delays and the longest of these are as they are.
+    #[must_use]
+    pub fn since(self, before: &Self) -> Self {
+        let since = |now: Account, before: Account| Account {
+            packets: now.packets.saturating_sub(before.packets),
+            bytes: now.bytes.saturating_sub(before.bytes),
+        };
+        Self {
+            arrived: since(self.arrived, before.arrived),
+            sent: since(self.sent, before.sent),
+            overhead: self.overhead.saturating_sub(before.overhead),
+            dropped: std::array::from_fn(|reason| since(self.dropped[reason], before.dropped[reason])),
+            marked: self.marked.saturating_sub(before.marked),
+            remarked: self.remarked.saturating_sub(before.remarked),
+            advised: self.advised.saturating_sub(before.advised),
+            moved_in: since(self.moved_in, before.moved_in),
+            moved_out: since(self.moved_out, before.moved_out),
+            emptied: self.emptied.saturating_sub(before.emptied),
+            ..self
+        }
+    }
     /// Adds all counters of another scheduler that has a part of the same packets.
     pub fn merge(&mut self, other: Self) {
         self.add(&other);

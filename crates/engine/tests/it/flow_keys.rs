@@ -99,7 +99,7 @@ fn order_is_kept_when_rules_send_a_flow_to_another_class() {
 #[test]
 fn an_image_has_the_classes_of_the_engine() {
     let config = config(&file(&["calls", "rest"], CALLS));
-    let image = tidegate_engine::rules::image(&config, &setup()).expect("valid");
+    let image = tidegate_engine::rules::image(&config, &setup(), &[], |class| class.0).expect("valid");
     let engine: Engine<u32> = Engine::new(&config, &setup(), Instant::ZERO).expect("valid");
     let [rest, call] = [Dscp::BEST_EFFORT, Dscp::EF].map(|dscp| engine.classify(&meta(dscp).fields));
     let at = image[4] as usize;

@@ -6,5 +6,6 @@ mod data_path;
 mod driver;
 mod flow_keys;
 mod promises;
+mod reservations;
 mod statistics;
 mod swap;

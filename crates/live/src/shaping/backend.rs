@@ -8,8 +8,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{Config, Match};
 use tidegate_engine::{Names, Offload, PromiseTable, Setup};
+use tidegate_units::Bytes;
 
 use super::command::WorkerCounts;
 use super::error::StartError;
@@ -238,6 +239,14 @@ pub trait Backend: Debug + Send + Sync {
         Ok(())
     }
 
+    /// Whether there is room for a reservation of packets with these conditions.
+    ///
+    /// # Errors
+    /// What there is not.
+    fn check_reservation(&self, _matches: &Match) -> Result<(), String> {
+        Ok(())
+    }
+
     /// The queues of this process, their rules and guardians, where packets come here.
     fn queue(&self) -> Option<&Queue> {
         None
@@ -264,6 +273,11 @@ pub trait OffloadBackend: Backend {
 
     /// Access to its counters, for the thread that reads them.
     fn counters(&self) -> Box<dyn OffloadCounters>;
+
+    /// The longest packet that it sends whole, once it is attached.
+    fn longest_packet(&self) -> Bytes {
+        Bytes::ZERO
+    }
 }
 
 /// The scheduler as the thread sees it that mirrors its counters.

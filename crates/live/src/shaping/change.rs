@@ -215,20 +215,17 @@ impl Shaping {
     /// process, or the other way round.
     ///
     /// # Errors
-    /// Why the kernel, where `config` must be, does not take it; or that there are reservations, which it does not have.
+    /// Why the kernel, where `config` must be, does not take it.
     pub fn moves(&self, config: &Config) -> Result<bool, StartError> {
         let wanted = self.options.data_path.unwrap_or(config.interface.data_path);
         let taken = || offload::take(config, &self.options, wanted).map(drop);
         match (wanted, self.in_kernel()) {
             (DataPath::UserSpace, here) => Ok(here.is_some()),
             (DataPath::Kernel, Some(_)) => Ok(false),
-            (DataPath::Kernel, None) => {
-                taken()?;
-                self.without_reservations().map(|()| true)
-            }
+            (DataPath::Kernel, None) => taken().map(|()| true),
             // Its own program is in use, so that only a file is a reason to leave it.
             (DataPath::Auto, Some(_)) => Ok(matches!(taken(), Err(StartError::NotInKernel { .. }))),
-            (DataPath::Auto, None) => Ok(taken().is_ok() && !self.has_reservations()?),
+            (DataPath::Auto, None) => Ok(taken().is_ok()),
         }
     }
 
@@ -258,28 +255,15 @@ impl Shaping {
                 self.awaited = Some(now);
                 return None;
             }
-            taken => taken.and_then(|_| self.without_reservations()),
+            taken => taken.map(drop),
         };
         self.awaited = None;
         Some(taken)
     }
 
-    fn has_reservations(&self) -> Result<bool, StartError> {
-        self.with(|engine, _| engine.leases().next().is_some())
-    }
-
-    /// Refuses the kernel while there are reservations.
-    fn without_reservations(&self) -> Result<(), StartError> {
-        if self.has_reservations()? {
-            let text = "there are reservations, which the kernel path does not have: end them, or leave the traffic in user space";
-            return Err(StartError::Change(text.into()));
-        }
-        Ok(())
-    }
-
     /// Makes another data path by `config` ready, which takes the place of this one in `self`. Until
-    /// [`finish_move`](Self::finish_move) this one has the packets; meanwhile the other one can be given what flows have been promised,
-    /// so that no packet of theirs is queued without it. The counters of classes begin anew, and whoever has handles of this data
+    /// [`finish_move`](Self::finish_move) this one has the packets; meanwhile the other one can be given promises and reservations, so that
+    /// no packet of these is queued without them. The counters of classes begin anew, and whoever has handles of this data
     /// path needs new ones. `None` where the kernel was chosen and cannot be had after all: `self` is as before, with a warning that
     /// says why, and the change is for [`begin_change`](Self::begin_change).
     ///
@@ -299,6 +283,19 @@ impl Shaping {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Ends a move before the other data path shapes, for this reason. `None` as for [`begin_move`](Self::begin_move).
+    ///
+    /// # Errors
+    /// The reason, where `config` must be there.
+    pub fn cancel_move(&mut self, change: Move, why: String) -> Result<Option<SwapReport>, StartError> {
+        *self = *change.earlier;
+        if !change.is_choice {
+            return Err(StartError::Change(why));
+        }
+        self.warnings = vec![why];
+        Ok(None)
     }
 
     /// Has the other data path shape, proves it, and ends the earlier one, which lets packets that wait pass in order: nothing is lost

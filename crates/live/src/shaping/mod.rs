@@ -41,7 +41,7 @@ mod watchdog;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 
-use tidegate_config::shaper::Config;
+use tidegate_config::shaper::{Config, Match};
 use tidegate_core::Event;
 use tidegate_engine::shards::merged;
 use tidegate_engine::{ClassStatus, NotificationKind, PromiseTable};
@@ -328,6 +328,14 @@ impl Shaping {
     /// The numbers in use and the limits.
     pub fn check_promises(&self, table: &PromiseTable) -> Result<(), String> {
         self.backend.check_promises(table)
+    }
+
+    /// Whether the data path has room for a reservation of packets with these conditions.
+    ///
+    /// # Errors
+    /// What it does not have.
+    pub fn check_reservation(&self, matches: &Match) -> Result<(), String> {
+        self.backend.check_reservation(matches)
     }
 
     /// How many threads share the work: shards, each with a part of the flows.

@@ -106,7 +106,7 @@ pub(super) fn start(
     let Beginning { found, mut setup, .. } = beginning;
     let direction = config.interface.direction;
     let (mut counters, interfaces) = InterfaceCounters::new(direction, &found, 1);
-    let engine = Engine::new(config, &setup, timing::now())?;
+    let mut engine = Engine::new(config, &setup, timing::now())?;
     if let Some(numbers) = &mut setup.names.interfaces {
         *numbers = backend.interfaces(config)?;
     }
@@ -122,6 +122,7 @@ pub(super) fn start(
     // From here on a failure drops the backend, which gives the interface its default discipline, and after it the lock.
     let mut backend = backend;
     let warnings = backend.attach(&found, &running.config, &running.setup)?;
+    engine.expect_packets_of(backend.longest_packet());
     let (offload, counters, of_thread, marks) =
         (backend.counters(), counters.remove(0), Arc::clone(&state), options.marks);
     let run = move |commands, waker, ready: &_| {
@@ -176,16 +177,15 @@ impl Mirror {
             }
             self.offload.renew();
             let now = timing::now();
+            // Reservations may have expired.
+            self.hand_over(now);
             self.read(now);
             loop {
                 match self.commands.try_recv() {
                     Ok(Command::Do(work)) => {
                         work(&mut self.engine, now, &mut self.sink);
-                        match self.engine.offload_promises(now, &mut *self.offload) {
-                            Ok(false) => {}
-                            Ok(true) => self.read(now),
-                            // They were checked before they were handed in.
-                            Err(why) => self.state.note(format!("the promises are not in force in the kernel: {why}")),
+                        if self.hand_over(now) {
+                            self.read(now);
                         }
                     }
                     Ok(Command::Listen(listener)) => self.sink.listen(listener),
@@ -201,6 +201,21 @@ impl Mirror {
                 }
             }
         }
+    }
+
+    /// Hands promises and reservations that have changed to the scheduler; returns whether there are any.
+    fn hand_over(&mut self, now: Instant) -> bool {
+        let promises = self.engine.offload_promises(now, &mut *self.offload);
+        let reservations = self.engine.offload_reservations(now, &mut *self.offload, &mut self.sink);
+        let mut any = false;
+        for (what, outcome) in [("promises", promises), ("reservations", reservations)] {
+            match outcome {
+                Ok(changed) => any |= changed,
+                // They were checked before they were handed in.
+                Err(why) => self.state.note(format!("the {what} are not in force in the kernel: {why}")),
+            }
+        }
+        any
     }
 
     /// Waits for a command, an event that somebody listens to, or until `until`.

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tidegate_config::shaper::{Config, DataPath, Match, Root};
-use tidegate_config::values::Ports;
+use tidegate_config::shaper::{Config, DataPath, Root};
 use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::ClassId;
-use tidegate_core::reservation::{Request, Service, TSpec};
 use tidegate_engine::advice::OffloadedAdvice;
 use tidegate_engine::{Names, Offload, OffloadedFlows, PromiseTable, Promised, Setup, Totals};
 use tidegate_live::netlink::Error;
@@ -283,38 +281,34 @@ pub fn a_data_path_that_is_ready_takes_nothing_before_the_move() -> Ended {
     Ended::Passed
 }
 
-/// Traffic with reservations stays in user space: a file that asks for the kernel is refused, until they have ended.
-pub fn a_move_into_the_kernel_leaves_no_reservation_behind() -> Ended {
-    let cbq = load(
-        "[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\n\
-         class = [{ name = \"rest\", rate = \"5mbit\" }, { name = \"reserved\", rate = \"3mbit\" }]\n\
-         reservations = { class = \"reserved\", flows = 4, max-rate = \"2.5mbit\" }\n",
-    );
-    let mut kernel = config("limit = \"1MB\"\n");
+/// Where the other data path cannot have what the earlier one has, that one goes on: with a reason where the file asks for the other, and
+/// with a warning where that was a choice.
+pub fn a_move_that_is_cancelled_leaves_the_traffic_where_it_is() -> Ended {
+    let (kernel, user) = (config("limit = \"1MB\"\n"), config("queue = { kind = \"fifo\", limit = \"1MB\" }\n"));
+    let pair = Pair::new();
     let options = Options { offload: Some(Arc::new(Buckets)), ..Options::default() };
-    let moves = || {
-        let shaping = Shaping::start(&cbq, &options).unwrap();
-        assert_eq!(shaping.in_kernel(), None, "the token bucket has no classes");
-        let packet = Bytes::new(1_514);
-        let tspec = TSpec {
-            rate: Rate::from_mbit(1),
-            bucket: packet.saturating_mul(2),
-            peak: Rate::from_mbit(8),
-            min_unit: Bytes::new(64),
-            max_packet: packet,
+    let (sent, arrived) = while_sending(&pair, || {
+        let moves = || {
+            let mut shaping = Shaping::start(&kernel, &options).unwrap();
+            let change = shaping.begin_move(&user).unwrap().expect("a data path that can be had");
+            let refused = shaping.cancel_move(change, "no room for a reservation".into()).expect_err("a reason");
+            assert!(refused.to_string().contains("no room for a reservation"), "{refused}");
+            assert_eq!(shaping.in_kernel(), Some("tbf"));
+            move_to(&mut shaping, &user);
+            let change = shaping.begin_move(&kernel).unwrap().expect("a data path that can be had");
+            assert!(matches!(shaping.cancel_move(change, "no room there".into()), Ok(None)));
+            assert_eq!(
+                (shaping.in_kernel(), &shaping.warnings().to_vec()[..]),
+                (None, &["no room there".to_owned()][..])
+            );
+            let before = taken(&shaping);
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(taken(&shaping) > before);
+            shaping.stop().unwrap();
         };
-        let request = Request { tspec, service: Service::ControlledLoad };
-        let matches = Match { destination_ports: vec![Ports { first: 5_000, last: 5_000 }], ..Match::default() };
-        let lease = shaping.change(move |engine, now, sink| engine.reserve(now, "call", &request, matches, sink));
-        let lease = lease.unwrap().unwrap();
-        assert!(!shaping.moves(&kernel).unwrap(), "the choice stays in user space");
-        kernel.interface.data_path = DataPath::Kernel;
-        let refused = shaping.moves(&kernel).expect_err("the reservation would be lost");
-        assert!(matches!(&refused, StartError::Change(text) if text.contains("reservations")), "{refused}");
-        shaping.change(move |engine, now, sink| engine.release(now, lease.grant.id, sink)).unwrap().unwrap();
-        assert!(shaping.moves(&kernel).unwrap(), "nothing is lost any more");
-        shaping.stop().unwrap();
-    };
-    Pair::new().left.run(moves).unwrap();
+        pair.left.run(moves).unwrap();
+    });
+    assert!(sent > 20, "{sent}");
+    all_in_order(sent, &arrived);
     Ended::Passed
 }

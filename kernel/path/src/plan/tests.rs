@@ -176,7 +176,7 @@ fn cbq_is_a_tree_with_a_discipline_in_each_leaf() {
         ("default = \"b\"\n", "", false),
     ] {
         let other = plan(&TREE.replace(from, to)).unwrap().tree.unwrap();
-        assert!(other != tree && tree::continues(|at| tree[at], &other) == continues, "{to}");
+        assert!(other != tree && tree::continues(|at| tree[at], &other, &(2..2)) == continues, "{to}");
     }
 }
 
@@ -326,6 +326,18 @@ fn what_is_inside_a_meter_needs_its_program() {
     assert!(measures(&inside("kind = \"ingress-filter\", link = \"20mbit\"")));
 }
 
+/// [`TREE`] with reservations.
+pub fn reserving(keys: &str) -> String {
+    TREE.replace("default =", &format!("reservations = {{ class = \"agency\", {keys} }}\ndefault ="))
+        .replace("parent = \"agency\", ", "")
+}
+
+/// Where delays are not bounded, the rates that reservations get are the same in the kernel.
+#[test]
+fn reservations_without_bounds_are_taken_unasked() {
+    assert_eq!(plan(&reserving("priority = 1, flows = 62")).unwrap().names.len(), 64);
+}
+
 /// Each is refused, and the error names it.
 #[test]
 fn what_the_program_does_not_do_is_named() {
@@ -370,11 +382,9 @@ fn what_the_program_does_not_do_is_named() {
         ),
         (format!("{class}queue = {{ kind = \"wfq\", link = \"20mbit\" }}\n"), "kind = \"wfq\" in class `all`"),
         (TREE.replace("\"codel\"", "\"wfq\", link = \"1mbit\""), "kind = \"wfq\" in class `a`"),
-        (
-            TREE.replace("default =", "reservations = { class = \"agency\" }\ndefault =")
-                .replace("parent = \"agency\", ", ""),
-            "`reservations` of cbq",
-        ),
+        (reserving("flows = 63"), "2 classes with queues with 63 reservations (up to 64 are possible)"),
+        (reserving("flows = 4"), "bounds on the delay of reservations"),
+        (format!("[interface]\ndirection = \"ingress\"\n{}", reserving("priority = 1")), "addresses of receivers"),
         (TREE.replace("100mbit", "50mbit").replace("20mbit", "10mbit"), "as one takes more than 10ms at 50mbit"),
         (
             format!(

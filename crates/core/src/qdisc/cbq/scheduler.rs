@@ -400,3 +400,48 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         chain
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cbq::{Class, Params};
+    use crate::fifo::{Fifo, Limit};
+    use crate::packet::{ClassId, FlowKey};
+    use crate::qdisc::Discard;
+    use tidegate_units::Rate;
+
+    struct P;
+
+    impl Packet for P {
+        fn size(&self) -> Bytes {
+            Bytes::new(1_000)
+        }
+        fn flow(&self) -> FlowKey {
+            FlowKey::default()
+        }
+        fn class(&self) -> ClassId {
+            ClassId(0)
+        }
+    }
+
+    /// Of two leaves with 1 and 3 Mbit/s the first may send a quarter of a round of two packets: also where the class above
+    /// both changes while it waits for a turn.
+    #[test]
+    fn a_turn_is_by_all_leaves_when_a_class_above_them_changes() {
+        let (small, large, above, root) = (ClassId(0), ClassId(1), ClassId(2), ClassId(3));
+        let mut cbq = Cbq::<P, Fifo<P>>::new(Params::new(Rate::from_mbit(10), Bytes::new(1_000), root)).unwrap();
+        cbq.add_inner(Instant::ZERO, above, root, Class::new(Rate::from_mbit(8))).unwrap();
+        for (leaf, rate) in [(small, 1), (large, 3)] {
+            let queue = Fifo::new(Limit::NONE);
+            cbq.add_leaf(Instant::ZERO, leaf, above, Class::new(Rate::from_mbit(rate)), queue).unwrap();
+        }
+        cbq.enqueue(Instant::ZERO, P, &mut Discard);
+        let leaf = cbq.nodes[cbq.node_of(small).unwrap()].leaf;
+        let priority = cbq.leaves[leaf].priority;
+        cbq.rings[priority].round = 5;
+        cbq.change(Instant::ZERO, above, Class::new(Rate::from_mbit(9))).unwrap();
+        assert_eq!(cbq.leaves[leaf].turn.round, 5);
+        let quarter = turn::allotment(Bytes::new(500), 1, 1, Rate::from_bps(1));
+        assert_eq!(cbq.turns(leaf), quarter);
+    }
+}

@@ -219,12 +219,15 @@ impl<P: Packet, Q: Qdisc<P>> Cbq<P, Q> {
         if own != LeafId::NONE {
             self.leaves[own].priority = usize::from(class.priority);
         }
+        // Allotments depend on all leaves of a priority.
         for &leaf in &touched {
             self.join(leaf);
-            if leaf == own {
-                // A deficit counted in rounds of another priority or turns of another rate does not apply.
-                self.set_turns(leaf, turns);
-            }
+        }
+        if own != LeafId::NONE {
+            // A deficit counted in rounds of another priority or turns of another rate does not apply.
+            self.set_turns(own, turns);
+        }
+        for &leaf in &touched {
             self.refresh(leaf);
         }
         Ok(())
