@@ -31,7 +31,9 @@ impl Chart {
         };
         let name = std::mem::replace(values, "value".to_owned());
         let Some((measure, subject)) = parts_of(&name).filter(|_| table.known(&name).is_err()) else { return Ok(None) };
-        chart.only.push(("kind".to_owned(), "value".to_owned()));
+        if table.column("kind").is_some() {
+            chart.only.push(("kind".to_owned(), "value".to_owned()));
+        }
         for (column, part) in [("subject", subject), ("measure", measure)] {
             let texts = table.known(column)?;
             let rows = table.rows_with(&chart.only)?;
@@ -294,7 +296,10 @@ mod tests {
             said("jitter of flow bulk", "goodput of flow bulk")
                 .contains("no measure of flow bulk is meant by `jitter`")
         );
-        let lines = Chart { kind: ChartKind::Lines, ..chart("delay p95 of flow bulk", "goodput of flow bulk") };
-        assert!(lines.drawing(&table(), &Look::page()).expect_err("refused").contains("--kind scatter"));
+        // Lines have the values of one, over a column.
+        let lines = |x: &str| Chart { kind: ChartKind::Lines, ..chart(x, "goodput of flow bulk") };
+        let two = lines("delay p95 of flow bulk").drawing(&table(), &Look::page());
+        assert!(two.expect_err("refused").contains("one on each axis"));
+        assert!(lines("seed").drawing(&table(), &Look::page()).is_ok());
     }
 }
