@@ -300,6 +300,7 @@ mod tests {
         let lines = |x: &str| Chart { kind: ChartKind::Lines, ..chart(x, "goodput of flow bulk") };
         let two = lines("delay p95 of flow bulk").drawing(&table(), &Look::page());
         assert!(two.expect_err("refused").contains("one on each axis"));
-        assert!(lines("seed").drawing(&table(), &Look::page()).is_ok());
+        let by = Chart { by: vec!["variant".into()], ..lines("seed") };
+        assert_eq!(by.drawing(&table(), &Look::page()).map(|_| ()), Ok(()));
     }
 }
