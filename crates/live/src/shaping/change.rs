@@ -290,12 +290,20 @@ impl Shaping {
     /// # Errors
     /// The reason, where `config` must be there.
     pub fn cancel_move(&mut self, change: Move, why: String) -> Result<Option<SwapReport>, StartError> {
-        *self = *change.earlier;
+        self.restore(*change.earlier);
         if !change.is_choice {
             return Err(StartError::Change(why));
         }
         self.warnings = vec![why];
         Ok(None)
+    }
+
+    /// Ends this data path, and goes on with the earlier one. The table of holds stays: with its chain would go what waits in the queue of
+    /// the earlier one.
+    fn restore(&mut self, earlier: Self) {
+        let mut other = std::mem::replace(self, earlier);
+        // What it has done to the interface goes with it, and the earlier one shapes whether or not that could be.
+        let _ = other.backend.end(&mut other.running);
     }
 
     /// Has the other data path shape, proves it, and ends the earlier one, which lets packets that wait pass in order: nothing is lost
@@ -308,7 +316,7 @@ impl Shaping {
         // Rules of the same name are the lock from then on.
         earlier.running.locks.clear();
         if let Err(error) = self.begin_beside(Beside::Earlier).and_then(|()| self.prove()) {
-            *self = *earlier;
+            self.restore(*earlier);
             if self.in_kernel().is_some() {
                 self.running.lock()?;
             }
