@@ -344,18 +344,18 @@ impl Chart {
         }
     }
 
-    /// Says of which subject, variant and values of axes the rows alone are; `None` if all rows are drawn.
+    /// Says of which subject, variant and values of axes alone the rows are.
     fn selection(&self) -> Option<String> {
         let is_alone = |name: &str| self.only.iter().filter(|(other, _)| other == name).count() == 1;
         let chosen = self
             .only
             .iter()
             .filter(|(name, text)| !["kind", "measure"].contains(&name.as_str()) && !text.is_empty() && is_alone(name));
-        let said = chosen.map(|(name, text)| match name.as_str() {
+        let said = |(name, text): &(String, String)| match name.as_str() {
             "subject" | "variant" => text.clone(),
             name => format!("{} {text}", of_path(name)),
-        });
-        let said: Vec<String> = said.collect();
+        };
+        let said: Vec<String> = chosen.map(said).collect();
         (!said.is_empty()).then(|| format!("Drawn: {}.", said.join(", ")))
     }
 
@@ -591,9 +591,7 @@ impl Chart {
         if flat().any(|mean| mean.is_infinite()) {
             note = format!("{note} n.r.: not reached in at least one of the values.").trim_start().to_owned();
         }
-        if let Some(selection) = self.selection() {
-            note = format!("{note} {selection}").trim_start().to_owned();
-        }
+        note = format!("{note} {}", self.selection().unwrap_or_default()).trim().to_owned();
         let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
         let heat = Heat { xs, ys, means, halves, unit, log, ratio: !self.over.is_empty(), note };
         Ok(heat.drawing(self, look))
