@@ -11,7 +11,7 @@ use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate, Span};
 use tidegate_engine::OffloadedFlow;
 use tidegate_live::shaping::InterfaceCounts;
 
-use super::options::{DUALPI2, FBQ, FBQ_CLASSES, FBQ_PROMISES};
+use super::options::{DUALPI2, FBQ, FBQ_CLASSES, FBQ_PROMISES, SPACE};
 use crate::bpf::{LoadError, Mapped, Place, Variables};
 
 /// Bits of `known` of `struct twin_flow_fields`, by `enum twin_field` of kernel/classify.h.
@@ -203,7 +203,8 @@ impl Flows {
     /// One of the queues of DualPI2.
     fn coupled_queue(&self, queue: usize, now: Instant) -> QueueState {
         let at = &self.places;
-        let read = |place: &Place| self.read(place, queue);
+        // As twin_control_of of kernel/queues.h: queues of disciplines alone have counts.
+        let read = |place: &Place| self.read(place, queue % SPACE as usize);
         QueueState {
             backlog: self.backlog(queue),
             delay: self.head_arrived(queue).map_or(Span::ZERO, |arrived| now.since(arrived)),
