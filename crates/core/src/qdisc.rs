@@ -145,6 +145,11 @@ impl Backlog {
         self.packets -= 1;
         self.bytes -= size;
     }
+    /// Adds what is queued elsewhere.
+    pub fn merge(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
     /// Whether no packet is queued.
     pub fn is_empty(&self) -> bool {
         self.packets == 0

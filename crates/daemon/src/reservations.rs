@@ -50,7 +50,7 @@ struct Reservation {
     call: Reserve,
 }
 
-/// What a reservation is in a data path.
+/// The class and the rate that a reservation has in a data path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Made {
     class: ClassId,

@@ -102,8 +102,7 @@ impl ClassCounts {
         ] {
             sum.add(one);
         }
-        self.backlog.packets += other.backlog.packets;
-        self.backlog.bytes += other.backlog.bytes;
+        self.backlog.merge(other.backlog);
         self.marked += other.marked;
         self.remarked += other.remarked;
         self.advised += other.advised;

@@ -58,8 +58,7 @@ impl ClassRow {
             sum.flows += one.flows;
             sum.waiting += one.waiting;
             sum.away += one.away;
-            sum.backlog.packets += one.backlog.packets;
-            sum.backlog.bytes += one.backlog.bytes;
+            sum.backlog.merge(one.backlog);
             sum.borrowed.add(one.borrowed);
             sum.held_by = sum.held_by.or(one.held_by);
         }

@@ -75,8 +75,8 @@ impl Difference {
         Some(Self::of(Test::Welch, runs, a - b, error, freedom))
     }
 
-    /// The same where the difference of a pair is known with this variance only, as that of two values in bins is with the sum of the
-    /// squares of their widths by 12: runs that are in the same bins vary by no less.
+    /// Allows for values that are known only roughly: the difference of a pair has at least this variance. Two values in bins of a
+    /// histogram have the sum of the squares of the widths by 12.
     #[must_use]
     pub fn known_to(self, variance: f64) -> Self {
         let error = self.error.max((variance / self.runs.max(1) as f64).sqrt());

@@ -296,7 +296,7 @@ pub(super) fn longest_packet(superpacket: Option<u64>) -> u64 {
     largest + largest / 4
 }
 
-/// What packets with these conditions are told apart by that the program does not have.
+/// The one of these conditions that the program does not know.
 pub(super) fn unknown(config: &Config, matches: &Match) -> Option<&'static str> {
     // The packet forgets by which interface it came in when it is led to the device of the total.
     let is_forgotten = config.interface.names.len() > 1 && !matches.from_interfaces.is_empty();

@@ -302,7 +302,7 @@ impl Discipline {
     /// Whether there is room for a reservation of packets with these conditions.
     ///
     /// # Errors
-    /// What there is not.
+    /// The condition that is not known, or the room that is missing.
     pub fn check_reservation(&self, matches: &Match) -> Result<(), String> {
         let written = lock(&self.written);
         // Without places the engine has none either.

@@ -59,7 +59,7 @@ impl Places {
         rules::image(&self.config, &self.setup, &rules, |class| self.number(class))
     }
 
-    /// What packets of a reservation are told apart by that the program does not have.
+    /// The condition of a reservation that the program does not know.
     pub fn lacks(&self, matches: &Match) -> Option<&'static str> {
         plan::unknown(&self.config, matches)
     }

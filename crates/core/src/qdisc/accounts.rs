@@ -26,6 +26,11 @@ impl Account {
         self.packets += other.packets;
         self.bytes += other.bytes;
     }
+    /// The part that was counted after `before`; nothing where that is more.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self { packets: self.packets.saturating_sub(before.packets), bytes: self.bytes.saturating_sub(before.bytes) }
+    }
 }
 
 /// The packets and bytes that a discipline has enqueued, dequeued and dropped.

@@ -259,8 +259,7 @@ pub struct Coupled {
 impl QueueState {
     /// Adds another queue, as of another part of the same packets; the delay is the larger one.
     fn add(&mut self, other: &Self) {
-        self.backlog.packets += other.backlog.packets;
-        self.backlog.bytes += other.backlog.bytes;
+        self.backlog.merge(other.backlog);
         self.delay = self.delay.max(other.delay);
         self.stats.add(&other.stats);
     }

@@ -26,13 +26,9 @@ impl Counted {
         if sent.packets < before.sent.packets || dropped.packets < before.dropped.packets {
             return *self;
         }
-        let less = |now: Account, then: Account| Account {
-            packets: now.packets - then.packets,
-            bytes: now.bytes.saturating_sub(then.bytes),
-        };
         Self {
-            sent: less(sent, before.sent),
-            dropped: less(dropped, before.dropped),
+            sent: sent.since(before.sent),
+            dropped: dropped.since(before.dropped),
             waited: Span::from_nanos(waited.as_nanos().saturating_sub(before.waited.as_nanos())),
             backlog,
         }

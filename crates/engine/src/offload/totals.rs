@@ -47,23 +47,19 @@ impl Totals {
             sum.add(other);
         }
     }
-    /// What was counted since `before`. What is queued, the delays and the longest of these are as they are.
+    /// The counts since `before`, beside the backlog and the waits of this reading.
     #[must_use]
     pub fn since(self, before: &Self) -> Self {
-        let since = |now: Account, before: Account| Account {
-            packets: now.packets.saturating_sub(before.packets),
-            bytes: now.bytes.saturating_sub(before.bytes),
-        };
         Self {
-            arrived: since(self.arrived, before.arrived),
-            sent: since(self.sent, before.sent),
+            arrived: self.arrived.since(before.arrived),
+            sent: self.sent.since(before.sent),
             overhead: self.overhead.saturating_sub(before.overhead),
-            dropped: std::array::from_fn(|reason| since(self.dropped[reason], before.dropped[reason])),
+            dropped: std::array::from_fn(|reason| self.dropped[reason].since(before.dropped[reason])),
             marked: self.marked.saturating_sub(before.marked),
             remarked: self.remarked.saturating_sub(before.remarked),
             advised: self.advised.saturating_sub(before.advised),
-            moved_in: since(self.moved_in, before.moved_in),
-            moved_out: since(self.moved_out, before.moved_out),
+            moved_in: self.moved_in.since(before.moved_in),
+            moved_out: self.moved_out.since(before.moved_out),
             emptied: self.emptied.saturating_sub(before.emptied),
             ..self
         }
@@ -76,8 +72,7 @@ impl Totals {
         self.advised += other.advised;
         self.moved_in.add(other.moved_in);
         self.moved_out.add(other.moved_out);
-        self.backlog.packets += other.backlog.packets;
-        self.backlog.bytes += other.backlog.bytes;
+        self.backlog.merge(other.backlog);
         self.emptied += other.emptied;
         self.longest = self.longest.max(other.longest);
         self.waits.extend(other.waits);
@@ -94,10 +89,7 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let (account, registry) = (&mut self.account, &self.admit.registry);
         for (class, totals) in classes {
             let counts = account.classes.of(*class);
-            let new = Account {
-                packets: totals.sent.packets.saturating_sub(counts.through.packets),
-                bytes: totals.sent.bytes.saturating_sub(counts.through.bytes),
-            };
+            let new = totals.sent.since(counts.through);
             counts.accounts.enqueued = totals.arrived;
             counts.accounts.dequeued = totals.sent;
             counts.accounts.dropped = totals.dropped;

@@ -100,7 +100,7 @@ fn an_offload_gets_what_has_changed() {
     assert_eq!(hand(&mut engine, 13), Some(vec![(0, 2)]), "in a tree that was built anew");
 }
 
-/// What the offload has counted is that of the reservation.
+/// The counts of the offload are those of the reservation.
 #[test]
 fn a_reservation_has_the_counters_of_the_offload() {
     let (mut engine, mut offload) = (engine(), Scheduler { sent: 7, ..Scheduler::default() });

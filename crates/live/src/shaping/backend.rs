@@ -242,7 +242,7 @@ pub trait Backend: Debug + Send + Sync {
     /// Whether there is room for a reservation of packets with these conditions.
     ///
     /// # Errors
-    /// What there is not.
+    /// The condition that is not known, or the room that is missing.
     fn check_reservation(&self, _matches: &Match) -> Result<(), String> {
         Ok(())
     }

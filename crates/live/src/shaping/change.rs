@@ -302,7 +302,7 @@ impl Shaping {
     /// the earlier one.
     fn restore(&mut self, earlier: Self) {
         let mut other = std::mem::replace(self, earlier);
-        // What it has done to the interface goes with it, and the earlier one shapes whether or not that could be.
+        // The earlier one shapes whether or not this one could leave the interface in order.
         let _ = other.backend.end(&mut other.running);
     }
 

@@ -333,7 +333,7 @@ impl Shaping {
     /// Whether the data path has room for a reservation of packets with these conditions.
     ///
     /// # Errors
-    /// What it does not have.
+    /// The condition that it does not know, or the room that it lacks.
     pub fn check_reservation(&self, matches: &Match) -> Result<(), String> {
         self.backend.check_reservation(matches)
     }

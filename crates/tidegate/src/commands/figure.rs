@@ -28,7 +28,7 @@ pub struct Args {
     out: PathBuf,
 }
 
-/// What a figure of tables shows.
+/// The kind of a figure of tables, and the columns and rows that it shows.
 #[derive(Debug, clap::Args)]
 pub struct ChartArgs {
     /// The kind of figure: heat, best, scatter, lines, ecdf, ccdf, box, violin or strip
@@ -76,7 +76,7 @@ pub struct ChartArgs {
     y_title: String,
 }
 
-/// The same as words of a text.
+/// [`ChartArgs`] as the words of a text.
 #[derive(Debug, clap::Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
 struct Words {

@@ -107,7 +107,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     let (found, names) = make(&mut sweep, source.name(), beside, &args.out, args.jobs)?;
-    renew(&args.out, &names, &scenario.primary)?;
+    if found > 0 {
+        renew(&args.out, &names, &scenario.primary)?;
+    }
     let (runs, files) = (sweep.runs(), names.len());
     if args.json {
         let answer = json!({

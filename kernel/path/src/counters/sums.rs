@@ -94,8 +94,7 @@ impl<C: OffloadCounters> OffloadCounters for Sums<C> {
 /// Adds what another shard has of the same flow, which is in the one where it has packets.
 fn join(flow: &mut OffloadedFlow, other: OffloadedFlow) {
     let other = if flow.backlog.is_empty() { std::mem::replace(flow, other) } else { other };
-    flow.backlog.packets += other.backlog.packets;
-    flow.backlog.bytes += other.backlog.bytes;
+    flow.backlog.merge(other.backlog);
     flow.counts.sent.add(other.counts.sent);
     flow.counts.dropped.add(other.counts.dropped);
     flow.waited += other.waited;

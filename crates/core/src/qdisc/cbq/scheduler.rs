@@ -424,8 +424,8 @@ mod tests {
         }
     }
 
-    /// Of two leaves with 1 and 3 Mbit/s the first may send a quarter of a round of two packets: also where the class above
-    /// both changes while it waits for a turn.
+    /// The smaller of two leaves with 1 and 3 Mbit/s may send a quarter of a round of two packets, also where the class above both
+    /// changes while it waits for a turn.
     #[test]
     fn a_turn_is_by_all_leaves_when_a_class_above_them_changes() {
         let (small, large, above, root) = (ClassId(0), ClassId(1), ClassId(2), ClassId(3));

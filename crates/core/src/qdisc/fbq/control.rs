@@ -155,8 +155,7 @@ impl<P: Packet> Fbc<P> {
         {
             class.thresholds.insert((Ratio::new(displace.below, flow.weight), at));
         }
-        class.backlog.packets += flow.backlog.packets;
-        class.backlog.bytes += flow.backlog.bytes;
+        class.backlog.merge(flow.backlog);
         if !flow.backlog.is_empty() {
             class.queues(flow);
             class.key(&mut self.flows, at);
