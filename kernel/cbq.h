@@ -158,6 +158,7 @@ TWIN_GLOBAL u32 twin_cbq_regulate_if_stuck(struct twin_cbq *cbq TWIN_GIVEN, u32 
 		return 0;
 	if (!estimator_estimator_regulate(&twin_cbq_node_of(cbq, leaf)->estimator))
 		return 0;
+	twin_cbq_node_of(cbq, leaf)->counts.regulated++;
 	twin_cbq_place(cbq, leaf);
 	if (cbq->params.regulation == CBQ_REGULATION_SLEEP)
 		cbq->asleep |= twin_cbq_bit(leaf);
@@ -249,9 +250,27 @@ TWIN_GLOBAL u32 twin_cbq_pick(struct twin_cbq *cbq TWIN_GIVEN, u64 always)
 /* Charges a class for a packet. by_right: the class has used its own rate. */
 TWIN_GLOBAL u32 twin_cbq_charge(struct twin_cbq *cbq TWIN_GIVEN, u32 node, u64 size, u64 finish, u64 by_right)
 {
-	estimator_estimator_charge(&twin_cbq_node_of(cbq, node)->estimator,
+	struct twin_cbq_node *of = twin_cbq_node_of(cbq, node);
+
+	estimator_estimator_charge(&of->estimator,
 				   (estimator_sent){ .now = cbq->now, .finish = finish, .size = size, .by_right = by_right != 0 });
+	qdisc_backlog_add(&of->counts.sent, size);
+	of->counts.overlimit += of->estimator.under_time > cbq->now;
 	twin_cbq_place(cbq, node);
+	return 0;
+}
+
+/* Counts whose rate a packet has used: that of `lender`, the leaf itself or a class above it, or that of no class. */
+TWIN_GLOBAL u32 twin_cbq_count(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u32 lender, u64 size)
+{
+	struct twin_cbq_counts *counts = &twin_cbq_node_of(cbq, leaf)->counts;
+
+	if (lender == TWIN_NONE) {
+		qdisc_backlog_add(&counts->rescued, size);
+	} else if (lender != leaf) {
+		qdisc_backlog_add(&counts->borrowed, size);
+		qdisc_backlog_add(&twin_cbq_node_of(cbq, lender)->counts.lent, size);
+	}
 	return 0;
 }
 
@@ -276,8 +295,7 @@ TWIN_GLOBAL u64 twin_cbq_tick(struct twin_cbq *cbq TWIN_GIVEN, u64 size)
 /* A leaf has sent a packet of this size, and has `left` packets more. */
 TWIN_GLOBAL u32 twin_cbq_serve(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 size, u64 left)
 {
-	u32 lender = twin_cbq_lender(cbq, leaf), node = leaf;
-	bool by_right = false;
+	u32 level = twin_cbq_lender(cbq, leaf), lender = TWIN_NONE, node = leaf;
 	u64 finish;
 
 	twin_cbq_take_turn(cbq, leaf, size);
@@ -286,12 +304,14 @@ TWIN_GLOBAL u32 twin_cbq_serve(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 si
 	twin_cbq_set_ready(cbq, leaf, left != 0);
 	finish = twin_cbq_tick(cbq, size);
 	TWIN_FOR(u32, up, 0, TWIN_CBQ_LEVELS) {
-		by_right |= twin_cbq_node_of(cbq, node)->level == lender;
-		twin_cbq_charge(cbq, node, size, finish, by_right);
+		if (twin_cbq_node_of(cbq, node)->level == level)
+			lender = node;
+		twin_cbq_charge(cbq, node, size, finish, lender != TWIN_NONE);
 		node = twin_cbq_node_of(cbq, node)->parent;
 		if (node == TWIN_NONE)
 			break;
 	}
+	twin_cbq_count(cbq, leaf, lender, size);
 	if (left != 0)
 		twin_cbq_regulate_if_stuck(cbq, leaf);
 	if (cbq->params.sharing.kind == CBQ_SHARING_TOP_LEVEL)

@@ -40,7 +40,7 @@ static u64 twin_word(twin_start start, u32 i)
 
 #include "plain.h"
 
-enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN, RULES, CLASSIFY, PROMISE, TERMS, LEAF };
+enum { FLUSH, ENQUEUE, DEQUEUE, SET_RATE, BEGIN, RULES, CLASSIFY, PROMISE, TERMS, LEAF, COUNTS };
 
 /* Result, drops and marks, which were dropped, deadline, packets, bytes. */
 struct decision {
@@ -418,6 +418,25 @@ static bool replace_leaf(const u64 *record, struct decision *decision)
 	return true;
 }
 
+static u64 sum(qdisc_backlog of)
+{
+	return of.packets << 32 ^ of.bytes;
+}
+
+/* What a class of CBQ has sent, what of it with the rate of others and with that of none, what others have with its own, and how often it was over its limit and regulated. */
+static bool tell_counts(const u64 *record, struct decision *decision)
+{
+	u32 class = record[3] - 1, node = class < tree.leaves ? class : TWIN_CBQ_LEAVES + class - tree.leaves;
+	const struct twin_cbq_counts *counts;
+
+	if (node >= TWIN_CBQ_NODES)
+		return false;
+	counts = &twin_cbq_node_of(&cbq, node)->counts;
+	*decision = (struct decision){ sum(counts->sent), sum(counts->borrowed), sum(counts->lent), sum(counts->rescued), counts->overlimit,
+				       counts->regulated };
+	return true;
+}
+
 /* Another promise in the place of one: place and class, minimum, flows, number; with the terms of the record before. Packets may be of other promises from then on. */
 static void set_promise(const u64 *record)
 {
@@ -478,6 +497,11 @@ int main(void)
 			continue;
 		case CLASSIFY:
 			if (!classify_frame(record, &decision))
+				return 1;
+			fwrite(&decision, sizeof(decision), 1, stdout);
+			continue;
+		case COUNTS:
+			if (!tell_counts(record, &decision))
 				return 1;
 			fwrite(&decision, sizeof(decision), 1, stdout);
 			continue;

@@ -87,6 +87,7 @@ TWIN_GLOBAL u32 twin_cbq_begin_class(const struct twin_cbq_options *options TWIN
 	node->estimator = estimator_estimator_new(twin_cbq_limits(options, number), cbq->now);
 	node->parent = (u32)class->parent - 1;
 	node->level = class->level;
+	node->counts = (struct twin_cbq_counts){0};
 	if (number < TWIN_CBQ_LEAVES) {
 		*twin_cbq_leaf_of(cbq, number) =
 			(struct twin_cbq_leaf){ .priority = class->priority, .position = class->position };

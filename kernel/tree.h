@@ -75,9 +75,16 @@ struct twin_cbq_options {
 	struct twin_cbq_class_options class[TWIN_CBQ_NODES];
 };
 
+/* `Stats` of crates/core/src/qdisc/cbq/state.rs; packets that arrived are counted with the class of the leaf. */
+struct twin_cbq_counts {
+	qdisc_backlog sent, borrowed, lent, rescued;
+	u64 overlimit, regulated;
+};
+
 struct twin_cbq_node {
 	estimator_estimator estimator;
 	u32 parent, level;
+	struct twin_cbq_counts counts;
 };
 
 struct twin_cbq_leaf {

@@ -7,7 +7,7 @@ mod totals;
 
 use tidegate_config::shaper::Match;
 use tidegate_core::accounts::Account;
-use tidegate_core::cbq::Class;
+use tidegate_core::cbq::{Class, Measured};
 use tidegate_core::classify::Fields;
 use tidegate_core::dualpi2::Coupled;
 use tidegate_core::fbq::{FlowCounts, FlowView, HeldBy};
@@ -33,6 +33,10 @@ pub trait Offload {
     }
     /// Reads the coupled queues of each class that has DualPI2.
     fn coupled(&mut self, _now: Instant) -> Vec<(ClassId, Coupled)> {
+        Vec::new()
+    }
+    /// Reads the counters and estimators of the classes of CBQ, of which the first `leaves` are leaves, and of reservations.
+    fn shared_classes(&mut self, _leaves: u32) -> Vec<(ClassId, Measured)> {
         Vec::new()
     }
     /// Reads all flows.
@@ -97,6 +101,8 @@ impl<H: Copy + Send + 'static> Engine<H> {
             }
         }
         self.admit.registry.coupled = offload.coupled(now).into_iter().collect();
+        let leaves = self.class_names().len() as u32;
+        self.admit.registry.shared_classes = offload.shared_classes(leaves).into_iter().collect();
         let OffloadedFlows { flows, held, continues, crossed } = offload.flows();
         self.set_flows(now, &flows, &held, continues, out);
         self.pass_on(now, crossed, out);

@@ -10,6 +10,7 @@
 
 use std::collections::HashMap;
 
+use tidegate_core::cbq::Measured;
 use tidegate_core::classify::{self, BuildError, Classifier, Fields, Match, Rule, Target};
 use tidegate_core::dualpi2::Coupled;
 use tidegate_core::fbq::{Fbc, FlowView, HeldBy};
@@ -154,6 +155,8 @@ pub(crate) struct FlowRegistry {
     offloaded: Option<HashMap<u64, OffloadedFlow>>,
     /// The coupled queues of classes of an offload at the last reading.
     pub(crate) coupled: HashMap<ClassId, Coupled>,
+    /// The classes of CBQ of an offload at the last reading.
+    pub(crate) shared_classes: HashMap<ClassId, Measured>,
     /// The classes of an offload all of whose packets waited for ceilings at the last reading, and for which.
     ceilings: HashMap<ClassId, HeldBy>,
     /// Whether an offload does not have the present table yet.

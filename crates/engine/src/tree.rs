@@ -3,7 +3,7 @@
 use tidegate_config::discipline::{Discipline, Site};
 use tidegate_config::shaper::{Config, Root};
 use tidegate_core::accounts::Account;
-use tidegate_core::cbq::Cbq;
+use tidegate_core::cbq::{Cbq, Stats};
 use tidegate_core::dualpi2::Coupled;
 use tidegate_core::fbq::{ClassView, Fbc, FlowView};
 use tidegate_core::nested::{Nested, Staged};
@@ -111,12 +111,7 @@ impl Tree {
     pub fn borrowed(&self, class: ClassId) -> Option<Account> {
         match self {
             Self::Shaper(nested) => nested.fbc().class(class).map(|view| view.borrowed),
-            Self::Cbq(cbq) => cbq.stats(class).map(|stats| {
-                let mut all = stats.borrowed;
-                all.packets += stats.rescued.packets;
-                all.bytes += stats.rescued.bytes;
-                all
-            }),
+            Self::Cbq(cbq) => cbq.stats(class).map(Stats::beyond_own),
             Self::Any { .. } => None,
         }
     }

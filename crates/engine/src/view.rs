@@ -136,14 +136,14 @@ impl<H: Copy + Send + 'static> Engine<H> {
             name: name.clone(),
             rate: views.get(n).map(|view| view.rate).or_else(|| self.tree.class_rate(ClassId(n as u32))),
             flows: views.get(n).map(|view| view.flows),
-            borrowed: views.get(n).map(|view| view.borrowed).or_else(|| self.tree.borrowed(ClassId(n as u32))),
+            borrowed: views.get(n).map(|view| view.borrowed).or_else(|| self.borrowed(ClassId(n as u32))),
             counts: classes.all()[n].clone(),
         });
         let reserved = self.leases.iter().map(|lease| ClassStatus {
             name: lease.name.clone(),
             rate: Some(lease.grant.rate),
             flows: None,
-            borrowed: self.tree.borrowed(lease.grant.id),
+            borrowed: self.borrowed(lease.grant.id),
             counts: classes.all()[classes.index(lease.grant.id)].clone(),
         });
         own.chain(reserved).collect()
@@ -158,14 +158,10 @@ impl<H: Copy + Send + 'static> Engine<H> {
         let flows = state.flows.iter().map(|key| (*key, identity(*key).unwrap_or_default())).collect();
         Some(CoupledClass { state, flows })
     }
-    /// The classes of CBQ in the sharing of the link: the root first, each class before its children. Empty for another
-    /// discipline, and where an offload has the tree. Cost: linear.
+    /// The classes of CBQ in the sharing of the link, of an offload at its last reading: the root first, each class before its
+    /// children. Empty for another discipline. Cost: linear.
     pub fn shared_classes(&self, now: Instant) -> Vec<SharedClass> {
         let (Some(cbq), Some(section)) = (self.tree.cbq(), cbq_of(&self.config)) else { return Vec::new() };
-        // The tree of an offload is not read.
-        if self.admit.registry.offloaded().is_some() {
-            return Vec::new();
-        }
         let names = section.names();
         let reserved: HashMap<ClassId, &str> =
             self.leases.iter().map(|lease| (lease.grant.id, lease.name.as_str())).collect();
@@ -173,8 +169,25 @@ impl<H: Copy + Send + 'static> Engine<H> {
             let own = names.get(class.0 as usize).copied();
             own.or_else(|| reserved.get(&class).copied()).unwrap_or_default().to_owned()
         };
-        let row = |state: ClassState| SharedClass { name: name(state.class), parent: state.parent.map(name), state };
+        let measured = |state: ClassState| match self.admit.registry.offloaded() {
+            Some(_) => {
+                let measured = self.admit.registry.shared_classes.get(&state.class).copied().unwrap_or_default();
+                cbq.limits_of(state.class).map_or(state, |limits| measured.over(state, limits, now))
+            }
+            None => state,
+        };
+        let row = |state: ClassState| SharedClass {
+            name: name(state.class),
+            parent: state.parent.map(name),
+            state: measured(state),
+        };
         cbq.states(now).into_iter().map(row).collect()
+    }
+    /// Packets and bytes that a class has sent with borrowed rate, in an offload up to its last reading.
+    fn borrowed(&self, class: ClassId) -> Option<Account> {
+        let registry = &self.admit.registry;
+        let elsewhere = registry.offloaded().and_then(|_| registry.shared_classes.get(&class));
+        elsewhere.map(|measured| measured.stats.beyond_own()).or_else(|| self.tree.borrowed(class))
     }
     /// The shaper's views of all classes, in their order; none without classes.
     pub fn class_views(&self) -> Vec<ClassView> {
@@ -193,11 +206,11 @@ impl<H: Copy + Send + 'static> Engine<H> {
             let view = self.tree.shaper().and_then(|shaper| shaper.class(ClassId(class)));
             let view = view.map(|view| self.with_ceiling(ClassId(class), view));
             let rate = self.tree.due_rate(ClassId(class));
+            let borrowed = self.borrowed(ClassId(class));
             let counts = self.account.classes.at(class as usize);
             if self.account.detail != Detail::Off && counts.promise_is_due(now) {
                 counts.check(now, rate, view.is_some_and(|view| view.held_by.is_some()));
             }
-            let borrowed = self.tree.borrowed(ClassId(class));
             let counts = counts.clone();
             let coupled = self.coupled(ClassId(class), now);
             rows.push(ClassRow { class: ClassId(class), view, borrowed, coupled, counts });

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tidegate_capture::scone::Signal;
 use tidegate_core::accounts::Account;
+use tidegate_core::cbq::Measured;
 use tidegate_core::dualpi2::Coupled;
 use tidegate_core::qdisc::Backlog;
 use tidegate_core::{Bytes, ClassId, Instant, Rate};
@@ -37,6 +38,7 @@ pub(crate) use sums::Sums;
 #[derive(Clone)]
 struct Reserved {
     account: String,
+    place: u32,
     serial: u64,
     class: ClassId,
     before: Totals,
@@ -151,6 +153,18 @@ impl Offload for Counters {
         self.discipline.flows.coupled(now)
     }
 
+    fn shared_classes(&mut self, leaves: u32) -> Vec<(ClassId, Measured)> {
+        let [of_leaves, of_others] = self.discipline.flows.shared();
+        let reserved = of_leaves.iter().skip(leaves as usize).zip(0..);
+        let reserved = reserved.filter_map(|(measured, place)| {
+            let one = self.reserved.iter().find(|one| one.place == place)?;
+            Some((one.class, *measured))
+        });
+        let own = (0..leaves).map(ClassId).zip(of_leaves.iter().copied());
+        let others = (leaves..).map(ClassId).zip(of_others);
+        own.chain(reserved).chain(others).collect()
+    }
+
     fn flows(&mut self) -> OffloadedFlows {
         // A change that comes into force during the reading may have come before or after what is read.
         let change = self.discipline.flows.in_force().0;
@@ -181,8 +195,8 @@ impl Offload for Counters {
                     self.discipline.counters.set(account * COUNTERS + LONGEST, 0);
                     self.sums(account)
                 });
-                let (serial, class) = (one.serial, one.class);
-                Reserved { account: name, serial, class, before: before.unwrap_or_default() }
+                let OffloadedReservation { place, serial, class, .. } = *one;
+                Reserved { account: name, place, serial, class, before: before.unwrap_or_default() }
             })
         };
         let reserved = reservations.iter().map(reserved).collect();

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use tidegate_core::accounts::Account;
+use tidegate_core::cbq::{self, Measured};
 use tidegate_core::classify::{Fields, Hosts};
 use tidegate_core::dualpi2::{Coupled, QueueState, Stats};
 use tidegate_core::fbq::{FlowCounts, HeldBy};
@@ -11,7 +12,7 @@ use tidegate_core::{Bytes, ClassId, Dscp, Instant, Rate, Span};
 use tidegate_engine::OffloadedFlow;
 use tidegate_live::shaping::InterfaceCounts;
 
-use super::options::{DUALPI2, FBQ, FBQ_CLASSES, FBQ_PROMISES, SPACE};
+use super::options::{CBQ_INNER, CBQ_LEAVES, DUALPI2, FBQ, FBQ_CLASSES, FBQ_PROMISES, SPACE};
 use crate::bpf::{LoadError, Mapped, Place, Variables};
 
 /// Bits of `known` of `struct twin_flow_fields`, by `enum twin_field` of kernel/classify.h.
@@ -30,12 +31,12 @@ const TOLD: u64 = 1_024;
 const NO_SLOT: u64 = u32::MAX as u64;
 
 macro_rules! places {
-    ($($name:ident: $path:literal),* $(,)?) => {
-        /// The places of the variables that are read.
+    ($(#[$doc:meta])* $set:ident; $($name:ident: $path:literal),* $(,)?) => {
+        $(#[$doc])*
         #[derive(Debug)]
-        struct Places { $($name: Place),* }
+        struct $set { $($name: Place),* }
 
-        impl Places {
+        impl $set {
             fn of(variables: &Variables<'_>) -> Result<Self, LoadError> {
                 Ok(Self { $($name: variables.place($path)?),* })
             }
@@ -44,6 +45,8 @@ macro_rules! places {
 }
 
 places! {
+    /// The places of the variables that are read.
+    Places;
     kind: "in_force.kind",
     changes: "in_force.changes",
     rules: "in_force.rules",
@@ -114,6 +117,28 @@ places! {
     mark: "flow_fields.mark",
 }
 
+places! {
+    /// Those of the classes of CBQ, which only the program with trees has.
+    SharedPlaces;
+    leaves: "cbq.leaf_count",
+    nodes: "cbq.node_count",
+    sent_packets: "cbq.nodes.counts.sent.packets",
+    sent_bytes: "cbq.nodes.counts.sent.bytes",
+    borrowed_packets: "cbq.nodes.counts.borrowed.packets",
+    borrowed_bytes: "cbq.nodes.counts.borrowed.bytes",
+    lent_packets: "cbq.nodes.counts.lent.packets",
+    lent_bytes: "cbq.nodes.counts.lent.bytes",
+    rescued_packets: "cbq.nodes.counts.rescued.packets",
+    rescued_bytes: "cbq.nodes.counts.rescued.bytes",
+    overlimit: "cbq.nodes.counts.overlimit",
+    regulated: "cbq.nodes.counts.regulated",
+    under_time: "cbq.nodes.estimator.under_time",
+    average: "cbq.nodes.estimator.average",
+    // The lower half, which has every credit of less than 2 GB.
+    used: "cbq.nodes.estimator.used",
+    at: "cbq.nodes.estimator.at",
+}
+
 /// A flow with the number of its queue.
 type PlacedFlow = (usize, OffloadedFlow);
 
@@ -122,6 +147,7 @@ type PlacedFlow = (usize, OffloadedFlow);
 pub(crate) struct Flows {
     variables: Mapped,
     places: Places,
+    shared: Option<SharedPlaces>,
 }
 
 impl Flows {
@@ -130,7 +156,9 @@ impl Flows {
     /// # Errors
     /// When a variable that is read is missing.
     pub fn new(variables: Mapped, object: &[u8]) -> Result<Self, LoadError> {
-        Ok(Self { variables, places: Places::of(&Variables::of(object)?)? })
+        let all = Variables::of(object)?;
+        let shared = all.place("cbq.leaf_count").is_ok().then(|| SharedPlaces::of(&all)).transpose()?;
+        Ok(Self { variables, places: Places::of(&all)?, shared })
     }
 
     /// The number of the change that is in force, and the half of the rules.
@@ -216,6 +244,34 @@ impl Flows {
                 dropped: read(&at.coupled_dropped),
             },
         }
+    }
+
+    /// The leaves of CBQ, those of reservations behind those of the file, and its other classes.
+    pub fn shared(&self) -> [Vec<Measured>; 2] {
+        let Some(at) = &self.shared else { return Default::default() };
+        let measured = |node: usize| {
+            let read = |place: &Place| self.read(place, node);
+            let account = |packets, bytes| Account { packets: read(packets), bytes: Bytes::new(read(bytes)) };
+            let stats = cbq::Stats {
+                arrived: Account::default(),
+                sent: account(&at.sent_packets, &at.sent_bytes),
+                borrowed: account(&at.borrowed_packets, &at.borrowed_bytes),
+                lent: account(&at.lent_packets, &at.lent_bytes),
+                rescued: account(&at.rescued_packets, &at.rescued_bytes),
+                overlimit: read(&at.overlimit),
+                regulated: read(&at.regulated),
+            };
+            Measured {
+                stats,
+                under_time: Instant::from_nanos(read(&at.under_time)),
+                average: read(&at.average) as i64,
+                used: read(&at.used).into(),
+                at: Instant::from_nanos(read(&at.at)),
+            }
+        };
+        let leaves = self.read(&at.leaves, 0).min(CBQ_LEAVES);
+        let inner = self.read(&at.nodes, 0).saturating_sub(leaves).min(CBQ_INNER);
+        [0..leaves, CBQ_LEAVES..CBQ_LEAVES + inner].map(|nodes| nodes.map(|node| measured(node as usize)).collect())
     }
 
     fn backlog(&self, queue: usize) -> Backlog {
@@ -356,5 +412,7 @@ mod tests {
         ] {
             Places::of(&Variables::of(object).unwrap()).unwrap();
         }
+        let of_trees = Variables::of(include_bytes!("../../generated/chassis-trees.o")).unwrap();
+        SharedPlaces::of(&of_trees).unwrap();
     }
 }

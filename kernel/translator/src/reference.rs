@@ -44,7 +44,7 @@ use tidegate_kernel::options::{
 
 use super::classes::{Classes, set_rate};
 use super::promises::{Promises, note_ended};
-use super::trees::Tree;
+use super::trees::{self, Tree};
 
 /// An operation: what, the time in nanoseconds, and four numbers: of an arrival the size, its service (code point and bits of
 /// congestion), the key of its flow and that of its pair of hosts; of a change the rate. For CAKE the second has in bit 8 whether it is an
@@ -73,6 +73,8 @@ pub const BEGIN: u64 = 4;
 pub const PROMISE: u64 = 7;
 pub const TERMS: u64 = 8;
 pub const LEAF: u64 = 9;
+/// Tells the counts of the class with the number of the second, less 1, of CBQ, in place of a decision.
+pub const COUNTS: u64 = 10;
 
 /// The deadline of a queue that waits for nothing.
 pub const IDLE: u64 = u64::MAX;
@@ -499,6 +501,9 @@ impl Reference {
     /// Makes an operation.
     pub fn apply(&mut self, operation: Operation) -> Decision {
         let [what, now, first, second, flow, pair] = operation;
+        if let (COUNTS, Queue::Cbq(queue, _)) = (what, &self.queue) {
+            return trees::counts(queue, second);
+        }
         let is_fbq = matches!(self.queue, Queue::Fbq(..));
         let has_classes = is_fbq || matches!(self.queue, Queue::Cbq(..));
         let now = Instant::from_nanos(now);

@@ -152,6 +152,7 @@ impl<'a> Script<'a> {
             {
                 tree.change(self.random, self.now, rates).unwrap_or([DEQUEUE, self.now, 0, 0, 0, 0])
             }
+            (99, _) if let Some((tree, _)) = &self.tree => tree.count(self.random, self.now),
             (0, _) if self.tree.is_some() => [DEQUEUE, self.now, 0, 0, 0, 0],
             (0, _) if self.classes.is_some() || self.random.below(20) == 0 => {
                 let class = self.classes.map_or(0, |classes| self.random.below(classes.count() + 1));

@@ -1,5 +1,6 @@
 //! CBQ with the parameters that `struct twin_cbq_options` of `kernel/tree.h` has, and disciplines in its leaves.
 
+use tidegate_core::accounts::Account;
 use tidegate_core::cbq::{
     Accounting, Borrow, Cbq, Class, Conserving, Derivation, Finish, General, Heuristic, IdleBounds, Lead, LinkClock,
     Params, Regulation, Removal, Sharing,
@@ -14,7 +15,7 @@ use tidegate_kernel::tree::{self, CLASS_NUMBERS};
 
 use super::classes::{inside, record_of};
 use super::equal::spread;
-use super::reference::{LEAF, Numbered, Operation, SET_RATE, Specification};
+use super::reference::{COUNTS, Decision, LEAF, Numbered, Operation, SET_RATE, Specification};
 
 /// A tree: its leaves have the first numbers, the root has the last.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +36,13 @@ pub struct Rates {
     given: Vec<u64>,
     /// The number of leaves that were ever made.
     made: u64,
+}
+
+/// The counts of a class of this number, less 1. A leaf that is vacant has none.
+pub fn counts(cbq: &Cbq<Numbered>, number: u64) -> Decision {
+    let stats = cbq.stats(ClassId((number - 1) as u32)).copied().unwrap_or_default();
+    let sum = |of: Account| of.packets << 32 ^ of.bytes.as_u64();
+    [sum(stats.sent), sum(stats.borrowed), sum(stats.lent), sum(stats.rescued), stats.overlimit, stats.regulated]
 }
 
 impl Tree {
@@ -144,6 +152,11 @@ impl Tree {
         let position = rates.made;
         rates.made += u64::from(rate != 0);
         Some([LEAF, now, rate, number, priority | position << 32, borrows])
+    }
+
+    /// Asks for the counts of a class.
+    pub fn count(&self, random: &mut Stream, now: u64) -> Operation {
+        [COUNTS, now, 0, 1 + random.below(self.classes.len() as u64 + 1), 0, 0]
     }
 
     /// Makes a change in the discipline of the core.

@@ -94,7 +94,7 @@ pub use limits::Limits;
 pub use params::{
     Borrow, Class, Conserving, General, Heuristic, LEVELS, Lead, LinkClock, PRIORITIES, Params, Regulation, Sharing,
 };
-pub use state::{ClassState, Stats, Status};
+pub use state::{ClassState, Measured, Stats, Status};
 pub use tree::{Removal, TreeError};
 
 use link::LinkUse;

@@ -186,12 +186,14 @@ mod tests {
     use crate::rules::{Names, Setup};
     use crate::sink::Change;
     use crate::swap::PreparedConfig;
+    use crate::view::SharedClass;
     use tidegate_config::{Diagnostics, Source, shaper};
     use tidegate_core::accounts::Account;
+    use tidegate_core::cbq::{Measured, Stats};
     use tidegate_core::classify::{Fields, Match};
     use tidegate_core::fbq::FlowCounts;
     use tidegate_core::qdisc::Backlog;
-    use tidegate_core::{Bytes, DropReason, Span};
+    use tidegate_core::{Bytes, Credit, DropReason, Span};
 
     #[derive(Default)]
     struct Noted(Vec<(u64, NotificationKind)>);
@@ -304,16 +306,29 @@ mod tests {
         assert_eq!(missed, 1);
     }
 
-    /// The tree of an idle engine says nothing about the classes that an offload has.
+    /// The tree of the idle engine has the names and the limits, and the offload counts.
     #[test]
-    fn the_tree_of_an_offload_is_not_shown() {
+    fn the_tree_of_an_offload_has_its_counts() {
         let text = "version = 1\n[discipline]\nkind = \"cbq\"\nlink = \"8mbit\"\nclass = [{ name = \"all\", rate = \"8mbit\" }]\n";
         let config = shaper::load(&Source::new("tree.toml", text), &mut Diagnostics::new()).expect("valid");
         let setup = Setup { seed: 1, secret: [1, 2], catch_up: Span::ZERO, most_queued: None, names: Names::default() };
         let mut engine: Engine<u32> = Engine::new(&config, &setup, Instant::ZERO).expect("valid");
         assert_eq!(engine.shared_classes(Instant::ZERO).len(), 2);
         engine.set_flows(Instant::ZERO, &[], &[], true, &mut Noted::default());
-        assert_eq!(engine.shared_classes(Instant::ZERO).len(), 0);
+        assert_eq!(engine.status()[0].borrowed, Some(Account::default()));
+        let now = Instant::ZERO + Span::from_secs(1);
+        let stats = Stats { borrowed: Account { packets: 3, bytes: Bytes::new(4_500) }, ..Stats::default() };
+        let used = Credit::of(Bytes::new(1_000)).as_raw() as u128;
+        let measured = Measured { stats, under_time: now + Span::from_millis(5), used, at: now, ..Measured::default() };
+        engine.admit.registry.shared_classes.insert(ClassId(0), measured);
+        let rows = engine.shared_classes(now);
+        let [root, all] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!((root.name.as_str(), root.state.stats), ("root", Stats::default()));
+        assert_eq!((all.name.as_str(), all.parent.as_deref(), all.state.stats), ("all", Some("root"), stats));
+        assert_eq!(all.state.status.under_time, now + Span::from_millis(5));
+        let credit = |row: &SharedClass| row.state.status.estimate.credit_bytes().expect("measured in bytes");
+        assert_eq!(credit(root) - credit(all), 1_000, "{rows:?}");
+        assert_eq!(engine.status()[0].borrowed, Some(stats.borrowed));
     }
 
     #[test]

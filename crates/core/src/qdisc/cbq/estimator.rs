@@ -170,6 +170,11 @@ impl Estimator {
         made
     }
 
+    /// One that has measured this elsewhere, to read its estimate.
+    pub(super) fn measured(limits: Limits, average: i64, used: u128, at: Instant) -> Self {
+        Self { average, used, ..Self::new(limits, at) }
+    }
+
     /// Begins the measure anew.
     fn begin(&mut self, now: Instant) {
         self.average = self.limits.max_idle;

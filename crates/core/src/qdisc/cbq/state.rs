@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use super::estimator::{Estimate, Estimator};
+use super::limits::Limits;
 use super::params::{Class, LEVELS, PRIORITIES};
 use super::turn::Turn;
 use crate::accounts::Account;
@@ -45,6 +46,39 @@ pub struct Status {
     pub backlog: Backlog,
     /// Whether it is suspended regardless of its ancestors ([`Regulation::Sleep`](super::Regulation::Sleep)).
     pub asleep: bool,
+}
+
+impl Stats {
+    /// Sent by it beyond its own rate: with that of an ancestor, or with none.
+    pub fn beyond_own(&self) -> Account {
+        let mut all = self.borrowed;
+        all.add(self.rescued);
+        all
+    }
+}
+
+/// The counters and the estimator of a class whose packets another scheduler has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Measured {
+    /// Its counters.
+    pub stats: Stats,
+    /// The class is over limit before this instant.
+    pub under_time: Instant,
+    /// The average idle time, scaled by the gain, in ns. Of no meaning where rates are measured in bytes.
+    pub average: i64,
+    /// How much less than the depth the credit is at an instant, in bit·ns/s. Of no meaning where rates are measured by idle time.
+    pub used: u128,
+    /// That instant.
+    pub at: Instant,
+}
+
+impl Measured {
+    /// The class with these counters and this estimate at `now`, where it has these limits.
+    pub fn over(&self, class: ClassState, limits: Limits, now: Instant) -> ClassState {
+        let Self { stats, under_time, average, used, at } = *self;
+        let estimate = Estimator::measured(limits, average, used, at).estimate(now);
+        ClassState { stats, status: Status { under_time, estimate, ..class.status }, ..class }
+    }
 }
 
 /// A class of the tree with its counters and its state, as [`Cbq::states`](super::Cbq::states) lists them.
