@@ -62,7 +62,7 @@ enum Command {
     #[cfg(feature = "lab")]
     NewExperiment(commands::new_lab::ExperimentArgs),
     #[cfg(feature = "lab")]
-    NewQdisc(commands::new_qdisc::Args),
+    NewQdisc(commands::new_lab::QdiscArgs),
     Pace(Box<commands::pace::Args>),
     #[cfg(feature = "lab")]
     Replay(Box<commands::replay::Args>),
@@ -261,7 +261,7 @@ fn run(cli: Cli) -> ExitCode {
         #[cfg(feature = "lab")]
         Command::NewExperiment(args) => commands::new_lab::experiment(&args),
         #[cfg(feature = "lab")]
-        Command::NewQdisc(args) => commands::new_qdisc::run(&args),
+        Command::NewQdisc(args) => commands::new_lab::qdisc(&args),
         Command::Pace(args) => commands::pace::run(&args),
         #[cfg(feature = "lab")]
         Command::Replay(args) => commands::replay::run(&args),

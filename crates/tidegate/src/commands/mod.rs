@@ -32,8 +32,6 @@ pub mod measure;
 pub mod metrics;
 #[cfg(feature = "lab")]
 pub mod new_lab;
-#[cfg(feature = "lab")]
-pub mod new_qdisc;
 pub mod pace;
 pub mod promise;
 #[cfg(feature = "lab")]
@@ -42,6 +40,8 @@ pub mod replay;
 pub mod reproduce;
 pub mod reserve;
 pub mod run;
+#[cfg(feature = "lab")]
+mod scaffold;
 #[cfg(feature = "lab")]
 pub mod scenario;
 pub mod schema;

@@ -1,65 +1,12 @@
-//! `tidegate new-qdisc`: writes a crate with a discipline to modify, and Tidegate around it.
+//! How a crate that stands on Tidegate's is written: its name, the source of Tidegate's crates, and its files from templates.
 
 use std::fs;
-use std::io::Write;
+use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 
-use tidegate_config::discipline::{Discipline, is_kind_name};
+use tidegate_config::discipline::is_kind_name;
 
 use crate::Failure;
-
-/// Write a crate with a queueing discipline to modify, and Tidegate around it
-///
-/// The crate has a commented drop-tail queue, its manual, the test of the laws, a script, a scenario that compares it
-/// with FIFO, and files for a live demonstration. `cargo test` and `cargo run` work at once; the binary that it
-/// builds is Tidegate with the new kind in shaper files, scenarios, replay, scripts and live. `cargo test
-/// --no-default-features` tests laws and scripts without it, with fewer than forty packages instead of 220. The book's
-/// chapter "A new discipline" continues from here to RED.
-///
-/// With `--kernel` the decisions, in `src/decider.rs`, run in the kernel as well: a build script translates them to C and
-/// compiles that where clang is, `cargo test` compares the C with the Rust by random calls, and `run --in-kernel` loads
-/// it. The book's chapter "Rust for the kernel" has the subset of Rust that this takes.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// The name of the crate and of the kind in files (`kind = "NAME"`); lower case letters, digits and -
-    name: String,
-    /// The folder to create. Default: ./NAME
-    #[arg(long, value_name = "DIR")]
-    path: Option<PathBuf>,
-    /// Write what takes the discipline into the kernel as well (Linux 6.16 and later)
-    #[arg(long)]
-    kernel: bool,
-    /// The source of Tidegate's crates: a source tree, the address of a git repository, or a version of a registry.
-    /// Default: the source tree that this tidegate was built from
-    #[arg(long, value_name = "PATH|URL|VERSION")]
-    tidegate: Option<String>,
-}
-
-/// The files: path in the crate, and text with the placeholders `{{name}}`, `{{snake}}`, `{{Type}}`, `{{dependency
-/// ...}}`, and `{{kernel:...:kernel}}` around what only a discipline for the kernel has.
-const FILES: &[(&str, &str)] = &[
-    ("Cargo.toml", include_str!("../../../templates/new-qdisc/Cargo.toml.in")),
-    (".gitignore", "/target\n/out\n*.html\n"),
-    ("README.md", include_str!("../../../templates/new-qdisc/README.md")),
-    ("rustfmt.toml", "max_width = 120\nuse_small_heuristics = \"Max\"\n"),
-    ("src/lib.rs", include_str!("../../../templates/new-qdisc/src/lib.rs.in")),
-    ("src/decider.rs", include_str!("../../../templates/new-qdisc/src/decider.rs.in")),
-    ("src/kind.rs", include_str!("../../../templates/new-qdisc/src/kind.rs.in")),
-    ("src/main.rs", include_str!("../../../templates/new-qdisc/src/main.rs.in")),
-    ("tests/laws.rs", include_str!("../../../templates/new-qdisc/tests/laws.rs.in")),
-    ("tests/scripts.rs", include_str!("../../../templates/new-qdisc/tests/scripts.rs.in")),
-    ("tests/tidegate.rs", include_str!("../../../templates/new-qdisc/tests/tidegate.rs.in")),
-    ("scripts/limit.tgs", include_str!("../../../templates/new-qdisc/scripts/limit.tgs")),
-    ("scenario.toml", include_str!("../../../templates/new-qdisc/scenario.toml")),
-    ("demo/fifo.toml", include_str!("../../../templates/new-qdisc/demo/fifo.toml")),
-    ("demo/{{name}}.toml", include_str!("../../../templates/new-qdisc/demo/name.toml")),
-];
-
-/// The files that only a discipline for the kernel has.
-const KERNEL_FILES: &[(&str, &str)] = &[
-    ("build.rs", include_str!("../../../templates/new-qdisc/build.rs.in")),
-    ("tests/kernel.rs", include_str!("../../../templates/new-qdisc/tests/kernel.rs.in")),
-];
 
 /// The crates that the new one may depend on, as the placeholders name them: a name, and a word where there are several forms of
 /// the dependency. Then their folders, and the rest of the line of Cargo.toml.
@@ -195,55 +142,6 @@ fn quoted(text: &str) -> String {
         })
         .collect();
     format!("\"{escaped}\"")
-}
-
-/// Runs the command.
-pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some(problem) = wrong_name(&args.name) {
-        return Err(Failure::Usage(problem));
-    }
-    let name = crate_name(&args.name);
-    let origin = origin(args.tidegate.as_deref())?;
-    if args.kernel && matches!(origin, Origin::Version(_)) {
-        let text = "--kernel needs the C of the kernel path, which no registry has; \
-                    specify a source tree or a git repository with --tidegate";
-        return Err(Failure::Usage(text.into()));
-    }
-    let folder = args.path.clone().unwrap_or_else(|| PathBuf::from(&name));
-    write_all(&folder, &files(args.kernel), &name, &origin, args.kernel)?;
-    let mut out = crate::output::stdout();
-    writeln!(out, "{}: a crate with the discipline `{name}`, to be changed in src/decider.rs", folder.display())?;
-    writeln!(out, "\n    cd {}", for_shell(&folder.display().to_string()))?;
-    writeln!(out, "    cargo test --no-default-features   # the laws and its script, with few packages")?;
-    writeln!(out, "    cargo test                  # the same, the command and its scenario")?;
-    writeln!(out, "    cargo run                   # simulated beside FIFO")?;
-    writeln!(out, "    cargo run -- script scripts/limit.tgs")?;
-    writeln!(out, "    cargo run -- demo --with demo/fifo.toml --with demo/{name}.toml   # real packets")?;
-    if args.kernel {
-        writeln!(out, "    sudo target/debug/{name} run demo/{name}.toml --interface eth0 --in-kernel")?;
-    }
-    if let Some(note) = origin_note(args.tidegate.as_deref()) {
-        writeln!(out, "\n{note}")?;
-    }
-    Ok(())
-}
-
-/// The files of a crate whose discipline decides in the kernel as well, or only in user space.
-fn files(kernel: bool) -> Vec<(&'static str, &'static str)> {
-    FILES.iter().chain(if kernel { KERNEL_FILES } else { &[] }).copied().collect()
-}
-
-/// Why `name` is not valid for a discipline, with a remedy.
-fn wrong_name(name: &str) -> Option<String> {
-    if let Some(problem) = wrong_crate_name(name, "a discipline", &files(true)) {
-        return Some(problem);
-    }
-    let name = &*crate_name(name);
-    // `--with fbq@20mbit` is the end-system shaper.
-    if Discipline::kinds().contains(&name) || name == "fbq" {
-        return Some(format!("there is a discipline `{name}` already; try my-{name}"));
-    }
-    None
 }
 
 /// The name of the crate for a name that was given, which may have the form of an identifier.
@@ -407,35 +305,6 @@ mod tests {
     }
 
     #[test]
-    fn names_that_work_and_names_that_do_not() {
-        for name in ["my-red", "red2", "a", "type-x", "law"] {
-            assert_eq!(wrong_name(name), None, "{name}");
-        }
-        for (name, why) in [
-            ("Red", "lower case"),
-            ("2red", "lower case"),
-            ("a--b", "lower case"),
-            ("", "lower case"),
-            ("../x", "lower case"),
-            ("fifo", "already; try my-fifo"),
-            ("match", "a word of Rust"),
-            ("tidegate-core", "own crates"),
-            ("fbq", "already; try my-fbq"),
-            ("deps", "a folder that Cargo builds in"),
-            // Types of the template, of what it imports, of its example, and its parameter.
-            ("params", "another `Params`"),
-            ("drop-reason", "another `DropReason`"),
-            ("discard", "another `Discard`"),
-            ("p", "another `P`"),
-        ] {
-            assert!(wrong_name(name).is_some_and(|told| told.contains(why)), "{name}");
-        }
-        assert_eq!(type_name("my-red2-x"), "MyRed2X");
-        assert_eq!(for_shell("/tmp/my-red_2"), "/tmp/my-red_2");
-        assert_eq!(for_shell("it's my red"), "'it'\\''s my red'");
-    }
-
-    #[test]
     fn the_crates_come_from_where_the_user_says() {
         let line = |said: &str| origin(Some(said)).map(|origin| origin.dependency("tidegate-core", "crates/core", ""));
         assert_eq!(
@@ -461,34 +330,10 @@ mod tests {
         );
     }
 
-    /// Where the new crate and the tree share a target folder, a package with another profile is compiled again, and with it all that
-    /// depend on it.
     #[test]
-    fn the_profiles_are_those_of_the_tree() {
-        let origin = Origin::Version("1".into());
-        let packages = |text: &str| -> Vec<String> {
-            let (_, rest) = text.split_once("[profile.dev.package]\n").expect("profiles of packages");
-            let lines = rest.lines().take_while(|line| line.contains(" = { "));
-            lines.map(str::to_owned).collect()
-        };
-        let ours = packages(&filled(FILES[0].1, "my-red", &origin, true));
-        for line in packages(include_str!("../../../../../Cargo.toml")) {
-            // Random numbers are for tests of the tree alone.
-            assert!(ours.contains(&line) || line.starts_with("rand_pcg"), "{line}: {ours:#?}");
-        }
-        // Cargo would warn of a package that is not in the graph.
-        let plain = packages(&filled(FILES[0].1, "my-red", &origin, false));
-        assert!(!plain.iter().any(|line| line.starts_with("tidegate-translator")), "{plain:#?}");
-    }
-
-    #[test]
-    fn nothing_is_left_to_fill_in() {
-        let origin = Origin::Version("1".into());
-        for (path, text) in FILES.iter().chain(KERNEL_FILES) {
-            for kernel in [false, true] {
-                let filled = [path, text].map(|text| filled(text, "my-red", &origin, kernel));
-                assert!(filled.iter().all(|text| !text.contains("{{") && !text.contains("kernel}}")), "{path}");
-            }
-        }
+    fn types_and_words_are_quoted() {
+        assert_eq!(type_name("my-red2-x"), "MyRed2X");
+        assert_eq!(for_shell("/tmp/my-red_2"), "/tmp/my-red_2");
+        assert_eq!(for_shell("it's my red"), "'it'\\''s my red'");
     }
 }
