@@ -263,6 +263,9 @@ impl Kind {
                 "    cargo build --features command     # all of Tidegate with it: target/debug/{name}-tidegate"
             )?;
         }
+        if kernel {
+            writeln!(out, "    sudo target/debug/{name}-tidegate run demo/{name}.toml --interface eth0 --in-kernel")?;
+        }
         if let Some(note) = origin_note(place.tidegate.as_deref()) {
             writeln!(out, "\n{note}")?;
         }

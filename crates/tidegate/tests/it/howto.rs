@@ -1,5 +1,5 @@
 //! The chapters of the book on a new discipline, congestion control and experiment: every command is run, every change made, every output checked, in the
-//! order of the page, in a fresh directory. And `tidegate new-qdisc` itself.
+//! order of the page, in a fresh directory. And the commands that write the crates.
 //!
 //! Attributes of blocks, after the language:
 //! - `file=PATH`: the whole text of a file;
@@ -231,8 +231,7 @@ fn replayed(folder: &Path) {
         file.extend(packet);
     }
     fs::write(folder.join("c.pcap"), file).expect("it can be written");
-    let script =
-        "\"$CARGO_TARGET_DIR\"/debug/my-red replay c.pcap --json --with demo/fifo.toml demo/my-red.toml my-red@20mbit";
+    let script = "\"$CARGO_TARGET_DIR\"/debug/my-red-tidegate replay c.pcap --json --with demo/fifo.toml demo/my-red.toml my-red@20mbit";
     let told = json(folder, script);
     assert_eq!(told, json(folder, script), "two runs, one result");
     let [fifo, red, alone] = [0, 1, 2].map(|n| &told["configurations"][n]);
@@ -278,7 +277,7 @@ fn run_live(folder: &Path) {
     let ways: &[&str] = if root { &["unshare -nm", "unshare -Urnm"] } else { &["unshare -Urnm"] };
     for way in ways {
         let run = format!(
-            "export BINARY=\"$CARGO_TARGET_DIR\"/debug/my-red FILE=slow.toml; {way} timeout 120 bash -e live.sh && cat counts.json"
+            "export BINARY=\"$CARGO_TARGET_DIR\"/debug/my-red-tidegate FILE=slow.toml; {way} timeout 120 bash -e live.sh && cat counts.json"
         );
         let output = shell(folder, &run);
         assert!(output.status.success(), "{way}: {}", text(&output));
@@ -286,7 +285,7 @@ fn run_live(folder: &Path) {
         let (dropped, through) = (&told["classes"][0]["dropped_packets"], &told["classes"][0]["through_packets"]);
         let by_red = dropped["early"].as_u64().zip(dropped["forced"].as_u64()).map(|(early, forced)| early + forced);
         assert!(by_red > Some(0) && through.as_u64() > Some(0), "{way}: {told:#}");
-        let told = json(folder, "\"$CARGO_TARGET_DIR\"/debug/my-red replay run.tgr --json");
+        let told = json(folder, "\"$CARGO_TARGET_DIR\"/debug/my-red-tidegate replay run.tgr --json");
         assert_eq!(told["recording"]["verdict"], "equal", "{way}: {told:#}");
         assert!(told["configurations"][0]["dropped_packets"].as_u64().is_some_and(|n| n > 0), "{way}: {told:#}");
         // A Tidegate without the discipline reports an error.
@@ -355,7 +354,9 @@ fn an_experiment_is_written_and_its_claims_hold() {
 #[test]
 fn crates_of_the_laboratory_are_written_with_few_dependencies() {
     let scratch = Folder::new("new-lab");
-    for (command, file) in [("new-congestion", "src/kind.rs"), ("new-experiment", "tests/claims.rs")] {
+    for (command, file) in
+        [("new-qdisc", "src/decider.rs"), ("new-congestion", "src/kind.rs"), ("new-experiment", "tests/claims.rs")]
+    {
         let output = shell(&scratch.0, &format!("tidegate {command} my_{command} --path {command}"));
         assert!(output.status.success(), "{}", text(&output));
         let there = scratch.0.join(command);
