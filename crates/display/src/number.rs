@@ -66,6 +66,7 @@ fn written(mean: f64, half: f64, places: i32) -> (String, Option<String>) {
 pub struct Alike<'a> {
     unit: (f64, &'a str),
     places: i32,
+    share: f64,
 }
 
 impl<'a> Alike<'a> {
@@ -90,7 +91,7 @@ impl<'a> Alike<'a> {
         // Where values may be wrong by a share of themselves, the greatest has four.
         let first = if share > 0.0 { 3 } else { 4 };
         let most = if greatest > 0.0 { (first - power(greatest)).max(0) } else { 9 };
-        Self { unit, places: places.max().unwrap_or(0).min(most) }
+        Self { unit, places: places.max().unwrap_or(0).min(most), share }
     }
 
     /// Formats one of the values: `41.0 ± 4.3 ms`.
@@ -111,6 +112,10 @@ impl<'a> Alike<'a> {
     pub fn numbers(&self, mean: f64, half: Option<f64>) -> (String, Option<String>) {
         let (mean, half) = (mean / self.unit.0, half.filter(|half| *half > 0.0).map(|half| half / self.unit.0));
         match half {
+            // An interval that these places would hide has its own, and so has its mean.
+            Some(half) if half < 0.5 * 10_f64.powi(-self.places) => {
+                written(mean, half, self.places.max(places_by(mean, half).min(most_places(mean, self.share))))
+            }
             Some(half) => written(mean, half, self.places),
             // A number that these places would round to 0 keeps its own.
             None if mean.is_infinite() || (mean != 0.0 && mean.abs() < 0.5 * 10_f64.powi(-self.places)) => {
@@ -320,9 +325,9 @@ mod tests {
         };
         let said = all(&[(5e6, Some(1e4)), (80e3, None), (4.9e6, Some(3e5))], 0.0, "bps");
         assert_eq!(said, ["5.000 \u{b1} 0.010 Mbit/s", "0.080 Mbit/s", "4.900 \u{b1} 0.300 Mbit/s"]);
-        // The greatest has five digits.
+        // The greatest has five digits. An interval that would be hidden by that has its own.
         let said = all(&[(1_085.3e6, Some(107.8e6)), (13.012e6, Some(2e3)), (f64::INFINITY, None)], 0.0, "ns");
-        assert_eq!(said, ["1.0853 \u{b1} 0.1078 s", "0.0130 \u{b1} < 0.0001 s", NOT_REACHED]);
+        assert_eq!(said, ["1.0853 \u{b1} 0.1078 s", "0.013012 \u{b1} 0.000002 s", NOT_REACHED]);
         // A percentile is one of bins, of which 86 has no decimal.
         assert_eq!(all(&[(86.3e6, Some(5e6)), (22e6, None)], 1.0 / 64.0, "ns"), ["86 \u{b1} 5 ms", "22 ms"]);
         assert_eq!(all(&[(249.56e6, None), (3.181e6, None)], 1.0 / 64.0, "ns"), ["249.6 ms", "3.2 ms"]);

@@ -40,11 +40,12 @@ impl Comparison {
         let (mut drawing, left, mut y) = self.begin(&title, look);
         // How many of the rows that are drawn have enough runs for what the form adds to their points, and how many have not.
         let mut summed = [0_usize; 2];
-        let mut beyond = Vec::new();
+        let (mut beyond, mut axes) = (Vec::new(), 0);
         for group in self.groups.iter().filter(|group| group.runs() > 1) {
             y = self.heading(group, &mut drawing, y, look);
             for measures in blocks(group, left, look) {
                 y += 18.0 * u;
+                axes += measures.len();
                 let column = (look.width - left - 12.0 * u) / measures.len().max(1) as f64;
                 let (top, bottom) = (y + 4.0 * u, y + 4.0 * u + ROW * u * group.rows.len() as f64);
                 for (n, row) in group.rows.iter().enumerate() {
@@ -67,7 +68,12 @@ impl Comparison {
         }
         if look.on_paper {
             let subject = self.only_subject(look).map_or(String::new(), |subject| format!("{subject} "));
-            let mut what = subject + &caption(form, of, summed) + if look.log { " Logarithmic axes." } else { "" };
+            let mut what = subject + &caption(form, of, summed);
+            what += match axes {
+                _ if !look.log => "",
+                1 => " Logarithmic axis.",
+                _ => " Logarithmic axes.",
+            };
             let drawn = || self.cells().filter(|cell| cell.is_reached() && !cell.lasted.is_empty());
             if drawn().next().is_some() {
                 what += " What had not finished counts as longer than it had lasted (Kaplan and Meier).";

@@ -160,7 +160,8 @@ fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> St
     let behind = verdict.alike.iter().copied().filter(|place| !verdict.tied.contains(place));
     let behind: Vec<usize> = behind.collect();
     if !behind.is_empty() {
-        text += &format!(", with {} within 2 %", names(ranked, &behind));
+        let are = if behind.len() == 1 { "is" } else { "are" };
+        text += &format!("; {} {are} within 2 % of {}", names(ranked, &behind), ranked[0].0);
     }
     let open = verdict.doubtful();
     if !open.is_empty() {

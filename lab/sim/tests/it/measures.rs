@@ -425,7 +425,7 @@ fn an_error_of_a_trace_has_its_place_and_its_remedy() {
         let (source, mut found) =
             (Source::new("test.toml", format!("{HEAD}{}{link}{BULK}", LINKS[0])), Diagnostics::new());
         let beside = |_: &str| Ok(Source::new("line", trace.to_owned()));
-        assert!(Scenario::load(&source, Some(&beside), &mut found).is_none(), "{rate}");
+        assert_eq!(Scenario::load(&source, Some(&beside), &mut found).is_none(), found.errors() > 0, "{rate}");
         let text = found.render(&source);
         let mark = text.lines().find(|line| line.contains("^^")).unwrap_or_default().to_owned();
         let line = text.lines().find(|line| line.contains("rate-over-time")).unwrap_or_default();
@@ -439,6 +439,15 @@ fn an_error_of_a_trace_has_its_place_and_its_remedy() {
     let (text, marked) = said(&mahimahi.replace("0s", "9s"), "1\n2\n");
     assert!(text.contains("has nothing at 9 s") && text.contains("help: begin at an earlier time"), "{text}");
     assert!(marked.starts_with("\"9s\""), "{text}");
+    // A run that begins too late in a trace goes on at its beginning, and says so.
+    let times = |last: u32| (1..=last).map(|second| format!("{}\n", second * 1_000)).collect::<String>();
+    let (text, marked) = said(&mahimahi.replace("0s", "9s"), &times(22));
+    assert!(text.contains("warning: the trace ends 13 s after this time") && text.contains("begin at 2 s"), "{text}");
+    assert!(marked.starts_with("\"9s\""), "{text}");
+    for (from, last) in [("2s", 22), ("0s", 22), ("9s", 29), ("4s", 8)] {
+        let (text, _) = said(&mahimahi.replace("0s", from), &times(last));
+        assert!(!text.contains("the trace ends"), "{from} of {last} s: {text}");
+    }
     let (text, _) = said("{ kind = \"csv\", file = \"line\" }", "");
     assert!(text.contains("no line with a rate") && text.contains("help: each line is `seconds,rate`"), "{text}");
 }

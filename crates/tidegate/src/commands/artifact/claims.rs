@@ -95,6 +95,39 @@ impl Claim {
         Self { evidence: format!("{supported}{besides}"), ..self }
     }
 
+    /// Checks before the first run that a scenario has what the claim is about: its subjects with their measures, and its variants. What the
+    /// points of a sweep have in their names, and variants that are such points, is left for the results.
+    ///
+    /// # Errors
+    /// What there is not, with what there is.
+    pub fn check_planned(&self, measurable: &[(String, Vec<String>)], variants: &[&str]) -> Result<(), String> {
+        let missing = |what: &str, name: &str, all: &[&str]| {
+            let rest = if all.len() > MOST_NAMED { ", ..." } else { "" };
+            let all = all[..all.len().min(MOST_NAMED)].join(", ");
+            Err(self.wrong(&format!("there is no {what} `{name}`; there are {all}{rest}")))
+        };
+        let subject = self.subject.split_once(" at ").map_or(&*self.subject, |(subject, _)| subject);
+        let subjects: Vec<&str> = measurable.iter().map(|(name, _)| name.as_str()).collect();
+        let Some((_, measures)) = measurable.iter().find(|(name, _)| name == subject) else {
+            return missing("subject", subject, &subjects);
+        };
+        // Which reasons and colours there are is known once packets have them.
+        let is_counted = ["dropped ", "throughput "].iter().any(|begin| self.measure.starts_with(begin));
+        if !is_counted && !measures.contains(&self.measure) {
+            return missing(
+                &format!("measure of {subject}"),
+                &self.measure,
+                &measures.iter().map(String::as_str).collect::<Vec<_>>(),
+            );
+        }
+        let unknown =
+            [&self.less, &self.more].into_iter().find(|name| !name.contains('=') && !variants.contains(&name.as_str()));
+        match unknown {
+            Some(name) if !variants.is_empty() => missing("variant", name, variants),
+            _ => Ok(()),
+        }
+    }
+
     /// Finds what the claim is about, and checks that the means have its order, or of a single run are equal. Returns the difference of the two variants; none if
     /// there is a single run.
     ///

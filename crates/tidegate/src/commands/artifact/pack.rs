@@ -205,6 +205,11 @@ fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, S
     let inside = Inside { folder: &folder.join(input), name: &inputs.scenario };
     let (_, scenario) = load(&inside)?;
     let plan = plan(&scenario);
+    let (measurable, variants) = (scenario.measurable(), scenario.variant_names().collect::<Vec<_>>());
+    for claim in &part.claims {
+        let why = |why| Failure::Usage(format!("{why}; nothing was run"));
+        claim.check_planned(&measurable, &variants).map_err(why)?;
+    }
     let ran = Ran::new(&inside, &plan)?;
     let comparison = ran.comparison()?;
     for checked in claims::check(&part.claims, &comparison) {

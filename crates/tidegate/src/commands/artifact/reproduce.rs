@@ -15,6 +15,9 @@ use super::values;
 use super::{Expected, FIGURE_TOLERANCE, Manifest, TABLE, is_plain};
 use crate::Failure;
 
+/// The most values that are printed of those that differ; a file has all.
+const MOST_VALUES: usize = 10;
+
 /// Repeats the artifact in `folder` or, of several in it, each.
 ///
 /// # Errors
@@ -108,7 +111,6 @@ fn repeat(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     for line in compared.remarks() {
         writeln!(out, "{line}")?;
     }
-    wrong.extend(compared.wrong);
     let look = Look::parse(&manifest.look).map_err(Failure::Usage)?;
     let found_here = look.stated(&comparison, &manifest.primary).map(|stated| Claim::of(&stated.0)).unwrap_or_default();
     for (claim, checked) in manifest.claims.iter().zip(claims::check(&manifest.claims, &comparison)) {
@@ -136,13 +138,22 @@ fn repeat(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
         }
     }
     writeln!(out, "figures and a report are in {}", new.display())?;
+    // Claims and figures are what a reader asks about; the values behind them may be many.
+    let others = wrong.len();
+    wrong.extend(compared.wrong);
     if wrong.is_empty() {
         writeln!(out, "reproduced{}", if same { "" } else { " within the tolerances" })?;
         out.flush()?;
         return Ok(());
     }
-    for what in &wrong {
+    for what in wrong.iter().take(others + MOST_VALUES) {
         writeln!(out, "{what}")?;
+    }
+    if wrong.len() > others + MOST_VALUES {
+        let list = new.join("differences.txt");
+        fs::write(&list, wrong.join("\n") + "\n")
+            .map_err(|error| Failure::Failed(format!("{}: {error}", list.display())))?;
+        writeln!(out, "and {} more values, which {} has", wrong.len() - others - MOST_VALUES, list.display())?;
     }
     writeln!(
         out,

@@ -120,6 +120,22 @@ impl Resolver<'_> {
         }
     }
 
+    /// Warns of a run that begins in a trace and goes beyond its end: then what follows is the beginning of the trace.
+    fn warn_of_wrapping(&mut self, process: &RateProcess, from: &Spanned<Span>) {
+        let RateProcess::Steps { repeat: Some(period), .. } = process else { return };
+        let left = period.saturating_sub(from.value);
+        // A run that is longer than the trace has it several times, wherever it begins.
+        if self.scenario.duration <= left || self.scenario.duration > *period {
+            return;
+        }
+        let message = format!("the trace ends {left} after this time, and the run goes on at its beginning");
+        let help = format!(
+            "begin at {} or earlier, or make the duration shorter",
+            period.saturating_sub(self.scenario.duration)
+        );
+        self.diagnostics.warning(from.place, message).label("less than the duration before the end").help(help);
+    }
+
     fn rate_process(&mut self, section: &Spanned<RateSection>) -> Option<RateProcess> {
         type Read<'a> = &'a dyn Fn(&str) -> Result<RateProcess, String>;
         // What is wrong may be the name, a line of the file, or the time at which it is to begin: each has its mark and its remedy.
@@ -130,7 +146,10 @@ impl Resolver<'_> {
                     Err(error) => (file.place, error, "what is in this file", lines),
                     Ok(process) => match process.begun_at(from.value) {
                         Err(error) => (from.place, error, "too late", "begin at an earlier time of the trace"),
-                        Ok(process) => return Some(process),
+                        Ok(process) => {
+                            this.warn_of_wrapping(&process, from);
+                            return Some(process);
+                        }
                     },
                 },
             };
