@@ -121,8 +121,7 @@ const IDENTITY: [&str; 5] = ["kind", "measure", "subject", "variant", "part"];
 /// The columns of texts that do not tell rows of a table apart.
 const LABELS: [&str; 5] = ["unit", "x_unit", "digest", "scenario", "file"];
 
-/// The axis of a sweep in words: `link.a->b.delay` is the `delay of link a->b`, and `link.a->b.queue.limit` the `limit of queue of link
-/// a->b`.
+/// The axis of a sweep in words: `link.a->b.delay` is the `delay of link a->b`.
 fn of_path(name: &str) -> String {
     match section_of(name) {
         Some((section, key)) => format!("{key} of {section}"),
@@ -134,8 +133,11 @@ fn of_path(name: &str) -> String {
 fn section_of(path: &str) -> Option<(String, String)> {
     match path.split('.').collect::<Vec<_>>().as_slice() {
         [section, of, rest @ ..] if !rest.is_empty() => {
-            let key: Vec<String> = rest.iter().rev().map(|part| part.replace('-', " ")).collect();
-            Some((format!("{section} {of}"), key.join(" of ")))
+            let key = match rest {
+                [trace, "from"] => format!("beginning in {trace}"),
+                rest => rest.join(" "),
+            };
+            Some((format!("{section} {of}"), key.replace('-', " ")))
         }
         _ => None,
     }

@@ -71,6 +71,8 @@ fn cells_are_means_or_ratios_in_the_order_of_their_numbers() {
     );
     assert_eq!(drawing.misplaced(), Vec::<String>::new());
     assert_eq!(of_path("link.isp->gate.delay"), "delay of link isp->gate");
+    let from = "link.isp->gate.rate-over-time.from";
+    assert_eq!(of_path(from), "beginning in rate over time of link isp->gate");
     assert_eq!(of_path("flow.bulk.tcp.congestion"), "tcp congestion of flow bulk");
 }
 
