@@ -6,6 +6,7 @@ use tidegate_metrics::Curve as Measured;
 
 use crate::model::{Axis, Band, Curve, Fold, Panels, Part, Plot, Scale, Section, Style};
 use crate::number::quantiles;
+use crate::simulation::counted_by;
 
 /// The maximum number of curves of one plot. Further curves are in another plot.
 const CURVES: usize = 16;
@@ -20,8 +21,8 @@ pub struct Runs {
     pub bands: Vec<Band>,
     /// The number of runs.
     count: usize,
-    /// What was not completed, by the subject with its variant before it, as [`Curve::left`].
-    left: BTreeMap<String, String>,
+    /// What was not completed, as [`Curve::left`], by the subject with its variant before it and by what is counted.
+    left: BTreeMap<(String, &'static str), String>,
 }
 
 impl Runs {
@@ -59,7 +60,7 @@ impl Runs {
 
     /// The same, with what was not completed by subject, for the distributions of how long it took.
     #[must_use]
-    pub fn with_left(self, left: BTreeMap<String, String>) -> Self {
+    pub fn with_left(self, left: BTreeMap<(String, &'static str), String>) -> Self {
         Self { left, ..self }
     }
 
@@ -172,10 +173,10 @@ pub fn sections_of_runs(title: &str, note: &str, runs: &Runs, fold: Fold) -> Vec
 fn sections_with_bands(title: &str, note: &str, curves: &[Measured], runs: Option<&Runs>, fold: Fold) -> Vec<Section> {
     let (mut over_time, mut distributions) = (Vec::<Group<'_>>::new(), Vec::<Group<'_>>::new());
     for (n, measured) in curves.iter().enumerate() {
-        let lasts = ["completion", "slowdown", "page load"].contains(&measured.measure);
         let of = if measured.variant.is_empty() { String::new() } else { format!("{}: ", measured.variant) };
-        let left = runs.and_then(|runs| runs.left.get(&(of + &measured.subject)));
-        let left = left.filter(|_| lasts && measured.x != "time_s").map_or("", String::as_str);
+        let counted = counted_by(measured.measure).filter(|_| measured.x != "time_s");
+        let left = runs.zip(counted).and_then(|(runs, what)| runs.left.get(&(of + &measured.subject, what)));
+        let left = left.map_or("", String::as_str);
         let band = runs.map_or((&[][..], ""), |runs| (runs.bands[n].as_slice(), runs.bands_are()));
         let curve = Banded { measured, band, left };
         let (kind, groups) = match measured.x {
@@ -483,6 +484,26 @@ mod tests {
             y: if x == "time_s" { "rate_bps" } else { "share" },
             points: points.to_vec(),
         }
+    }
+
+    /// A flow of pages has transfers, too: each plot counts its own.
+    #[test]
+    fn a_distribution_says_what_of_its_own_was_not_completed() {
+        let points = [(1e9, 0.5), (2e9, 1.0)];
+        let run = ["completion", "page load", "delay"].map(|measure| measured("fifo", measure, "value_ns", &points));
+        let left = [("transfers", "2 of 30 transfers"), ("pages", "1 of 5 pages")]
+            .map(|(what, text)| (("fifo: flow call".to_owned(), what), text.to_owned()));
+        let runs = Runs::new([run.as_slice(), run.as_slice()]).with_left(left.into());
+        let sections = sections_of_runs("", "", &runs, Fold::Open);
+        let plots = sections.iter().flat_map(|section| &section.parts).filter_map(|part| match part {
+            Part::Plot(plot) => Some((plot.title.as_str(), plot.curves[0].left.as_str())),
+            _ => None,
+        });
+        let found: BTreeMap<&str, &str> = plots.collect();
+        let said = |title: &str| found.iter().find(|(known, _)| known.starts_with(title)).map(|(_, left)| *left);
+        assert_eq!(said("Completion time"), Some("2 of 30 transfers"), "{found:?}");
+        assert_eq!(said("Page load"), Some("1 of 5 pages"), "{found:?}");
+        assert_eq!(said("One-way delay"), Some(""), "{found:?}");
     }
 
     #[test]

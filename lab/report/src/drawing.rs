@@ -59,12 +59,15 @@ impl Format {
     /// The format by the ending of a file's name.
     ///
     /// # Errors
-    /// If it is none of these, with those that are.
+    /// If it is none of these, or one without which this was built, with those that are there.
     pub fn of(path: &Path) -> Result<Self, String> {
         match path.extension().and_then(|end| end.to_str()) {
             Some("svg") => Ok(Self::Svg),
             Some("pdf") => Ok(Self::Pdf),
-            Some("png") => Ok(Self::Png),
+            Some("png") if cfg!(feature = "png") => Ok(Self::Png),
+            Some("png") => {
+                Err("this program was built without PNG; write the figure as .svg, .pdf, .pgf or .tikz".into())
+            }
             Some("pgf" | "tikz") => Ok(Self::Pgf),
             _ => Err("the name of the file of a figure must end in .svg, .pdf, .png, .pgf or .tikz".into()),
         }
@@ -398,7 +401,7 @@ impl Drawing {
             #[cfg(feature = "png")]
             Format::Png => self.png(if self.finish.on_paper { 300.0 / 72.27 } else { 2.0 }),
             #[cfg(not(feature = "png"))]
-            Format::Png => Err("this program was built without PNG; write the figure as SVG, PDF or PGF".into()),
+            Format::Png => Err("this program was built without PNG".into()),
             Format::Pgf => Ok(self.with_greys().pgf().into_bytes()),
         }
     }

@@ -330,7 +330,7 @@ pub fn what_is_not_in_force_is_noticed() -> Ended {
             let auto = Options { data_path: Some(DataPath::Auto), offload: Some(offload), ..Options::default() };
             let mut elsewhere = Shaping::start(&at_rate("4mbit"), &auto).unwrap();
             assert_eq!(elsewhere.in_kernel(), None);
-            assert!(elsewhere.warnings().iter().any(|text| text.contains("user space and not in the kernel")));
+            assert!(elsewhere.warnings().iter().any(|text| text.contains("packets are queued in user space")));
             assert!(elsewhere.inspect().unwrap().is_sound());
         })
         .unwrap();

@@ -6,7 +6,7 @@ use super::Chart;
 use super::cells::{Cell, Grid};
 use crate::bars::subject_of;
 use crate::columns::Table;
-use crate::comparison::{Better, Comparison};
+use crate::comparison::{Better, Comparison, each_once};
 use crate::drawing::{Drawing, Ink};
 use crate::font::room;
 use crate::look::Look;
@@ -98,6 +98,15 @@ impl Chart {
         let Some((measure, first)) = quantities.first() else { return Err("no row is left to compare".into()) };
         let (measures, subject) = (quantities.iter().all(|(of, _)| of == measure), subject_of(first));
         let subjects = quantities.iter().all(|(_, of)| subject_of(of) == subject);
+        let of = |direction: Better| {
+            let of_it = quantities.iter().filter(|(measure, _)| better(measure) == direction);
+            each_once(of_it.map(|(measure, _)| *measure)).join(", ")
+        };
+        let directions = match [of(Better::Less), of(Better::More)] {
+            [_, more] if more.is_empty() => "less is better".to_owned(),
+            [less, _] if less.is_empty() => "more is better".to_owned(),
+            [less, more] => format!("less is better: {less}; more is better: {more}"),
+        };
         let decided = match family.len() {
             _ if family.is_empty() => "Not tested: the seeds change no difference.".to_owned(),
             n => format!(
@@ -106,10 +115,9 @@ impl Chart {
             ),
         };
         let note = format!(
-            "The best by {} of {} ({}){signs}.{}{alone}{left_out} {decided}",
+            "The best by {} of {} ({directions}){signs}.{}{alone}{left_out} {decided}",
             if measures { measure } else { "each measure" },
             if subjects { subject } else { "each subject" },
-            if better(measure) == Better::More { "more is better" } else { "less is better" },
             if is_open {
                 " Variants that did not reach it in all runs are left out; n.r.: none reached it in all."
             } else {
@@ -426,6 +434,21 @@ mod tests {
         let axis = Chart { y: "variant".into(), ..one };
         let why = axis.drawing(&table(0.001), &Look::text()).expect_err("no axis");
         assert!(why.contains("`variant` is what is compared in each cell"), "{why}");
+    }
+
+    /// Of measures with different directions the note says which is which.
+    #[test]
+    fn each_measure_has_its_direction() {
+        let both = (0..40).map(|n| Some(if n % 2 == 0 { "goodput" } else { "delay p99" }.to_owned())).collect();
+        let table = table(0.001).without(&["measure"]).with("measure", Column::Text(both));
+        let one = |only: &[&str]| {
+            let only = only.iter().map(|measure| ("measure".to_owned(), (*measure).to_owned()));
+            let only = only.chain([("link.1.rtt".to_owned(), "5ms".to_owned())]).collect();
+            let drawing = Chart { y: "measure".into(), only, ..chart() }.drawing(&table, &Look::page()).expect("a map");
+            drawing.svg().replace("</text>", " ")
+        };
+        assert!(one(&[]).contains("(less is better: delay p99; more is better: goodput)"), "{}", one(&[]));
+        assert!(one(&["goodput"]).contains("(more is better)"), "{}", one(&["goodput"]));
     }
 
     #[test]

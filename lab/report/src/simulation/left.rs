@@ -34,6 +34,12 @@ pub(crate) fn is_count(measure: &str) -> bool {
     COUNTED.iter().any(|(counts, ..)| counts.contains(&measure))
 }
 
+/// Of what the times of this name are: `transfers` or `pages`; `None` for other measures.
+pub fn counted_by(measure: &str) -> Option<&'static str> {
+    let is_of = |times: &[&str]| times.iter().any(|time| time.trim_end() == measure);
+    COUNTED.iter().find(|(_, _, times)| is_of(times)).map(|(_, what, _)| *what)
+}
+
 /// Marks the quantities of what was not completed: the number that began, and all times of its parts. The numbers are those of
 /// `quantities`, so that these have to be all that was measured, before some are chosen.
 pub fn mark_left(quantities: &mut [Quantity]) {

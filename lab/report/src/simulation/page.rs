@@ -91,7 +91,7 @@ impl Simulation<'_> {
             let note = format!("Lines are the medians of {} runs, bands are {apart}. {bins}", self.runs.len());
             // The median of runs may end where some of them have transfers left.
             let quantities = self.quantities().into_iter();
-            let left = quantities.filter_map(|of| Some((of.subject, of.left?.to_string()))).collect();
+            let left = quantities.filter_map(|of| Some(((of.subject, of.left?.what), of.left?.to_string()))).collect();
             let runs = Runs::new(measured.iter().map(Vec::as_slice)).with_left(left);
             sections.extend(curves::sections_of_runs("", &note, &runs, Fold::Open));
         }
