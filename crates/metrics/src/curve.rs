@@ -2,7 +2,7 @@
 
 use tidegate_units::Instant;
 
-use crate::{Histogram, PartSeries, Series};
+use crate::{Histogram, Occupancy, PartSeries, Series};
 
 /// Flows, and classes, of a link that have curves of their own: those with the most bytes. The others have one together.
 pub const SHOWN_PARTS: usize = 15;
@@ -58,6 +58,14 @@ impl Series {
     /// The sums as points until `end`, over seconds.
     pub fn sum_points(&self, end: Instant) -> Points {
         self.clone().until(end).sums().map(|(at, sum)| (seconds(at), sum as f64)).collect()
+    }
+}
+
+impl Occupancy {
+    /// The means from `begin` to `end` as points, over seconds, without the bin in which `begin` is.
+    pub fn mean_points(&self, begin: Instant, end: Instant) -> Points {
+        let points = self.means(end).skip_while(|(at, _)| *at < begin);
+        points.map(|(at, mean)| (seconds(at), mean)).collect()
     }
 }
 

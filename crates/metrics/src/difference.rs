@@ -3,6 +3,8 @@
 //! *Source*: Student's test of paired differences, and Welch's where no runs belong together. Holm, *A simple sequentially rejective
 //! multiple test procedure* (1979), for the correction; Efron, *Better bootstrap confidence intervals* (1987), for the interval without
 //! an assumption on the distribution.
+//! Times are tested by the logarithms of their ratios, since they vary by factors: one run that took ten times as long would hide from
+//! Student's t that all others took longer, too. Kalibera and Jones, *Rigorous benchmarking in reasonable time* (2013), for ratios.
 //! *Notes*: A difference that is the same in all runs, or that of two samples which are each constant, is not tested: the seeds do not
 //! change it, so that further runs would say nothing else.
 //! *Cost*: [`bootstrap`] draws [`RESAMPLES`] times as many values as there are differences.
@@ -44,6 +46,8 @@ pub struct Difference {
     error: f64,
     /// Its degrees of freedom.
     freedom: f64,
+    /// The logarithm of the ratio by which it is tested, with its standard error and degrees of freedom; `None` where it is tested itself.
+    logarithm: Option<[f64; 3]>,
 }
 
 impl Difference {
@@ -88,12 +92,32 @@ impl Difference {
         // Differences may vary by the rounding of their values.
         let is_fixed = error <= 1e-9 * mean.abs();
         let (error, p) = if is_fixed { (0.0, None) } else { (error, Some(by_t(mean, error, freedom))) };
-        Self { test, runs, mean, p, error, freedom }
+        Self { test, runs, mean, p, error, freedom, logarithm: None }
     }
 
     /// Whether the seeds do not change it: it is the same in all runs, or both samples are constant.
     pub fn is_fixed(&self) -> bool {
         self.p.is_none()
+    }
+
+    /// The same, tested by the differences of the logarithms of the values. It stays as it is where the seeds do not change one of both, or
+    /// where the ratio has another direction than the difference: then nothing is told that the means do not say.
+    #[must_use]
+    pub fn by_ratio(self, logarithms: Self) -> Self {
+        let agrees = self.mean * logarithms.mean > 0.0;
+        if self.is_fixed() || logarithms.is_fixed() || !agrees {
+            return self;
+        }
+        let Self { mean, error, freedom, p, .. } = logarithms;
+        Self { p, logarithm: Some([mean, error, freedom]), ..self }
+    }
+
+    /// How many times as much as the second the first is, if it was tested by that: the geometric mean over the runs, and the ends of its
+    /// 95 % interval, which is not corrected for the number of comparisons.
+    pub fn ratio(&self) -> Option<[f64; 3]> {
+        let [mean, error, freedom] = self.logarithm?;
+        let half = critical(LEVEL, freedom) * error;
+        Some([mean, mean - half, mean + half].map(f64::exp))
     }
 
     /// Half the width of the 95 % interval of the difference, which is not corrected for the number of comparisons.
@@ -110,7 +134,9 @@ impl Difference {
         if self.runs < FEWEST_RUNS || self.mean == 0.0 || self.is_fixed() {
             return None;
         }
-        let all = fewest(|runs| self.power(self.mean.abs(), runs, level) >= POWER)?;
+        let [mean, error, freedom] = self.logarithm.unwrap_or([self.mean, self.error, self.freedom]);
+        let tested = Self { mean, error, freedom, ..*self };
+        let all = fewest(|runs| tested.power(mean.abs(), runs, level) >= POWER)?;
         Some(all.saturating_sub(self.runs as u64).max(1))
     }
 

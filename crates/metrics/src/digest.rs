@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Histogram, Series};
+use crate::{Histogram, Occupancy, Series};
 
 /// A 128-bit digest of a sequence of numbers: equal sequences have equal digests on every machine, and different ones
 /// differ but for a chance of about 2⁻¹²⁸. It guards against accidents, not against forgery.
@@ -60,6 +60,13 @@ impl Digest {
         for (value, share) in histogram.distribution() {
             self.number(value);
             self.number(share.to_bits());
+        }
+    }
+    /// Adds the steps of a number.
+    pub fn occupancy(&mut self, occupancy: &Occupancy) {
+        self.number(occupancy.width().as_nanos());
+        for number in occupancy.numbers() {
+            self.bytes(&number.to_le_bytes());
         }
     }
     /// Adds the sums of a series.

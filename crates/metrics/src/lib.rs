@@ -6,6 +6,7 @@
 //! | [`Survival`] | the distribution of durations of which some had not ended |
 //! | [`Delays`], [`RecentDelays`], [`FewDelays`] | queueing delays, of all time and of the last seconds; no heap |
 //! | [`Series`] | a value over time, in at most 1,024 bins |
+//! | [`Occupancy`] | how many there are of something over time, likewise |
 //! | [`PartSeries`] | a flow or a class over time |
 //! | [`Value`], [`Curve`] | a number, and points, with names and units, as reports and files show them |
 //! | [`Summary`] | the mean over runs, with its confidence interval |
@@ -25,6 +26,7 @@ mod equality;
 mod fairness;
 mod histogram;
 pub mod names;
+mod occupancy;
 mod part;
 mod scale;
 mod series;
@@ -41,6 +43,7 @@ pub use digest::Digest;
 pub use equality::{Equality, MARGIN};
 pub use fairness::jain;
 pub use histogram::{Histogram, Quantiles};
+pub use occupancy::Occupancy;
 pub use part::{Part, PartSeries, largest};
 pub use series::Series;
 pub use steady::{BATCHES, Steady, batch_means, warm_up};

@@ -6,7 +6,7 @@
 use tidegate_units::{Instant, Span};
 
 /// Bins of a series.
-const BINS: usize = 1024;
+pub(crate) const BINS: usize = 1024;
 
 /// Sums over time in a fixed number of bins, which become wider as time passes.
 #[derive(Clone, PartialEq, Debug)]

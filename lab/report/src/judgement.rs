@@ -70,16 +70,27 @@ impl Pair {
             return None;
         }
         let pairs = by_seed(a, b);
-        let weighted = weighted(&pairs, a, b);
         let values = pairs.iter().map(|(a, b)| a - b).collect();
         let is_near = is_near(a.mean, b.mean);
-        Some(Self { places, difference: weighted(1.0, 1.0)?, equality: Equality::of(weighted), is_near, values })
+        let plain = weighted(&pairs, a, b);
+        let (difference, by_ratio) = (plain(1.0, 1.0)?, ratio(&pairs, a, b));
+        let tested = by_ratio.and_then(|by_ratio| Some(difference.by_ratio(by_ratio(1.0, 1.0)?)));
+        let (difference, equality) = match (tested, by_ratio) {
+            (Some(tested), Some(by_ratio)) if tested.ratio().is_some() => (tested, Equality::of(by_ratio)),
+            _ => (difference, Equality::of(plain)),
+        };
+        Some(Self { places, difference, equality, is_near, values })
     }
 
     /// By which share of the greater mean the estimates may differ at most, as one of `comparisons`.
     pub(crate) fn reach(&self, estimates: &[&Estimate], comparisons: usize) -> f64 {
         let [a, b] = self.places.map(|place| estimates[place]);
-        Equality::reach(comparisons, weighted(&by_seed(a, b), a, b)).unwrap_or(f64::INFINITY)
+        let pairs = by_seed(a, b);
+        let reach = match ratio(&pairs, a, b).filter(|_| self.difference.ratio().is_some()) {
+            Some(by_ratio) => Equality::reach(comparisons, by_ratio),
+            None => Equality::reach(comparisons, weighted(&pairs, a, b)),
+        };
+        reach.unwrap_or(f64::INFINITY)
     }
 
     /// The fewest further runs with which a difference or an equality would be found.
@@ -115,6 +126,39 @@ fn weighted<'a>(
         let found = paired.or_else(|| Difference::independent(&scaled(&a.values, x), &scaled(&b.values, y)));
         found.map(|found| found.known_to(variance))
     }
+}
+
+/// As [`weighted`], with differences of logarithms in place of those of values: two times are as many times apart as they are. `None` for
+/// other quantities, and where a run has none of it.
+fn ratio<'a>(
+    pairs: &'a [(f64, f64)],
+    a: &'a Estimate,
+    b: &'a Estimate,
+) -> Option<impl Fn(f64, f64) -> Option<Difference> + Copy + 'a> {
+    let is_positive = |of: &Estimate| of.values.iter().all(|value| *value > 0.0 && value.is_finite());
+    if !(a.is_time && b.is_time && is_positive(a) && is_positive(b)) {
+        return None;
+    }
+    let plain = weighted(pairs, a, b);
+    Some(move |x: f64, y: f64| {
+        // A sum is asked for its sign alone; and what both weights turn is turned.
+        let (x, y, first, second) = match (x > 0.0, y > 0.0) {
+            (true, true) => (x, y, 1.0, 1.0),
+            (false, false) => (-x, -y, -1.0, -1.0),
+            _ => return plain(x, y),
+        };
+        // A weight of zero is a logarithm that is far below all others.
+        let of = |value: f64, by: f64| (value * by.max(1e-12)).ln();
+        let all = |of_it: &Estimate, by: f64, sign: f64| -> Vec<f64> {
+            of_it.values.iter().map(|value| sign * of(*value, by)).collect()
+        };
+        let paired: Vec<f64> = pairs.iter().map(|(a, b)| first * of(*a, x) - second * of(*b, y)).collect();
+        let differ = if pairs.is_empty() { a.mean != b.mean } else { pairs.iter().any(|(a, b)| a != b) };
+        let variance = if differ { (a.bin.powi(2) + b.bin.powi(2)) / 12.0 } else { 0.0 };
+        let found =
+            Difference::paired(&paired).or_else(|| Difference::independent(&all(a, x, first), &all(b, y, second)));
+        found.map(|found| found.known_to(variance))
+    })
 }
 
 /// The fewest further runs with which a difference as large as it was measured, or an equality, would be found.
@@ -267,11 +311,26 @@ impl Contrast {
         let more = self.equality?.more_runs(comparisons)?;
         Some(further(more, self.difference.runs, "would find them equal within 2 %"))
     }
+    /// How many times as much as the second variant the first has, with the 95 % interval, such as `2.1 (1.7 to 2.6)`; `None` if
+    /// something else was tested.
+    pub fn times(&self) -> Option<String> {
+        let [ratio, low, high] = self.difference.ratio()?.map(three_digits);
+        Some(format!("{ratio} ({low} to {high})"))
+    }
+    /// As [`times`](Self::times), of the one that has more.
+    pub fn times_of_more(&self) -> Option<String> {
+        let [ratio, low, high] = self.difference.ratio()?;
+        let more = if ratio < 1.0 { [ratio, high, low].map(f64::recip) } else { [ratio, low, high] };
+        let [ratio, low, high] = more.map(three_digits);
+        Some(format!("{ratio} ({low} to {high})"))
+    }
     /// The name of the test in tables; `none` where the seeds do not change the difference.
     pub fn test(&self) -> &'static str {
         match self.difference.test {
             _ if self.difference.is_fixed() => "none",
+            Test::Paired if self.difference.ratio().is_some() => "paired t of logarithms",
             Test::Paired => "paired t",
+            Test::Welch if self.difference.ratio().is_some() => "Welch of logarithms",
             Test::Welch => "Welch",
         }
     }
@@ -375,7 +434,7 @@ impl Comparison {
     fn tested(&self) -> Option<String> {
         let family = self.family();
         // The numbers of runs, and how many differences were tested, by pairs and otherwise.
-        let (mut runs, mut tested, mut unplanned) = ([Vec::new(), Vec::new()], 0, false);
+        let (mut runs, mut tested, mut unplanned, mut by_ratio) = ([Vec::new(), Vec::new()], 0, false, 0);
         for group in self.groups.iter().filter(|group| !group.name.is_empty()) {
             for at in (0..group.measures.len()).filter(|at| group.measures[*at].better != Better::Neither) {
                 let estimates: Vec<&Estimate> = group.estimates(at).into_iter().map(|(_, estimate)| estimate).collect();
@@ -386,6 +445,7 @@ impl Comparison {
                     let difference = pair.difference;
                     let is_open = !family.are_apart(&pair) && !family.are_equal(&pair);
                     unplanned |= difference.runs < FEWEST_RUNS && is_open;
+                    by_ratio += usize::from(difference.ratio().is_some());
                     runs[usize::from(difference.test == Test::Welch)].push(difference.runs);
                 }
             }
@@ -410,9 +470,14 @@ impl Comparison {
             1 => String::new(),
             n => format!(", corrected for all {n} differences (Holm)"),
         };
+        let times = match by_ratio {
+            0 => "",
+            all if all == tested => ", of the logarithms, since times vary by factors",
+            _ => ", of times by their logarithms, since these vary by factors",
+        };
         let likewise = if corrected.is_empty() { "" } else { ", corrected likewise" };
         Some(format!(
-            "Decided at 5 % by {by}{corrected}. Equal within 2 % is what two one-sided tests of the same runs (TOST) find at \
+            "Decided at 5 % by {by}{times}{corrected}. Equal within 2 % is what two one-sided tests of the same runs (TOST) find at \
              5 %{likewise}.{few}"
         ))
     }
@@ -420,8 +485,18 @@ impl Comparison {
     /// The differences as a table for people; empty if nothing was tested.
     pub fn differences(&self) -> Table {
         let contrasts = self.contrasts();
-        let heads =
-            ["of", "measure", "difference of", ">mean", ">± 95 %", ">bootstrap 95 %", ">p", ">p (Holm)", "decided"];
+        let heads = [
+            "of",
+            "measure",
+            "difference of",
+            ">mean",
+            ">± 95 %",
+            ">bootstrap 95 %",
+            ">times (95 %)",
+            ">p",
+            ">p (Holm)",
+            "decided",
+        ];
         let runs = contrasts.iter().map(|contrast| contrast.difference.runs);
         let of = runs.clone().min().zip(runs.max());
         let of = of.map_or(String::new(), |(least, most)| format!(" over {} runs", from_to(least, most)));
@@ -429,7 +504,7 @@ impl Comparison {
         let (of, paired) = (of.as_str(), if is_paired { "paired differences" } else { "differences" });
         let caption = format!("Differences of the variants: means of {paired}{of}, and 95 % intervals of these means");
         let mut table = Table::new(caption, heads).shorten("of", 12).shorten("measure", 12);
-        table = table.shorten("decided", 8).optional(["bootstrap 95 %", "p", "\u{b1} 95 %"]);
+        table = table.shorten("decided", 8).optional(["bootstrap 95 %", "times (95 %)", "p", "\u{b1} 95 %"]);
         for contrast in &contrasts {
             let Difference { mean, p, .. } = contrast.difference;
             let half = contrast.difference.half_width();
@@ -456,6 +531,7 @@ impl Comparison {
                 // Differences that are equal in all pairs have a width, too.
                 if width.is_empty() { human(0.0, &contrast.unit) } else { width },
                 interval,
+                contrast.times().unwrap_or_default(),
                 p.map_or(String::new(), probability),
                 contrast.stated.map_or(String::new(), |stated| probability(stated.p)),
                 decided,
@@ -487,6 +563,13 @@ fn further(more: u64, runs: usize, would: &str) -> String {
     format!("about {} more run{plural} {would}{guess}", rounded(more))
 }
 
+/// A ratio with three digits, which one ten times as far from 1 has, too.
+fn three_digits(ratio: f64) -> String {
+    let places =
+        if ratio > 0.0 && ratio.is_finite() { (2 - ratio.log10().floor() as i32).clamp(0, 9) as usize } else { 0 };
+    if ratio >= 1e6 { format!("{ratio:.2e}") } else { format!("{ratio:.places$}") }
+}
+
 /// A probability for people, in a column of such.
 fn probability(p: f64) -> String {
     probability_after(p, "")
@@ -514,6 +597,9 @@ pub fn difference_columns(contrasts: &[Contrast]) -> columns::Table {
         .with("half_width_95", number(&|of| Some(of.difference.half_width())))
         .with("bootstrap_low_95", number(&|of| of.bootstrap.map(|interval| interval.0)))
         .with("bootstrap_high_95", number(&|of| of.bootstrap.map(|interval| interval.1)))
+        .with("ratio", number(&|of| of.difference.ratio().map(|[ratio, ..]| ratio)))
+        .with("ratio_low_95", number(&|of| of.difference.ratio().map(|[_, low, _]| low)))
+        .with("ratio_high_95", number(&|of| of.difference.ratio().map(|[.., high]| high)))
         .with("test", text(&|of| of.test()))
         .with("pairs", integer(&|of| Some(of.difference.runs as u64)))
         .with("p", number(&|of| of.difference.p))

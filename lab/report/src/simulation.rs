@@ -206,7 +206,8 @@ impl Quantity {
         let estimate =
             Estimate::of_runs(self.mean, self.half_width_95, self.values.iter().flatten().copied().collect());
         let missing = self.values.iter().filter(|value| value.is_none()).count();
-        Estimate { missing, is_of_completed, bin: bin(&self.measure), ..estimate.with_seeds(seeds) }
+        let is_time = self.unit == "ns" || self.measure.starts_with("slowdown ");
+        Estimate { missing, is_of_completed, is_time, bin: bin(&self.measure), ..estimate.with_seeds(seeds) }
     }
 }
 

@@ -266,6 +266,7 @@ impl Simulation {
             }
         }
         self.now = self.horizon;
+        self.links.iter_mut().for_each(|link| link.settle(self.horizon));
         true
     }
 

@@ -201,6 +201,8 @@ pub(crate) struct Link {
     pub queue: Queue,
     /// When the transmitter is free, in ns.
     pub free_at: u64,
+    /// The packets in the discipline after the last call, where they are recorded.
+    observed: u64,
     /// When the pending transmit event is due.
     pub transmit_at: u64,
     /// Deadlines are noticed at multiples of this; 0 notices them exactly.
@@ -292,6 +294,7 @@ impl Link {
             delay: line.delay.as_nanos(),
             queue: Queue::Tail { limit: line.limit, waiting: VecDeque::new(), bytes: 0 },
             free_at: 0,
+            observed: 0,
             transmit_at: NEVER,
             tick: 0,
             pipe: VecDeque::new(),
@@ -331,10 +334,7 @@ impl Link {
         };
         let out = &mut DropCounter { now, metrics, hooks, counters };
         qdisc.get_mut().enqueue(Instant::from_nanos(now), packet, out);
-        if self.watched && counters.measuring {
-            let packets = self.backlog().packets;
-            self.observe_backlog(now, packets);
-        }
+        self.observe_backlog(now);
     }
 
     /// Takes the packet out of the discipline that may leave at `now`, if there is one.
@@ -343,7 +343,9 @@ impl Link {
             return None;
         };
         let packet =
-            qdisc.get_mut().dequeue(Instant::from_nanos(now), &mut DropCounter { now, metrics, hooks, counters })?;
+            qdisc.get_mut().dequeue(Instant::from_nanos(now), &mut DropCounter { now, metrics, hooks, counters });
+        self.observe_backlog(now);
+        let packet = packet?;
         self.call_tap(now, Stage::Dequeued, &packet);
         Some(packet)
     }
@@ -387,27 +389,18 @@ impl Link {
         }
         self.wait_for_line(at);
         let start = self.free_at.max(at);
-        if self.watched && counters.measuring {
-            let packets = self.waiting_at(at);
-            self.observe_backlog(at, packets);
-        }
+        self.settle(at);
         let Queue::Tail { limit, waiting, bytes } = &mut self.queue else { unreachable!("only drop-tail passes") };
         if start > at {
-            while let Some(&(began, size)) = waiting.front()
-                && began <= at
-            {
-                waiting.pop_front();
-                *bytes -= u64::from(size);
-            }
             if waiting.len() as u64 >= limit.packets || *bytes + u64::from(packet.size) > limit.bytes.as_u64() {
                 self.drop_counter(at, counters).drop_one(packet, DropReason::QueueLimit);
                 return None;
             }
             waiting.push_back((start, packet.size));
             *bytes += u64::from(packet.size);
-        } else if !waiting.is_empty() {
-            waiting.clear();
-            *bytes = 0;
+            if let Some(series) = &mut self.metrics.series {
+                series.backlog.step(Instant::from_nanos(at), 1);
+            }
         }
         packet.queued = at;
         self.transmit(start, packet, counters)
@@ -530,18 +523,32 @@ impl Link {
         }
     }
 
-    /// The number of packets that wait in a drop-tail queue at `at`.
-    fn waiting_at(&self, at: u64) -> u64 {
-        match &self.queue {
-            Queue::Tail { waiting, .. } => (waiting.len() - waiting.partition_point(|&(began, _)| began <= at)) as u64,
-            _ => 0,
+    /// Takes the packets out of a drop-tail queue that are on the line at `at`.
+    #[inline]
+    pub fn settle(&mut self, at: u64) {
+        let Queue::Tail { waiting, bytes, .. } = &mut self.queue else { return };
+        while let Some(&(began, size)) = waiting.front()
+            && began <= at
+        {
+            waiting.pop_front();
+            *bytes -= u64::from(size);
+            if let Some(series) = &mut self.metrics.series {
+                series.backlog.step(Instant::from_nanos(began), -1);
+            }
         }
     }
 
-    /// Records the backlog as an arriving packet sees it.
-    pub fn observe_backlog(&mut self, at: u64, packets: u64) {
+    /// Records the backlog of a discipline after a call.
+    fn observe_backlog(&mut self, at: u64) {
+        if self.metrics.series.is_none() {
+            return;
+        }
+        let packets = self.backlog().packets;
         if let Some(series) = &mut self.metrics.series {
-            series.backlog.add(Instant::from_nanos(at), packets);
+            let before = std::mem::replace(&mut self.observed, packets);
+            if packets != before {
+                series.backlog.step(Instant::from_nanos(at), packets as i64 - before as i64);
+            }
         }
     }
 

@@ -188,6 +188,9 @@ pub(super) struct Difference {
     half_width_95: f64,
     /// By the bootstrap over pairs; null without pairs.
     bootstrap_95: Option<[f64; 2]>,
+    /// How many times as much the first has, by the geometric mean; null where the difference itself is tested.
+    ratio: Option<f64>,
+    ratio_95: Option<[f64; 2]>,
     /// `none` if the seeds do not change the difference. It has no p then.
     test: &'static str,
     pairs: usize,
@@ -212,6 +215,8 @@ impl From<Contrast> for Difference {
         Self {
             half_width_95: found.difference.half_width(),
             bootstrap_95: found.bootstrap.map(|(low, high)| [low, high]),
+            ratio: found.difference.ratio().map(|[ratio, ..]| ratio),
+            ratio_95: found.difference.ratio().map(|[_, low, high]| [low, high]),
             test: found.test(),
             pairs: found.difference.runs,
             mean: found.difference.mean,

@@ -110,6 +110,48 @@ fn measures_that_are_stated_together_are_corrected_together() {
     assert!(method.contains("corrected for all 21 differences (Holm). Equal within 2 % is"), "{method}");
 }
 
+/// A time that is many times as much in each of ten runs, and by far the most in one of them, is told apart; a rate of the same values is
+/// not, and neither is what has another direction by its ratio than by its mean.
+#[test]
+fn times_are_told_apart_by_their_ratios() {
+    let seeds: Vec<u64> = (1..=10).collect();
+    let of = |values: &[f64], is_time: bool| Estimate { is_time, ..estimate(values, &seeds) };
+    let quick: Vec<f64> = (0..10).map(|n| 100.0 + f64::from(n % 3)).collect();
+    let factors = [7.0, 9.0, 12.0, 15.0, 8.0, 11.0, 10.0, 14.0, 9.0, 400.0];
+    let slow: Vec<f64> = quick.iter().zip(factors).map(|(value, factor)| value * factor).collect();
+    let found = |a: &[f64], b: &[f64], is_time: bool| {
+        let (a, b) = (of(a, is_time), of(b, is_time));
+        contrasts("flow page", "page load p50", "ns", &[("slow", &a), ("quick", &b)], None).remove(0)
+    };
+    let (time, rate) = (found(&slow, &quick, true), found(&slow, &quick, false));
+    assert_eq!((time.test(), rate.test()), ("paired t of logarithms", "paired t"));
+    let p = |of: &Contrast| of.difference.p.expect("tested");
+    assert!(p(&time) < 1e-3 && p(&rate) > 0.2, "{} {}", p(&time), p(&rate));
+    // The geometric mean of the factors is 14.80, and the difference of the means is what both have.
+    let [ratio, low, high] = time.difference.ratio().expect("a ratio");
+    assert!((ratio - 14.80).abs() < 0.01 && low > 5.0 && high < 45.0, "{ratio} {low} {high}");
+    assert!(time.times().is_some_and(|said| said.starts_with("14.8 (")), "{:?}", time.times());
+    let other = found(&quick, &slow, true);
+    assert!((p(&other) - p(&time)).abs() < 1e-12);
+    assert_eq!((other.times_of_more(), rate.times()), (time.times(), None));
+    assert_eq!(
+        (time.difference.mean, time.difference.half_width()),
+        (rate.difference.mean, rate.difference.half_width())
+    );
+    // Equal within 2 % is by the ratio, too.
+    let near: Vec<f64> = quick.iter().enumerate().map(|(n, value)| value * (1.001 + n as f64 / 1e4)).collect();
+    let equal = found(&near, &quick, true);
+    assert!(equal.difference.ratio().is_some() && equal.equality.is_some_and(|equality| equality.p() < 1e-6));
+    // Half of it in nine runs and thirty times as much in one: more by the mean, less by the ratio. The means decide, which do not.
+    let both: Vec<f64> = quick.iter().enumerate().map(|(n, value)| value * if n == 9 { 30.0 } else { 0.5 }).collect();
+    let mixed = found(&both, &quick, true);
+    assert_eq!((mixed.test(), p(&mixed) > 0.2), ("paired t", true));
+    // Nothing is not a ratio of something.
+    let mut none = quick.clone();
+    none[3] = 0.0;
+    assert_eq!(found(&slow, &none, true).test(), "paired t");
+}
+
 /// Twenty equal variants: without the correction one in twenty pairs would differ at 5 %.
 #[test]
 fn many_comparisons_find_no_difference_of_chance() {
@@ -129,5 +171,5 @@ fn many_comparisons_find_no_difference_of_chance() {
     // They are not stated beside others, so that nothing is said of a correction for these.
     assert!(found.iter().all(|contrast| contrast.stated.is_none() && contrast.is_decided().is_none()));
     let table = difference_columns(&found);
-    assert_eq!(table.columns().count(), 21);
+    assert_eq!(table.columns().count(), 24);
 }

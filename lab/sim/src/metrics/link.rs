@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_core::{DropReason, Span};
-use tidegate_metrics::{Histogram, Part, PartSeries, Series};
+use tidegate_metrics::{Histogram, Occupancy, Part, PartSeries, Series};
 
 use super::Tally;
 
@@ -37,8 +37,8 @@ pub struct LinkMetrics {
 pub struct LinkSeries {
     /// Bytes sent, by colour.
     pub sent: [Series; 3],
-    /// Packets in the queue as seen by arriving packets. The means of the bins are meaningful, not the sums.
-    pub backlog: Series,
+    /// Packets in the queue.
+    pub backlog: Occupancy,
     /// Queueing delay of departing packets, in nanoseconds. The means of the bins are meaningful, not the sums.
     pub delay_ns: Series,
     /// Packets dropped.
@@ -102,7 +102,7 @@ impl LinkSeries {
         let series = || Series::new(width);
         Self {
             sent: [series(), series(), series()],
-            backlog: series(),
+            backlog: Occupancy::new(width),
             delay_ns: series(),
             dropped: series(),
             marked: series(),
@@ -117,7 +117,8 @@ impl LinkMetrics {
     pub(crate) fn footprint(&self) -> usize {
         let series = self.series.as_ref().map_or(0, |series| {
             let LinkSeries { sent, backlog, delay_ns, dropped, marked, parts, first: _ } = &**series;
-            sent.iter().chain([backlog, delay_ns, dropped, marked]).map(Series::footprint).sum::<usize>()
+            sent.iter().chain([delay_ns, dropped, marked]).map(Series::footprint).sum::<usize>()
+                + backlog.footprint()
                 + parts.as_ref().map_or(0, |parts| parts.footprint())
         });
         self.delay_ns.footprint() + series + self.classes.len() * size_of::<Tally>()

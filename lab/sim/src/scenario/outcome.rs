@@ -112,7 +112,8 @@ fn digest_link(digest: &mut Digest, link: &LinkMetrics) {
     }
     digest.histogram(&link.delay_ns);
     if let Some(series) = &link.series {
-        let rest = [&series.backlog, &series.delay_ns, &series.dropped, &series.marked];
+        digest.occupancy(&series.backlog);
+        let rest = [&series.delay_ns, &series.dropped, &series.marked];
         for series in series.sent.iter().chain(rest) {
             digest.series(series);
         }
@@ -488,13 +489,13 @@ impl Outcome {
             self.curves.push(distribution(&subject, "queueing", link.delay_ns.points()));
         }
         let Some(series) = &link.series else { return };
-        let end = sim.now();
+        let (begin, end) = (sim.now().saturating_sub(sim.measured()), sim.now());
         for (name, series) in ["green", "yellow", "red"].iter().zip(&series.sent) {
             if series.sums().next().is_some() {
                 self.curves.push(over_time(&subject, "throughput", *name, "rate_bps", series.rate_points(end)));
             }
         }
-        self.curves.push(over_time(&subject, "backlog", "", "packets", series.backlog.mean_points()));
+        self.curves.push(over_time(&subject, "backlog", "", "packets", series.backlog.mean_points(begin, end)));
         self.curves.push(over_time(&subject, "queueing", "", "delay_ns", series.delay_ns.mean_points()));
         for (measure, series) in [("drops", &series.dropped), ("marks", &series.marked)] {
             if series.sums().next().is_some() {

@@ -297,7 +297,8 @@ fn said(contrast: &Contrast, p: Option<f64>, tested: &str, corrected: &str) -> S
     };
     let apart = tidegate_display::human_interval(difference.mean.abs(), difference.half_width(), &contrast.unit);
     let p = probability_after(p, "= ");
-    format!("apart by {apart} in {} runs, {tested}p {p}{corrected}", difference.runs)
+    let times = contrast.times_of_more().map_or(String::new(), |times| format!("{times} times as much, "));
+    format!("apart by {apart} in {} runs, {times}{tested}p {p}{corrected}", difference.runs)
 }
 
 /// Says for how many claims a probability is corrected; empty for one, which needs no correction.
