@@ -2,7 +2,7 @@
 
 use tidegate_units::Instant;
 
-use crate::{Histogram, Occupancy, PartSeries, Series};
+use crate::{Histogram, Occupancy, Series};
 
 /// Flows, and classes, of a link that have curves of their own: those with the most bytes. The others have one together.
 pub const SHOWN_PARTS: usize = 15;
@@ -66,13 +66,6 @@ impl Occupancy {
     pub fn mean_points(&self, begin: Instant, end: Instant) -> Points {
         let points = self.means(end).skip_while(|(at, _)| *at < begin);
         points.map(|(at, mean)| (seconds(at), mean)).collect()
-    }
-}
-
-impl PartSeries {
-    /// The backlog as points until `end`: seconds, bytes.
-    pub fn queue_points(&self, end: Instant) -> Points {
-        self.queue(end).into_iter().map(|(at, bytes)| (seconds(at), bytes as f64)).collect()
     }
 }
 

@@ -37,6 +37,22 @@ impl Occupancy {
         self.parts[bin] += i128::from(by) * i128::from((bin as u64 + 1) * self.width - at);
         self.steps[bin] += by;
     }
+    /// Adds what `other` has, whose first bins were as wide as these; the result has the wider bins of the two.
+    pub fn merge(&mut self, other: &Self) {
+        let mut other = other.clone();
+        while self.width < other.width {
+            self.halve();
+        }
+        while other.width < self.width {
+            other.halve();
+        }
+        if other.parts.len() > self.parts.len() {
+            self.parts.resize(other.parts.len(), 0);
+            self.steps.resize(other.steps.len(), 0);
+        }
+        self.parts.iter_mut().zip(&other.parts).for_each(|(sum, part)| *sum += part);
+        self.steps.iter_mut().zip(&other.steps).for_each(|(sum, step)| *sum += step);
+    }
     /// Bytes of memory.
     pub fn footprint(&self) -> usize {
         size_of::<Self>() + self.parts.capacity() * size_of::<i128>() + self.steps.capacity() * size_of::<i64>()
@@ -54,7 +70,6 @@ impl Occupancy {
             let cut = (begin + self.width).saturating_sub(end);
             let (part, step) =
                 self.parts.get(bin).zip(self.steps.get(bin)).map_or((0, 0), |(part, step)| (*part, *step));
-            // A step behind the end would count as one before the bin: there is none, or it is in the future of a number that is known.
             let sum = i128::from(before) * i128::from(self.width - cut) + part - i128::from(step) * i128::from(cut);
             before += step;
             (Instant::from_nanos(begin), sum as f64 / (self.width - cut) as f64)
@@ -125,6 +140,9 @@ mod tests {
             fine.means(at(100_003)).collect::<Vec<_>>(),
             of(1, &reversed).means(at(100_003)).collect::<Vec<_>>()
         );
+        let (mut first, second) = (of(1, &steps[..500]), of(64, &steps[500..]));
+        first.merge(&second);
+        assert_eq!(first.means(at(100_003)).collect::<Vec<_>>(), fine.means(at(100_003)).collect::<Vec<_>>());
         assert_eq!(fine.means(at(100_003)).collect::<Vec<_>>(), coarse.means(at(100_003)).collect::<Vec<_>>());
         let integral: i64 = steps.iter().map(|(time, by)| by * (100_003 - *time as i64)).sum();
         let sum: f64 =

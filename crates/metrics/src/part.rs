@@ -2,7 +2,7 @@
 
 use tidegate_units::{Instant, Span};
 
-use crate::{Histogram, Series};
+use crate::{Histogram, Occupancy, Series};
 
 /// Measurements over time of one of several like parts, which can be added up.
 pub trait Part: Clone {
@@ -19,8 +19,8 @@ pub struct PartSeries {
     pub arrived: Series,
     /// Bytes that left, by departure time.
     pub sent: Series,
-    /// Bytes that left or were dropped, by when: [`arrived`](Self::arrived) less this is the backlog.
-    pub gone: Series,
+    /// Bytes that wait.
+    pub waiting: Occupancy,
     /// Queueing delay of what left, in nanoseconds: take the means.
     pub delay_ns: Series,
     /// Packets dropped.
@@ -32,13 +32,13 @@ pub struct PartSeries {
 impl Part for PartSeries {
     fn new(width: Span) -> Self {
         let series = || Series::new(width);
-        let (arrived, sent, gone, delay_ns, dropped) = (series(), series(), series(), series(), series());
-        Self { arrived, sent, gone, delay_ns, dropped, delays: Histogram::default() }
+        let (arrived, sent, delay_ns, dropped) = (series(), series(), series(), series());
+        Self { arrived, sent, waiting: Occupancy::new(width), delay_ns, dropped, delays: Histogram::default() }
     }
     fn merge(&mut self, other: &Self) {
         self.arrived.merge(&other.arrived);
         self.sent.merge(&other.sent);
-        self.gone.merge(&other.gone);
+        self.waiting.merge(&other.waiting);
         self.delay_ns.merge(&other.delay_ns);
         self.dropped.merge(&other.dropped);
         self.delays.merge(&other.delays);
@@ -56,33 +56,19 @@ impl PartSeries {
         self.delay_ns.add(at, waited.as_nanos());
         self.delays.record(waited.as_nanos());
     }
-    /// The backlog in bytes at the end of each bin until `end`: what had arrived and neither left nor been dropped. Bins are as wide
-    /// as the wider of the two series. Bins that begin at `end` have no point: a link may know departures of later, and no arrivals.
-    pub fn queue(&self, end: Instant) -> Vec<(Instant, u64)> {
-        let [arrived, gone] = [&self.arrived, &self.gone].map(|series| series.clone().until(end));
-        let width = arrived.width().max(gone.width()).as_nanos();
-        let mut changes: Vec<i64> = Vec::new();
-        for (series, sign) in [(&arrived, 1), (&gone, -1)] {
-            for (at, bytes) in series.sums() {
-                let bin = (at.as_nanos() / width) as usize;
-                if bin >= changes.len() {
-                    changes.resize(bin + 1, 0);
-                }
-                changes[bin] += sign * bytes as i64;
-            }
-        }
-        let mut level = 0;
-        let point = |(bin, change): (usize, i64)| {
-            level += change;
-            (Instant::from_nanos((bin as u64 + 1) * width), level.max(0) as u64)
-        };
-        let has_begun = |(bin, _): &(usize, i64)| *bin as u64 * width < end.as_nanos();
-        changes.into_iter().enumerate().take_while(has_begun).map(point).collect()
+    /// Counts a packet of `size` bytes that arrived at `at`.
+    pub fn arrive(&mut self, at: Instant, size: u64) {
+        self.arrived.add(at, size);
+        self.waiting.step(at, size as i64);
+    }
+    /// Counts a packet of `size` bytes that left or was dropped at `at`.
+    pub fn go(&mut self, at: Instant, size: u64) {
+        self.waiting.step(at, -(size as i64));
     }
     /// Bytes of memory.
     pub fn footprint(&self) -> usize {
-        let series = [&self.arrived, &self.sent, &self.gone, &self.delay_ns, &self.dropped];
-        series.into_iter().map(Series::footprint).sum::<usize>() + self.delays.footprint()
+        let series = [&self.arrived, &self.sent, &self.delay_ns, &self.dropped];
+        series.into_iter().map(Series::footprint).sum::<usize>() + self.waiting.footprint() + self.delays.footprint()
     }
 }
 
@@ -117,17 +103,18 @@ mod tests {
     #[test]
     fn the_queue_is_what_arrived_and_did_not_leave() {
         let mut part = PartSeries::new(Span::from_millis(10));
-        part.arrived.add(at(1), 300);
-        part.arrived.add(at(15), 100);
-        part.gone.add(at(12), 300);
-        part.gone.add(at(2_000_000), 100);
-        // 2,000 s in 1024 bins that begin with 10 ms: 2.56 s each.
-        let queue = part.queue(at(2_000_100));
-        assert_eq!(queue.first(), Some(&(at(2_560), 100)));
-        assert_eq!(queue.last().map(|point| point.1), Some(0));
-        assert!(queue[..queue.len() - 1].iter().all(|point| point.1 == 100));
+        part.arrive(at(1), 300);
+        part.arrive(at(15), 100);
+        part.go(at(12), 300);
+        part.go(at(2_000_000), 100);
+        let queue = |end| part.waiting.mean_points(Instant::ZERO, end);
+        // 2,000 s in 1024 bins that begin with 10 ms: 2.56 s each. In the first, 300 B wait for 11 ms, and 100 B from 15 ms on.
+        let found = queue(at(2_000_100));
+        assert_eq!(found[0], (0.0, (300.0 * 11.0 + 100.0 * 2_545.0) / 2_560.0));
+        assert!(found[1..780].iter().all(|point| point.1 == 100.0), "{found:?}");
+        assert_eq!(found.len(), 782);
         // A run that ends at 10 s has what waits then, and not that it leaves later.
-        assert!(part.queue(at(10_000)).iter().all(|point| point.1 == 100 && point.0 <= at(12_000)));
+        assert!(queue(at(10_000))[1..].iter().all(|point| point.1 == 100.0 && point.0 < 10.0));
     }
 
     #[test]
@@ -136,7 +123,7 @@ mod tests {
             .iter()
             .map(|bytes| {
                 let mut part = PartSeries::new(Span::from_millis(1));
-                part.arrived.add(at(1), *bytes);
+                part.arrive(at(1), *bytes);
                 part
             })
             .collect();

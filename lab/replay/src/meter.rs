@@ -155,8 +155,8 @@ impl Sink<Ticket> for Meter {
         let of_class = &mut self.series[(packet.class.0 as usize).min(last)];
         let of_flow = flows.of(packet.flow.flow, size, || flows::name(self.by, fields));
         for part in [&mut *of_class, &mut *of_flow] {
-            part.arrived.add(arrived, size);
-            part.gone.add(now, size);
+            part.arrive(arrived, size);
+            part.go(now, size);
         }
         match fate {
             Disposition::Dropped(_) => {

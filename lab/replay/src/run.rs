@@ -276,7 +276,7 @@ fn part_curves(subject: &str, part: &PartSeries, end: Instant, curves: &mut Vec<
     let over_time = |y| ("over time", "time_s", y);
     add("arrivals", over_time("rate_bps"), part.arrived.rate_points(end));
     add("throughput", over_time("rate_bps"), part.sent.rate_points(end));
-    add("backlog", over_time("bytes"), part.queue_points(end));
+    add("backlog", over_time("bytes"), part.waiting.mean_points(Instant::ZERO, end));
     add("queueing", over_time("delay_ns"), part.delay_ns.mean_points());
     if part.dropped.sums().next().is_some() {
         add("drops", over_time("packets"), part.dropped.sum_points(end));

@@ -33,6 +33,7 @@ use crate::drawing::Drawing;
 use crate::look::{Form, Look};
 use crate::model::{Axis, Curve, Plot, Scale, Style};
 use crate::palette::Pens;
+use crate::ruler::least_of_bands;
 use tidegate_display::human;
 use tidegate_metrics::summarise;
 
@@ -373,7 +374,9 @@ impl Chart {
             values.map(f64::abs).filter(|value| value.is_finite()).fold(0.0, f64::max)
         };
         let most_of_all = greatest(&mut rows.iter().map(|(_, value)| *value));
-        let (axis, scale) = scaled_axis(self.label(usize::from(!distribution), values), &unit, self.log, most_of_all);
+        let at = usize::from(!distribution);
+        let ratios = if self.labels[at].is_empty() { self.ratios() } else { String::new() };
+        let (axis, scale) = scaled_axis(self.label(at, values) + &ratios, &unit, self.log, most_of_all);
         let far = greatest(&mut rows.iter().filter_map(|(row, _)| along.number(*row)));
         let unit_along = self.unit_along(table, along, &rows);
         let over_time = self.x == "x" && unit_along == "s";
@@ -447,8 +450,10 @@ impl Chart {
             let why = left_out.map_or(String::new(), |said| format!(". {said}"));
             return Err(format!("no row has numbers in `{}` and `{values}`{why}", self.x));
         }
-        let is_cut = axis.scale == Scale::Log && curves.iter().flat_map(|curve| &curve.band).any(|band| band.1 <= 0.0);
-        let cut = if is_cut { "; those that reach 0 go down to the axis" } else { "" };
+        let points = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).filter(|value| *value > 0.0);
+        let floor = least_of_bands(points.fold(f64::INFINITY, f64::min));
+        let is_cut = axis.scale == Scale::Log && curves.iter().flat_map(|curve| &curve.band).any(|band| band.1 < floor);
+        let cut = if is_cut { "; those that reach further down end at the axis" } else { "" };
         curves.iter_mut().for_each(|curve| curve.band_is = format!("95 % intervals of the means (Student's t){cut}"));
         let note = counts.said(runs_in(table, &rows)).map(|of| format!("Lines: means of {of}."));
         let steps = are_events.then(|| "Steps: a value is valid until the next.".to_owned());
@@ -567,6 +572,14 @@ impl Chart {
     /// The text that the figure writes for that of a column.
     fn named<'a>(&'a self, text: &'a str) -> &'a str {
         self.names.iter().find(|(of, _)| of == text).map_or(text, |(_, name)| name)
+    }
+
+    /// What is divided by what, as it stands behind the name of the values: `, flow a / flow b`; empty where nothing is.
+    fn ratios(&self) -> String {
+        let ours = |column: &str| self.only.iter().find(|(name, _)| name == column).map_or("all", |(_, text)| text);
+        let ratio =
+            |(column, text): &(String, String)| format!(", {} / {}", self.named(ours(column)), self.named(text));
+        self.over.iter().map(ratio).collect()
     }
 
     fn heat(&self, table: &Table, look: &Look) -> Result<Drawing, String> {

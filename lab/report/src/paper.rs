@@ -6,6 +6,7 @@ use crate::comparison::{Comparison, Estimate, Group, Measure, Row, bin};
 use crate::judgement::Family;
 use crate::look;
 use crate::readable;
+use crate::standing::Best;
 use tidegate_display::{Alike, Table, known, unit_of_all};
 
 /// A column of such a table: a measure in one unit for all rows.
@@ -295,7 +296,14 @@ impl Comparison {
             (has(Mark::Perhaps), format!("{perhaps}: not told apart from it")),
         ];
         let said: Vec<String> = parts.into_iter().filter(|(is_there, _)| *is_there).map(|(_, said)| said).collect();
-        (!said.is_empty()).then(|| format!("{}, at 5 %{corrected}.", said.join("; ")))
+        let family = self.family();
+        let alike = |group: &Group| {
+            (0..group.measures.len())
+                .any(|at| group.estimates(at).len() > 1 && group.standing(at, &family) == Best::Alike)
+        };
+        let none =
+            if self.groups.iter().any(alike) { " Nothing is marked where all are equal within 2 %." } else { "" };
+        (!said.is_empty()).then(|| format!("{}, at 5 %{corrected}.{none}", said.join("; ")))
     }
 }
 

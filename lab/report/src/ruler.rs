@@ -71,6 +71,12 @@ fn between(begin: f64, end: f64, ticks: &[f64]) -> Vec<f64> {
     all.filter(|value| (begin..=end).contains(value) && !ticks.iter().any(|tick| near(*tick, *value))).collect()
 }
 
+/// How far down a logarithmic axis with this least point is stretched by bands: an interval that reaches nearly to zero takes it no more than a
+/// decade below that of the point.
+pub(crate) fn least_of_bands(least: f64) -> f64 {
+    if least.is_finite() { 10_f64.powf(least.log10().floor() - 1.0) } else { f64::NEG_INFINITY }
+}
+
 impl Ruler {
     pub(crate) fn new(axis: &Axis, values: impl Iterator<Item = f64> + Clone, ends: Ends) -> Self {
         let scale = axis.scale;
@@ -161,12 +167,8 @@ impl Ruler {
         let ends =
             plots.clone().filter(|plot| plot.style == Style::Ccdf).flat_map(|plot| &plot.curves).filter_map(last);
         let along: Vec<f64> = placed.iter().map(|point| point.0).chain(along).chain(ends).collect();
-        // An interval that reaches nearly to zero does not stretch a logarithmic axis beyond the decade of the least point.
         let least = placed.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
-        let floor = match first.y.scale {
-            Scale::Log if least.is_finite() => 10_f64.powf(least.log10().floor()),
-            _ => f64::NEG_INFINITY,
-        };
+        let floor = if first.y.scale == Scale::Log { least_of_bands(least) } else { f64::NEG_INFINITY };
         let ends: Vec<f64> = bands
             .flat_map(|(_, low, high)| [*low, *high])
             .filter(|value| first.y.has(*value))

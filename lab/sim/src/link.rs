@@ -239,7 +239,7 @@ pub(crate) struct DropCounter<'a, 'b> {
 impl DropCounter<'_, '_> {
     fn drop_one(&mut self, packet: &SimPacket, reason: DropReason) {
         call_tap(self.hooks, self.now, Stage::Dropped(reason), packet);
-        note_part(self.metrics, packet, |part| part.gone.add(Instant::from_nanos(self.now), packet.size.into()));
+        note_part(self.metrics, packet, |part| part.go(Instant::from_nanos(self.now), packet.size.into()));
         if !self.counters.measuring {
             return;
         }
@@ -356,7 +356,7 @@ impl Link {
     pub fn record_arrival(&mut self, at: u64, packet: &SimPacket) {
         if self.watched {
             let at = Instant::from_nanos(at);
-            note_part(&mut self.metrics, packet, |part| part.arrived.add(at, packet.size.into()));
+            note_part(&mut self.metrics, packet, |part| part.arrive(at, packet.size.into()));
         }
     }
 
@@ -422,7 +422,7 @@ impl Link {
         packet.waited += start - packet.queued;
         if self.watched {
             let at = Instant::from_nanos(start);
-            note_part(&mut self.metrics, packet, |part| part.gone.add(at, packet.size.into()));
+            note_part(&mut self.metrics, packet, |part| part.go(at, packet.size.into()));
         }
         if counters.measuring {
             self.metrics.sent[packet.colour as usize].count(packet.size);

@@ -311,7 +311,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cache = if args.no_cache { None } else { cached()? };
     let begin = Instant::now();
     let (made, mut notes) = run_all(args, &scenario, seed, jobs, cache.as_ref())?;
-    notes.extend(scenario.repeats());
+    notes.extend(scenario.no_sample_of(made.outcomes.len()));
     let mut stopped = stopped(args, &made)?;
     let outcomes = &made.outcomes;
     // A digest of some of the runs would be taken for that of all.

@@ -68,10 +68,7 @@ impl Heat {
     /// The meaning of the shades: the measure of the cells, or the column that says what they are; of ratios both of their parts.
     fn quantity(&self, chart: &Chart, values: &Values) -> String {
         let what = chart.measure().unwrap_or(&chart.value);
-        let ours = |column: &str| chart.only.iter().find(|(name, _)| name == column).map_or("all", |(_, text)| text);
-        let ratio =
-            |(column, text): &(String, String)| format!(", {} / {}", chart.named(ours(column)), chart.named(text));
-        let ratios: String = chart.over.iter().map(ratio).collect();
+        let ratios = chart.ratios();
         let unit = if values.unit.is_empty() { String::new() } else { format!(", {}", values.unit) };
         format!("{what}{ratios}{unit}{}", self.scaling())
     }

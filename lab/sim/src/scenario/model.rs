@@ -97,6 +97,8 @@ pub struct Scenario {
     pub primary: Vec<String>,
     /// Their places in the file.
     pub(super) primary_places: Vec<Place>,
+    /// The files with the rates of lines over time.
+    pub(super) traces: Vec<String>,
     /// The resolution of what is recorded on watched links. It changes the curves of an outcome but not its digest.
     pub detail: Detail,
     pub(super) measures: Vec<Measure>,

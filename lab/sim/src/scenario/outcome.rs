@@ -536,7 +536,7 @@ impl Outcome {
             let drops = part.dropped.sums().next().map_or(Points::new(), |_| part.dropped.sum_points(end));
             let curves = [
                 ("throughput", "rate_bps", part.sent.rate_points(end)),
-                ("backlog", "bytes", part.queue_points(end)),
+                ("backlog", "bytes", part.waiting.mean_points(Instant::ZERO, end)),
                 ("queueing", "delay_ns", part.delay_ns.mean_points()),
                 ("drops", "packets", drops),
             ];

@@ -93,6 +93,7 @@ impl Scenario {
             most_runs: file.most_runs.value,
             primary: file.primary.iter().map(|quantity| quantity.value.clone()).collect(),
             primary_places: file.primary.iter().map(|quantity| quantity.place).collect(),
+            traces: Vec::new(),
             detail: Detail::default(),
             measures: file.measure.clone(),
             has_usual_bin: file.bin.is_none(),

@@ -8,13 +8,14 @@ use crate::ids::{FlowId, LinkId};
 use crate::trace::{Selection, Trace};
 
 impl Scenario {
-    /// Reads the selection of a trace: `flow=web,link=r->b,from=10s,to=20s`. Every key is optional. `flow` (a section,
+    /// Reads the selection of a trace: `flow=web,link=r->b,from=10s,to=20s`, or `all`. Every key is optional. `flow` (a section,
     /// or with a number one flow of it) and `link` may be repeated.
     ///
     /// # Errors
     /// The key, the problem, and the alternatives.
     pub fn selection(&self, text: &str) -> Result<Selection, String> {
         let mut selection = Selection::default();
+        let text = if text.trim() == "all" { "" } else { text };
         // Names may contain commas: a part without an equals sign belongs to the part before it.
         let mut parts: Vec<String> = Vec::new();
         for part in text.split(',') {

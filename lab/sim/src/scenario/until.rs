@@ -212,8 +212,9 @@ impl Scenario {
         self.found_warm_up.is_some()
     }
 
-    /// States of each line whose rate repeats within a run, as a trace does that is shorter than the run, how often a run meets it.
-    pub fn repeats(&self) -> Vec<String> {
+    /// States what `runs` runs are no sample of: each line whose rate repeats within a run, as a trace does that is shorter than the run, and
+    /// traces, which are the same in all of them.
+    pub fn no_sample_of(&self, runs: usize) -> Vec<String> {
         let repeated = self.wires.iter().enumerate().filter_map(|(number, wire)| {
             let RateProcess::Steps { repeat: Some(period), .. } = wire.conditions.as_ref()?.rate.as_ref()? else {
                 return None;
@@ -227,7 +228,15 @@ impl Scenario {
                 )
             })
         });
-        repeated.collect()
+        let traces: Vec<String> = self.traces.iter().map(|name| format!("`{name}`")).collect();
+        let same = (runs > 1 && !traces.is_empty()).then(|| {
+            format!(
+                "All runs have the same part of {}: intervals and tests hold for that part, and say nothing of other times and lines. Sweep \
+                 over `from`, or over files, for a statement about more.",
+                traces.join(", ")
+            )
+        });
+        repeated.chain(same).collect()
     }
 
     /// The longest warm-up that MSER-5 finds in the goodput of flows and in the throughput and queueing of watched links.

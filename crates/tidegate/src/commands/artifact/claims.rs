@@ -6,6 +6,8 @@ use tidegate_report::Look;
 use tidegate_report::comparison::{Comparison, Estimate, Group, Stated};
 use tidegate_report::judgement::{Contrast, is_near, probability_after};
 
+use crate::Failure;
+
 /// The most names that an error lists.
 const MOST_NAMED: usize = 24;
 
@@ -86,6 +88,13 @@ impl Claim {
     fn is_of(&self, part: &Comparison) -> bool {
         let has = |group: &Group| group.measures.iter().any(|measure| measure.name == self.measure);
         part.groups.iter().any(|group| group.name == self.subject && has(group))
+    }
+
+    /// Whether it orders these two variants by this quantity.
+    fn is_about(&self, contrast: &Contrast) -> bool {
+        let [a, b] = &contrast.variants;
+        (&contrast.subject, &contrast.measure) == (&self.subject, &self.measure)
+            && ((a == &self.less && b == &self.more) || (a == &self.more && b == &self.less))
     }
 
     /// Adds what the runs say for it, and whether it is about one of the quantities that the scenario named before its first run.
@@ -172,11 +181,7 @@ impl Claim {
         if !is_so {
             return Err(wrong(format!("{} has {shown_less}, {} has {shown_more}", self.less, self.more)));
         }
-        let contrast = chosen.contrasts().into_iter().find(|contrast| {
-            let [a, b] = &contrast.variants;
-            contrast.measure == self.measure
-                && ((a == &self.less && b == &self.more) || (a == &self.more && b == &self.less))
-        });
+        let contrast = chosen.contrasts().into_iter().find(|contrast| self.is_about(contrast));
         if contrast.is_none() && is_several && chosen.repeated().is_none() {
             return Err(wrong("it was measured in too few runs, so that nothing was tested".to_owned()));
         }
@@ -237,12 +242,31 @@ impl Claim {
     }
 }
 
-/// Checks that the means have the order of each claim and, with several runs, that the paired differences decide it at 5 %, corrected
-/// for the number of claims: an artifact states these together, and nothing else. An equality is decided by two one-sided tests.
+/// The quantities of a comparison that the scenario names before its first run; `None` if it names none.
+///
+/// # Errors
+/// If one was not measured, with those that were.
+pub fn planned(comparison: &Comparison, primary: &[String]) -> Result<Option<Comparison>, Failure> {
+    match primary {
+        [] => Ok(None),
+        primary => Ok(Some(Look::page().stated(comparison, primary).map_err(Failure::Usage)?.0)),
+    }
+}
+
+/// Checks that the means have the order of each claim and, with several runs, that the paired differences decide it at 5 %. An equality is
+/// decided by two one-sided tests. A claim about one of the quantities that the scenario named before its first run, which are those of
+/// `primary`, is corrected for all differences that were planned, as it is wherever else it is stated; the others for their number: an artifact
+/// states these together.
 ///
 /// Returns for each claim the difference and its probability, or that the seeds change nothing, or nothing for a single run; or else the reason why the results do not support
 /// it.
-pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<String, String>> {
+pub fn check(claims: &[Claim], comparison: &Comparison, primary: Option<&Comparison>) -> Vec<Result<String, String>> {
+    let planned = primary.map_or_else(Vec::new, Comparison::contrasts);
+    let stated = |claim: &Claim| {
+        let contrast = planned.iter().find(|contrast| claim.is_about(contrast))?;
+        if claim.equal { contrast.stated_equality } else { contrast.stated }
+    };
+    let besides = claims.iter().filter(|claim| stated(claim).is_none()).count();
     let found: Vec<Result<Option<Contrast>, String>> = claims.iter().map(|claim| claim.order(comparison)).collect();
     // One that is not supported for another reason counts too: leaving out what does not fit would be a choice by the results.
     let p = |(claim, found): (&Claim, &Result<Option<Contrast>, String>)| match found {
@@ -251,22 +275,31 @@ pub fn check(claims: &[Claim], comparison: &Comparison) -> Vec<Result<String, St
         Ok(Some(contrast)) => contrast.difference.p.unwrap_or(0.0),
         Err(_) => 1.0,
     };
-    let corrected = holm(&claims.iter().zip(&found).map(p).collect::<Vec<_>>());
-    let decided = |((claim, found), p): ((&Claim, Result<Option<Contrast>, String>), f64)| {
+    let of_besides = claims.iter().zip(&found).filter(|(claim, _)| stated(claim).is_none());
+    let mut of_besides = holm(&of_besides.map(p).collect::<Vec<_>>()).into_iter();
+    let corrected = claims.iter().map(|claim| match stated(claim) {
+        Some(stated) => {
+            (stated.p, stated.comparisons, corrected_for(stated.comparisons, "differences that were planned"))
+        }
+        None => (of_besides.next().unwrap_or(1.0), besides, corrected_for(besides, "claims")),
+    });
+    let decided = |((claim, found), (p, tests, corrected)): (
+        (&Claim, Result<Option<Contrast>, String>),
+        (f64, usize, String),
+    )| {
         let Some(contrast) = found? else { return Ok(untested(comparison)) };
         let is_fixed = contrast.difference.is_fixed();
         let is_shown = match is_fixed {
             true => !claim.equal || contrast.is_equal() == Some(true),
             false => p <= LEVEL,
         };
-        let corrected = corrected_for(claims.len());
         if is_shown {
             let within = if claim.equal { "equal within 2 % (two one-sided tests), " } else { "" };
             return Ok(said(&contrast, Some(p).filter(|_| !is_fixed), within, &corrected));
         }
         let (what, plan) = match claim.equal {
-            true => ("shown to be equal within 2 %", contrast.plan_of_equality(claims.len())),
-            false => ("told apart", contrast.plan(claims.len())),
+            true => ("shown to be equal within 2 %", contrast.plan_of_equality(tests)),
+            false => ("told apart", contrast.plan(tests)),
         };
         let plan = plan.map_or(String::new(), |plan| format!("; {plan}"));
         let runs = contrast.difference.runs;
@@ -301,9 +334,9 @@ fn said(contrast: &Contrast, p: Option<f64>, tested: &str, corrected: &str) -> S
     format!("apart by {apart} in {} runs, {times}{tested}p {p}{corrected}", difference.runs)
 }
 
-/// Says for how many claims a probability is corrected; empty for one, which needs no correction.
-fn corrected_for(claims: usize) -> String {
-    if claims > 1 { format!(", corrected for all {claims} claims") } else { String::new() }
+/// Says for how many tests of a kind a probability is corrected; empty for one, which needs no correction.
+fn corrected_for(tests: usize, kind: &str) -> String {
+    if tests > 1 { format!(", corrected for all {tests} {kind}") } else { String::new() }
 }
 
 /// The estimate of a measure from the runs of a variant.

@@ -212,20 +212,17 @@ fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, S
     }
     let ran = Ran::new(&inside, &plan)?;
     let comparison = ran.comparison()?;
-    for checked in claims::check(&part.claims, &comparison) {
+    // A claim of the authors may be about anything; the reader is to see which were planned.
+    let primary = claims::planned(&comparison, &ran.scenario.primary)?;
+    for checked in claims::check(&part.claims, &comparison, primary.as_ref()) {
         checked.map_err(|why| Failure::Failed(format!("{why}; nothing was packed")))?;
     }
     let claims = claims_of(part, &comparison, &look, &ran.scenario.primary)?;
-    // A claim of the authors may be about anything; the reader is to see which were planned.
-    let primary = match ran.scenario.primary.as_slice() {
-        [] => None,
-        primary => Some(Look::page().stated(&comparison, primary).map_err(Failure::Usage)?.0),
-    };
     let claims: Vec<Claim> = match part.claims.is_empty() {
         // Claims that were found have the evidence of the comparison.
         true => claims,
         false => {
-            let checked = claims::check(&claims, &comparison);
+            let checked = claims::check(&claims, &comparison, primary.as_ref());
             let claims = claims.into_iter().zip(checked);
             claims.map(|(claim, said)| claim.with_evidence(&said.unwrap_or_default(), primary.as_ref())).collect()
         }

@@ -115,6 +115,7 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
         ),
         None => (String::new(), " --vary ...".to_owned(), String::new()),
     };
+    let notes = ran.scenario.no_sample_of(manifest.runs as usize);
     let facts = [
         ("version", manifest.version.clone()),
         ("took", human(manifest.seconds, "s")),
@@ -133,6 +134,7 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
         ("figures", manifest.figures.iter().map(|spec| figure(&spec.name)).collect()),
         ("files", inputs.iter().map(|path| format!("| `input/{path}` | {} |\n", what(path))).chain([table]).collect()),
         // The texts of others come last, so that a place in them stays as it is.
+        ("notes", notes.iter().map(|note| plain(note) + "\n\n").collect()),
         ("table", manifest.stated().markdown()),
         ("vary", vary),
         ("claims", claims(manifest)),

@@ -113,7 +113,9 @@ fn repeat(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     }
     let look = Look::parse(&manifest.look).map_err(Failure::Usage)?;
     let found_here = look.stated(&comparison, &manifest.primary).map(|stated| Claim::of(&stated.0)).unwrap_or_default();
-    for (claim, checked) in manifest.claims.iter().zip(claims::check(&manifest.claims, &comparison)) {
+    let primary = claims::planned(&comparison, &manifest.primary)?;
+    let checked = claims::check(&manifest.claims, &comparison, primary.as_ref());
+    for (claim, checked) in manifest.claims.iter().zip(checked) {
         match checked {
             // Equal runs have equal evidence: another text was written by hand.
             Ok(evidence) if same && !claim.has_evidence(&evidence, &found_here) => {

@@ -148,6 +148,9 @@ impl Resolver<'_> {
                         Err(error) => (from.place, error, "too late", "begin at an earlier time of the trace"),
                         Ok(process) => {
                             this.warn_of_wrapping(&process, from);
+                            if !this.scenario.traces.contains(&file.value) {
+                                this.scenario.traces.push(file.value.clone());
+                            }
                             return Some(process);
                         }
                     },
