@@ -402,8 +402,8 @@ mod tests {
                         & pie & $4.990 \\pm 0.010$ & -- \\\\\n\\bottomrule\n\\end{tabular}\n";
         let latex = all.latex(&Look::page());
         assert!(latex.contains(expected), "{latex}\n{expected}");
-        let bold =
-            "Bold: the best, or equal to it within 2 %, at 5 %, corrected for all 4 differences of the tables (Holm).";
+        let bold = "Bold: the best, or equal to it within 2 %, at 5 %, corrected for all 4 differences of the tables (Holm). Nothing is marked where all \
+             are equal within 2 %.";
         assert!(latex.contains("\\providecommand{\\best}") && latex.contains(&bold.replace('%', "\\%")), "{latex}");
         let markdown = all.markdown();
         assert!(markdown.starts_with(

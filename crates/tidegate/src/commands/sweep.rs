@@ -42,7 +42,7 @@ pub struct Args {
     /// list is named by its name, by its ends or by its number from 1. Other values than texts and numbers are a list of
     /// TOML: 'link.1.queue=[{kind="fifo"}, {kind="codel"}]'. Keys that change together have commas between, and their
     /// values /: 'link.1.rate,link.1.queue.rate=20mbit/19mbit,50mbit/47mbit'. May be repeated: every combination is run
-    #[arg(long, value_name = "PATH[,PATH...]=VALUE,...", value_parser = axis)]
+    #[arg(long, value_name = "PATH[,PATH...]=VALUE,...", value_parser = Axis::of_text)]
     vary: Vec<Axis>,
     /// The folder of the results
     #[arg(long, value_name = "DIR")]
@@ -62,30 +62,6 @@ pub struct Args {
     /// Print the number of runs and the names of the files as JSON
     #[arg(long)]
     json: bool,
-}
-
-/// The axis of `PATH=VALUE,...`.
-pub(super) fn axis(text: &str) -> Result<Axis, String> {
-    let Some((path, values)) = text.split_once('=') else {
-        return Err("write PATH=VALUE,..., for example link.1.rate=10mbit,20mbit".into());
-    };
-    if values.starts_with('[') {
-        return Axis::parse(path, values);
-    }
-    let value = |text: &str| {
-        let is_number = text.ends_with(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok();
-        if is_number || matches!(text, "true" | "false") {
-            text.to_owned()
-        } else {
-            serde_json::Value::from(text).to_string()
-        }
-    };
-    let turn = |text: &str| match path.contains(',') {
-        true => format!("[{}]", text.split('/').map(|part| value(part.trim())).collect::<Vec<_>>().join(", ")),
-        false => value(text.trim()),
-    };
-    let values: Vec<String> = values.split(',').map(turn).collect();
-    Axis::parse(path, &format!("[{}]", values.join(", ")))
 }
 
 /// Runs the command.

@@ -398,7 +398,14 @@ fn a_claim_that_the_results_do_not_support_is_refused() {
     let output = tidegate(&scratch.0, &["artifact", "turned", "--scenario", line, "--runs", "5", "--claim", mean]);
     assert!(output.status.success(), "{}", text(&output));
     let (code, said) = wrong("unknown", "queueing p50 of link b->a: fifo < codel");
-    assert!(code == Some(1) && said.contains("measured were: flow bulk; link a->b"), "{said}");
+    assert!(
+        code == Some(2) && said.contains("there is no subject `link b->a`; there are flow bulk, link a->b"),
+        "{said}"
+    );
+    let (code, said) = wrong("unknown", "queueing p50 of link a->b: fifo < coddel");
+    assert!(code == Some(2) && said.contains("there is no variant `coddel`; there are fifo, codel"), "{said}");
+    let (code, said) = wrong("unknown", "queueing p5 of link a->b: fifo < codel");
+    assert!(code == Some(2) && said.contains("there is no measure of link a->b `queueing p5`"), "{said}");
     let (code, said) = wrong("words", "CoDel waits less");
     assert!(code == Some(2) && said.contains("MEASURE of SUBJECT[ at POINT]: VARIANT < VARIANT"), "{said}");
     // What a variant did not reach in all runs was not tested, however its other runs are.
@@ -422,6 +429,21 @@ fn a_claim_that_the_results_do_not_support_is_refused() {
         claims.matches("corrected").count() == 1 && claims.contains("\nEach p is corrected for all 28 differences"),
         "{claims}"
     );
+    // A claim about what was planned has its correction, and another one that of the claims.
+    let planned = "primary = [\"completion p50 of flow mice\", \"goodput of flow bulk\"]\n";
+    fs::write(scratch.0.join("planned.toml"), format!("{planned}{}", crate::told_apart::DUEL)).expect("written");
+    let claims = ["completion p50 of flow mice: fair < one", "delay p50 of flow bulk: fair < one"];
+    let arguments = ["artifact", "planned", "--scenario", "planned.toml", "--runs", "8"];
+    let output = tidegate(&scratch.0, &[&arguments[..], &["--claim", claims[0], "--claim", claims[1]]].concat());
+    assert!(output.status.success(), "{}", text(&output));
+    let readme = fs::read_to_string(scratch.0.join("planned/README.md")).expect("a README");
+    let line = |claim: &str| readme.lines().find(|line| line.contains(&claim.replace('<', "\\<"))).unwrap_or_default();
+    let all = format!("{}\n{}", line(claims[0]), line(claims[1]));
+    assert!(
+        line(claims[0]).contains("times as much, p") && line(claims[0]).contains("differences that were planned"),
+        "{all}"
+    );
+    assert!(!line(claims[1]).contains("corrected") && line(claims[1]).contains("not one of the quantities"), "{all}");
     let (code, said) = duel("mean", &["--claim", "short=completion mean of flow mice: fair < one"]);
     assert!(code == Some(1) && said.contains("so that nothing was tested; claim a percentile"), "{said}");
     // The table of an artifact says in how many runs it was not reached.

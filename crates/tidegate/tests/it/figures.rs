@@ -124,7 +124,12 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
     let said = text(&tidegate(&folder, &format!("{run}|{look}")));
     assert!(said.contains("delay p99") && said.contains("throughput"), "{said}");
     // The seeds change one of the two differences, which is corrected for itself alone.
-    assert!(said.contains("paired differences over 3 seeds (Student's t). Equal"), "{said}");
+    assert!(
+        said.contains(
+            "paired differences over 3 seeds (Student's t), of the logarithms, since times vary by factors. Equal"
+        ),
+        "{said}"
+    );
     assert!(!said.contains("goodput") && !said.contains("queueing"), "{said}");
     assert_eq!(rows(&folder), all);
     let stated = fs::read_to_string(folder.0.join("o/differences.csv")).expect("differences");
@@ -146,7 +151,11 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
         "{all}"
     );
     let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache"));
-    assert!(!said.contains("queueing") && said.contains("over 3 seeds (Student's t). Equal"), "{said}");
+    assert!(
+        !said.contains("queueing")
+            && said.contains("over 3 seeds (Student's t), of the logarithms, since times vary by factors. Equal"),
+        "{said}"
+    );
     assert!(said.contains(" further values: --all prints all, --out DIR and --table FILE keep them."), "{said}");
     assert!(said.contains("delay p99 of flow bulk_1: ") && !said.contains("Of each subject this is"), "{said}");
     let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache|--look|measure=goodput"));
@@ -385,7 +394,7 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
     let boxes = "figure|t|--kind|box|--by|variant|--only|measure=goodput|--log|--out|box.svg|--look|column";
     let said = tidegate(&folder, &format!("{boxes}|--only|rate=4mbit|--only|delay=5ms"));
     assert!(said.status.success(), "{}", text(&said));
-    assert!(fs::read_to_string(folder.0.join("box.svg")).expect("a figure").contains("Logarithmic axes."));
+    assert!(fs::read_to_string(folder.0.join("box.svg")).expect("a figure").contains("Logarithmic axis."));
     fs::write(folder.0.join("points.csv"), "the paper,4000000\n").expect("written");
     fs::write(folder.0.join("no.parquet"), "no").expect("written");
     for (arguments, why) in [

@@ -39,6 +39,18 @@ fn the_crate_of_an_experiment_states_its_primary_quantity() {
         let why = Experiment::run(Path::new(&file), Some(1)).expect_err("it is refused");
         assert!(why.contains("primary") && why.contains(wrong), "{why}");
     }
+    // A sweep has the answer at each point, its table and a figure of the primary quantity.
+    let (csv, lines) = (folder.0.join("sweep.csv"), folder.0.join("lines.svg"));
+    let [csv_name, lines_name] = [&csv, &lines].map(|path| path.display().to_string());
+    let axis = "link.gate->far.rate=5mbit,10mbit";
+    let text = said(&["--runs", "2", "--vary", axis, "--table", &csv_name, "--figure", &lines_name]).expect("a sweep");
+    assert!(text.contains("delay p99 of flow call at rate=5mbit: codel has the least"), "{text}");
+    let table = std::fs::read_to_string(csv).expect("a table");
+    assert!(table.starts_with("link.gate->far.rate,seed,variant,") && table.contains("\n10mbit,2,"), "{table}");
+    let drawn = std::fs::read_to_string(lines).expect("a figure");
+    assert!(drawn.contains("rate of link gate-") && drawn.contains("delay p99"), "{drawn}");
+    assert!(said(&["--vary", "link.none.rate=5mbit"]).is_err_and(|why| why.contains("none")));
+    assert!(said(&["--figure", "it.xyz"]).is_err_and(|why| why.contains(".svg, .pdf")));
     assert!(said(&["--wrong"]).is_err_and(|why| why.contains("no such option")));
 }
 

@@ -198,6 +198,7 @@ impl Simulation {
             }
         }
         self.now = end;
+        self.links.iter_mut().for_each(|link| link.settle(end));
         if watch(Instant::from_nanos(end)).is_break() {
             return End::Stopped;
         }

@@ -38,6 +38,34 @@ pub struct Axis {
 }
 
 impl Axis {
+    /// Reads an axis as commands have it: `PATH=VALUE,...`, with values that are numbers, `true`, `false` or texts without quotes, or with a
+    /// TOML array of them. Of several paths, with commas between, the parts of a value have `/` between them.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), and without `=`.
+    pub fn of_text(text: &str) -> Result<Self, String> {
+        let Some((path, values)) = text.split_once('=') else {
+            return Err("write PATH=VALUE,..., for example link.1.rate=10mbit,20mbit".into());
+        };
+        if values.starts_with('[') {
+            return Self::parse(path, values);
+        }
+        let value = |text: &str| {
+            let is_number = text.ends_with(|c: char| c.is_ascii_digit()) && text.parse::<f64>().is_ok();
+            if is_number || matches!(text, "true" | "false") {
+                text.to_owned()
+            } else {
+                serde_json::Value::from(text).to_string()
+            }
+        };
+        let turn = |text: &str| match path.contains(',') {
+            true => format!("[{}]", text.split('/').map(|part| value(part.trim())).collect::<Vec<_>>().join(", ")),
+            false => value(text.trim()),
+        };
+        let values: Vec<String> = values.split(',').map(turn).collect();
+        Self::parse(path, &format!("[{}]", values.join(", ")))
+    }
+
     /// Reads the axis at `path` with the values in `list`, a TOML array. Several paths with commas between change together: each value is an
     /// array with one of each.
     ///

@@ -12,10 +12,10 @@ use tidegate_sim::scenario::{Outcome, Scenario};
 use crate::parallel::spawn;
 
 const DIGESTS: [(&str, &str); 4] = [
-    ("lab/papers/scenarios/dumbbell.toml", "b9d409ecb2f25484c0828a54a960a72b"),
-    ("lab/papers/scenarios/mice-and-an-elephant.toml", "eddc8cd27d2b31751e8e96a5c360f36f"),
-    ("lab/papers/scenarios/web-at-ninety-percent.toml", "ddabad5b75cab7d52fab101a03e2b40d"),
-    ("lab/papers/rfc2963/scenario.toml", "0027a92d7fc4400b7f8359d7225a3724"),
+    ("lab/papers/scenarios/dumbbell.toml", "36ae72bac9af77d316184c30e804a3a3"),
+    ("lab/papers/scenarios/mice-and-an-elephant.toml", "87af2b4dd049ec42dc351585fd16d8f4"),
+    ("lab/papers/scenarios/web-at-ninety-percent.toml", "c520f2df76577fa1345bb14c7774057f"),
+    ("lab/papers/rfc2963/scenario.toml", "267192801a7e939ef1572d89b1782653"),
 ];
 
 #[test]

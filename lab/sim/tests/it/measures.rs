@@ -442,7 +442,7 @@ fn an_error_of_a_trace_has_its_place_and_its_remedy() {
     // A run that begins too late in a trace goes on at its beginning, and says so.
     let times = |last: u32| (1..=last).map(|second| format!("{}\n", second * 1_000)).collect::<String>();
     let (text, marked) = said(&mahimahi.replace("0s", "9s"), &times(22));
-    assert!(text.contains("warning: the trace ends 13 s after this time") && text.contains("begin at 2 s"), "{text}");
+    assert!(text.contains("warning: the trace ends 13s after this time") && text.contains("begin at 2s"), "{text}");
     assert!(marked.starts_with("\"9s\""), "{text}");
     for (from, last) in [("2s", 22), ("0s", 22), ("9s", 29), ("4s", 8)] {
         let (text, _) = said(&mahimahi.replace("0s", from), &times(last));

@@ -113,7 +113,7 @@ impl Claim {
         let missing = |what: &str, name: &str, all: &[&str]| {
             let rest = if all.len() > MOST_NAMED { ", ..." } else { "" };
             let all = all[..all.len().min(MOST_NAMED)].join(", ");
-            Err(self.wrong(&format!("there is no {what} `{name}`; there are {all}{rest}")))
+            Err(format!("claim {}: there is no {what} `{name}`; there are {all}{rest}", self.line()))
         };
         let subject = self.subject.split_once(" at ").map_or(&*self.subject, |(subject, _)| subject);
         let subjects: Vec<&str> = measurable.iter().map(|(name, _)| name.as_str()).collect();

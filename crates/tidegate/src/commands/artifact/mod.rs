@@ -20,9 +20,9 @@ use self::claims::Claim;
 use self::ran::Ran;
 use super::compare::Named;
 use super::figure::ChartArgs;
-use super::sweep::axis;
 use crate::Failure;
 use crate::output::look;
+use tidegate_sim::scenario::sweep::Axis;
 
 /// Pack simulations for artifact evaluation, or repeat packed ones
 ///
@@ -87,7 +87,7 @@ fn checked<T>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<S
 }
 
 fn vary(text: &str) -> Result<String, String> {
-    checked(text, axis)
+    checked(text, Axis::of_text)
 }
 
 fn figure(text: &str) -> Result<String, String> {

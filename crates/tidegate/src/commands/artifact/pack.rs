@@ -8,6 +8,7 @@ use std::path::Path;
 use tidegate_report::comparison::Comparison;
 use tidegate_report::{Format, Look};
 use tidegate_sim::scenario::Scenario;
+use tidegate_sim::scenario::sweep::Axis;
 
 use super::claims::{self, Claim};
 use super::inputs::{Inputs, Inside, load};
@@ -16,7 +17,6 @@ use super::sums::{self, Sums};
 use super::{Args, Expected, FIGURE_TOLERANCE, FigureSpec, Manifest, TABLE, is_plain, readme};
 use crate::Failure;
 use crate::commands::compare::Named;
-use crate::commands::sweep;
 
 /// The script of an artifact.
 const SCRIPT: &str = include_str!("../../../templates/artifact/reproduce");
@@ -72,7 +72,7 @@ fn parts(args: &Args) -> Result<Vec<Part<'_>>, Failure> {
     };
     for text in &args.vary {
         let (at, text) = of_one("--vary", text)?;
-        sweep::axis(&text).map_err(|why| Failure::Usage(format!("--vary `{text}`: {why}")))?;
+        Axis::of_text(&text).map_err(|why| Failure::Usage(format!("--vary `{text}`: {why}")))?;
         parts[at].axes.push(text);
     }
     for text in &args.by {

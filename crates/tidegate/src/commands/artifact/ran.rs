@@ -9,11 +9,11 @@ use tidegate_report::columns::Table;
 use tidegate_report::comparison::Comparison;
 use tidegate_report::simulation::{Quantity, Simulation, compared, sweep_rows};
 use tidegate_report::{Report, Source as Text, swept};
-use tidegate_sim::scenario::sweep::{Batch, Point, Sweep};
+use tidegate_sim::scenario::sweep::{Axis, Batch, Point, Sweep};
 use tidegate_sim::scenario::{Detail, Outcome, Scenario};
 
+use super::super::compare;
 use super::super::simulate::{runs, shown};
-use super::super::{compare, sweep};
 use super::TABLE;
 use super::inputs::{Inside, load};
 use crate::Failure;
@@ -44,7 +44,7 @@ impl Plan<'_> {
         if self.axes.is_empty() {
             return Ok(None);
         }
-        let axes = self.axes.iter().map(|text| sweep::axis(text)).collect::<Result<Vec<_>, _>>();
+        let axes = self.axes.iter().map(|text| Axis::of_text(text)).collect::<Result<Vec<_>, _>>();
         let node = Node::parse(source, &mut Diagnostics::new()).ok_or_else(|| Failure::Usage("no scenario".into()))?;
         let seeds = (0..u64::from(self.runs)).map(|n| self.seed.wrapping_add(n)).collect();
         let wrong = |why: String| Failure::Usage(format!("{}: {why}", source.name()));
