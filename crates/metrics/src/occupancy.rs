@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn the_integral_survives_any_length() {
         let steps: Vec<(u64, i64)> =
-            (0..40_000).map(|n: u64| (n * 37 % 100_003, if n % 3 == 0 { 2 } else { -1 })).collect();
+            (0..40_000).map(|n: u64| (n * 37 % 100_003, if n.is_multiple_of(3) { 2 } else { -1 })).collect();
         let of = |width: u64, steps: &[(u64, i64)]| {
             let mut all = Occupancy::new(Span::from_nanos(width));
             steps.iter().for_each(|(time, by)| all.step(at(*time), *by));

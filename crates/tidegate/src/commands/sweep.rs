@@ -349,15 +349,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_change_together_have_a_value_each() {
-        let wrong = |text: &str| axis(text).err().unwrap_or_default();
-        assert!(axis("link.1.rate,link.1.queue.rate=20mbit/19mbit, 50mbit/47mbit").is_ok());
-        assert!(wrong("link.1.rate,link.1.queue.rate=20mbit,19mbit").contains("needs 2 parts"));
-        // The path of a file is one value.
-        assert!(axis("link.1.queue.shaper=a/b.toml,c/d.toml").is_ok());
-    }
-
-    #[test]
     fn a_panic_is_an_error_with_its_text() {
         assert_eq!(caught(|| 7), Ok(7));
         let text = |work: fn()| caught(work).expect_err("it panics");

@@ -283,10 +283,9 @@ pub fn check(claims: &[Claim], comparison: &Comparison, primary: Option<&Compari
         }
         None => (of_besides.next().unwrap_or(1.0), besides, corrected_for(besides, "claims")),
     });
-    let decided = |((claim, found), (p, tests, corrected)): (
-        (&Claim, Result<Option<Contrast>, String>),
-        (f64, usize, String),
-    )| {
+    let decided = |claim: &Claim,
+                   found: Result<Option<Contrast>, String>,
+                   (p, tests, corrected): (f64, usize, String)| {
         let Some(contrast) = found? else { return Ok(untested(comparison)) };
         let is_fixed = contrast.difference.is_fixed();
         let is_shown = match is_fixed {
@@ -305,7 +304,12 @@ pub fn check(claims: &[Claim], comparison: &Comparison, primary: Option<&Compari
         let runs = contrast.difference.runs;
         Err(claim.wrong(&format!("{} and {} are not {what} by {runs} runs{corrected}{plan}", claim.less, claim.more)))
     };
-    claims.iter().zip(found).zip(corrected).map(decided).collect()
+    claims
+        .iter()
+        .zip(found)
+        .zip(corrected)
+        .map(|((claim, found), corrected)| decided(claim, found, corrected))
+        .collect()
 }
 
 /// Says why nothing was tested: runs that the seeds do not change are one. Empty for a single run.

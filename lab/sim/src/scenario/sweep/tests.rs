@@ -170,3 +170,12 @@ fn an_axis_without_a_place_is_refused_with_what_is_there() {
     let inside = [("link.1.queue", "[\"none\"]"), ("link.a->b.queue.limit", "[\"9kB\"]")];
     assert!(sweep(&inside).expect("each has a place alone").batch(0).is_err());
 }
+
+#[test]
+fn keys_that_change_together_have_a_value_each() {
+    let wrong = |text: &str| Axis::of_text(text).err().unwrap_or_default();
+    assert!(Axis::of_text("link.1.rate,link.1.queue.rate=20mbit/19mbit, 50mbit/47mbit").is_ok());
+    assert!(wrong("link.1.rate,link.1.queue.rate=20mbit,19mbit").contains("needs 2 parts"));
+    // The path of a file is one value.
+    assert!(Axis::of_text("link.1.queue.shaper=a/b.toml,c/d.toml").is_ok());
+}
