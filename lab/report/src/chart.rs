@@ -33,7 +33,6 @@ use crate::drawing::Drawing;
 use crate::look::{Form, Look};
 use crate::model::{Axis, Curve, Plot, Scale, Style};
 use crate::palette::Pens;
-use crate::ruler::least_of_bands;
 use tidegate_display::human;
 use tidegate_metrics::summarise;
 
@@ -216,8 +215,17 @@ impl Chart {
             valued(table.rows_with(&wanted)?).map(|(row, value)| (key(row), value)).collect();
         // A ratio of which one part was not reached is not reached either.
         let divided = |value: f64, by: f64| if by.is_finite() { value / by } else { f64::INFINITY };
-        let ratio = |(row, value)| Some((row, divided(value, *below.get(&key(row)).filter(|v| **v != 0.0)?)));
-        let ratios: Rows = ours.into_iter().filter_map(ratio).collect();
+        let pairs = ours.into_iter().filter_map(|(row, value)| Some((row, value, *below.get(&key(row))?)));
+        let pairs: Vec<(usize, f64, f64)> = pairs.collect();
+        let zeros = pairs.iter().filter(|(.., by)| *by == 0.0).count();
+        if zeros > 0 {
+            return Err(format!(
+                "{zeros} of {} values are 0 by which others would be divided{}; draw both by themselves, or choose rows with --only",
+                pairs.len(),
+                self.ratios()
+            ));
+        }
+        let ratios: Rows = pairs.into_iter().map(|(row, value, by)| (row, divided(value, by))).collect();
         match ratios.is_empty() {
             true => {
                 Err("no two rows belong together: all columns but the value and those of the ratio must be equal"
@@ -450,11 +458,7 @@ impl Chart {
             let why = left_out.map_or(String::new(), |said| format!(". {said}"));
             return Err(format!("no row has numbers in `{}` and `{values}`{why}", self.x));
         }
-        let points = curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).filter(|value| *value > 0.0);
-        let floor = least_of_bands(points.fold(f64::INFINITY, f64::min));
-        let is_cut = axis.scale == Scale::Log && curves.iter().flat_map(|curve| &curve.band).any(|band| band.1 < floor);
-        let cut = if is_cut { "; those that reach further down end at the axis" } else { "" };
-        curves.iter_mut().for_each(|curve| curve.band_is = format!("95 % intervals of the means (Student's t){cut}"));
+        curves.iter_mut().for_each(|curve| curve.band_is = "95 % intervals of the means (Student's t)".to_owned());
         let note = counts.said(runs_in(table, &rows)).map(|of| format!("Lines: means of {of}."));
         let steps = are_events.then(|| "Steps: a value is valid until the next.".to_owned());
         let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
@@ -472,7 +476,7 @@ impl Chart {
             .into_iter()
             .flatten()
             .reduce(|note, more| format!("{note} {more}"));
-        let plot = if distribution {
+        let mut plot = if distribution {
             let y = Axis::new("share of the values", "1");
             Plot { title: self.title(), x: axis, y, style: Style::Cdf, note, curves }
         } else {
@@ -483,6 +487,7 @@ impl Chart {
             };
             Plot { title: self.title(), x: x_axis, y: axis, style, note, curves }
         };
+        plot.leave_gaps();
         Ok(if self.kind == ChartKind::Ccdf { plot.complementary() } else { plot })
     }
 

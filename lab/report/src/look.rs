@@ -320,6 +320,9 @@ impl Look {
         if self.log && matches!(plot.style, Style::Cdf | Style::Ccdf) {
             plot.x.scale = Scale::Log;
         }
+        if self.log {
+            plot.leave_gaps();
+        }
         if plot.style == Style::Cdf {
             match self.form {
                 Some(Form::Ecdf) => plot.y.scale = Scale::Linear,

@@ -3,6 +3,7 @@
 use tidegate_display::Table;
 
 use crate::comparison::Comparison;
+use crate::ruler::least_of_bands;
 use crate::simulation::together;
 
 /// A report.
@@ -185,14 +186,50 @@ impl Plot {
 }
 
 impl Plot {
-    /// Says of distributions which curves end below one, because the longest durations had not ended.
-    /// Says in the note what its curves leave out.
+    /// Says in the note of distributions which curves end below one, because the longest durations had not ended.
     pub(crate) fn note_left(&mut self) {
         let left = self.curves.iter().filter(|curve| !curve.left.is_empty());
         let left = together(&left.map(|curve| (curve.name.clone(), curve.left.clone())).collect::<Vec<_>>());
         if !left.is_empty() {
-            let said = format!("Not completed, in the mean of a run, and counted as longer: {}.", left.join("; "));
-            self.note = Some(self.note.take().map_or_else(|| said.clone(), |note| format!("{note} {said}")));
+            self.add_note(format!("Not completed, in the mean of a run, and counted as longer: {}.", left.join("; ")));
+        }
+    }
+
+    /// Adds a sentence to the note.
+    fn add_note(&mut self, said: String) {
+        self.note = Some(self.note.take().map_or_else(|| said.clone(), |note| format!("{note} {said}")));
+    }
+
+    /// Leaves gaps where a logarithmic axis has no place for values, and says in the note where these are, which distributions are not there at
+    /// all, and that bands end at the axis.
+    pub(crate) fn leave_gaps(&mut self) {
+        if self.y.scale == Scale::Log && matches!(self.style, Style::Lines | Style::Steps) {
+            let positive = self.curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).filter(|y| *y > 0.0);
+            let floor = least_of_bands(positive.fold(f64::INFINITY, f64::min));
+            let cut = "; those that reach further down end at the axis";
+            for curve in self.curves.iter_mut().filter(|curve| curve.band.iter().any(|band| band.1 < floor)) {
+                if !curve.band_is.ends_with(cut) {
+                    curve.band_is += cut;
+                }
+            }
+            let mut gaps = Vec::new();
+            for curve in &mut self.curves {
+                let zeros =
+                    curve.points.iter_mut().filter(|point| point.1 <= 0.0).map(|point| point.1 = f64::NAN).count();
+                if zeros > 0 {
+                    gaps.push(format!("{} {zeros}", curve.name).trim_start().to_owned());
+                }
+            }
+            if !gaps.is_empty() {
+                self.add_note(format!("Values of 0, which a logarithmic axis has not: {}; gaps.", gaps.join(", ")));
+            }
+        }
+        if self.x.scale == Scale::Log && matches!(self.style, Style::Cdf | Style::Ccdf) {
+            let is_zero = |curve: &&Curve| !curve.points.is_empty() && curve.points.iter().all(|point| point.0 <= 0.0);
+            let zero: Vec<&str> = self.curves.iter().filter(is_zero).map(|curve| curve.name.as_str()).collect();
+            if !zero.is_empty() {
+                self.add_note(format!("All values are 0, which a logarithmic axis has not: {}.", zero.join(", ")));
+            }
         }
     }
 

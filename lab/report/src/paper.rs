@@ -303,7 +303,15 @@ impl Comparison {
         };
         let none =
             if self.groups.iter().any(alike) { " Nothing is marked where all are equal within 2 %." } else { "" };
-        (!said.is_empty()).then(|| format!("{}, at 5 %{corrected}.{none}", said.join("; ")))
+        let open = |group: &Group| (0..group.measures.len()).any(|at| group.standing(at, &family) == Best::Undecided);
+        Some(match said.is_empty() {
+            false => format!("{}, at 5 %{corrected}.{none}", said.join("; ")),
+            true if self.groups.iter().any(open) => {
+                format!("Nothing is marked where the runs tell no variant apart, at 5 %{corrected}.{none}")
+            }
+            true => none.trim_start().to_owned(),
+        })
+        .filter(|said| !said.is_empty())
     }
 }
 

@@ -102,9 +102,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     args.output.try_them(files.iter().map(PathBuf::as_path))?;
     let load = |path: &PathBuf| if path.is_dir() { sweep(path, args) } else { load(path) };
-    let (loaded, primary): (Vec<_>, Vec<_>) =
-        files.iter().map(load).collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
-    let primary = primary.concat();
+    let (mut loaded, mut primary, mut noted) = (Vec::new(), Vec::new(), Vec::new());
+    for path in files {
+        let found = load(path)?;
+        loaded.push(found.quantities);
+        primary.extend(found.primary);
+        noted.extend(found.notes);
+    }
     if let ([file], [found]) = (files, loaded.as_slice())
         && found.iter().all(|quantity| quantity.variant == found[0].variant)
     {
@@ -161,7 +165,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let files = "--json and --table FILE have them";
     let answer = Answer { comparison: &chosen, is_part, primary: &primary, runs: None, all: args.all, files };
     answer.write(&mut out, &items)?;
-    for note in unfinished.iter().chain(&few) {
+    // Results of one scenario have the same notes.
+    let mut notes: Vec<String> = unfinished.into_iter().chain(few).collect();
+    for note in noted {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    for note in &notes {
         writeln!(out, "{}", wrapped(note, width()))?;
     }
     out.flush()?;
@@ -273,8 +284,15 @@ fn named(loaded: Vec<Vec<Quantity>>, files: &[String], given: &[Option<&str>]) -
     all.flat_map(|(at, found)| found.into_iter().map(move |quantity| renamed(quantity, at))).collect()
 }
 
-/// The quantities of a file, and those that its scenario names before its first run.
-type Loaded = (Vec<Quantity>, Vec<String>);
+/// What a file of results or a sweep has.
+#[derive(Default)]
+struct Loaded {
+    quantities: Vec<Quantity>,
+    /// The quantities that the scenario names before its first run.
+    primary: Vec<String>,
+    /// What it says of its runs, such as that all have the same part of a trace.
+    notes: Vec<String>,
+}
 
 /// The files in the folder of a sweep by the scenarios whose runs they have, for an error.
 fn scenarios(folder: &Path) -> String {
@@ -313,7 +331,7 @@ fn sweep(folder: &Path, args: &Args) -> Result<Loaded, Failure> {
     if found.iter().all(|quantity| quantity.variant.is_empty()) {
         return Err(wrong("all runs have the same values, so that there is nothing to compare".to_owned()));
     }
-    Ok((found, table.primary))
+    Ok(Loaded { quantities: found, primary: table.primary, notes: Vec::new() })
 }
 
 /// Reads the values of the file at `path`.
@@ -343,7 +361,7 @@ fn load(path: &Path) -> Result<Loaded, Failure> {
         let again = session::again(&mut reader, "recorded", Keep::default(), None::<&mut Departures<Vec<u8>>>)
             .map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
         let outcome = again.outcome.ok_or_else(|| wrong("the recording has no packets"))?;
-        return Ok((quantities(&[&outcome]), Vec::new()));
+        return Ok(Loaded { quantities: quantities(&[&outcome]), ..Loaded::default() });
     }
     file.read_to_end(&mut bytes).map_err(|error| wrong(&error.to_string()))?;
     let value: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(&error.to_string()))?;
@@ -357,8 +375,11 @@ fn load(path: &Path) -> Result<Loaded, Failure> {
         (None, None) => return Err(wrong("it has neither `items` nor `configurations`")),
     };
     mark_left(&mut found);
-    let primary = value["primary"].as_array().into_iter().flatten();
-    Ok((found, primary.filter_map(|quantity| quantity.as_str().map(str::to_owned)).collect()))
+    let texts = |name: &str| {
+        let all = value[name].as_array().into_iter().flatten();
+        all.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+    };
+    Ok(Loaded { quantities: found, primary: texts("primary"), notes: texts("notes") })
 }
 
 /// An item of a simulation of runs with `seeds`, or of an experiment, if it was measured.
