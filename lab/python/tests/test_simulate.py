@@ -225,8 +225,9 @@ def test_variants_are_told_apart_by_pairs_of_seeds(net):
     scenario["flow"] = [{**flow, "jitter": "1s"} for flow in scenario["flow"]]
     rows = pyarrow.table(tidegate.simulate(scenario, runs=4).differences).to_pylist()
     (row,) = [row for row in rows if row["measure"] == "queueing p50"]
-    assert (row["first"], row["second"], row["pairs"], row["test"]) == ("short", "long", 4, "paired t")
+    assert (row["first"], row["second"], row["pairs"], row["test"]) == ("short", "long", 4, "paired t of logarithms")
     assert row["difference"] < 0 and row["decided"] and row["more_runs"] is None
+    assert row["ratio_low_95"] <= row["ratio"] <= row["ratio_high_95"] < 1
     assert row["bootstrap_low_95"] <= row["difference"] <= row["bootstrap_high_95"] < 0
     # Two variants have one pair in each measure; what the text states is corrected for all that it states.
     assert row["comparisons_measure"] == 1 and row["p_holm_measure"] == row["p"] <= row["p_holm"] and row["comparisons"] > 1
