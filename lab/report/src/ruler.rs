@@ -330,6 +330,29 @@ mod tests {
         assert_eq!((ruler.title.as_str(), labels), ("rate, Mbit/s (logarithmic)", vec!["5", "10", "20", "50"]));
     }
 
+    /// A line does not pass over a value that has no place on its axis, and a distribution that has none is named.
+    #[test]
+    fn zeros_are_gaps_of_a_logarithmic_axis() {
+        let plot = |x, y, style| {
+            let curves = vec![
+                Curve::new("cake", [(1.0, 0.5), (2.0, 0.0), (3.0, 0.2)]),
+                Curve { band: vec![(0.0, -1.0, 0.4)], ..Curve::new("pie", [(0.0, 0.5)]) },
+            ];
+            let mut plot = Plot { title: String::new(), x, y, style, note: None, curves };
+            // Twice is as once.
+            plot.leave_gaps();
+            plot.leave_gaps();
+            plot
+        };
+        let lines = plot(Axis::new("x", ""), Axis::log("loss", ""), Style::Lines);
+        assert!(lines.curves[0].points[1].1.is_nan() && lines.curves[0].points[2] == (3.0, 0.2));
+        assert_eq!(lines.note.as_deref(), Some("Values of 0, which a logarithmic axis has not: cake 1; gaps."));
+        assert_eq!(lines.curves[1].band_is, "; those that reach further down end at the axis");
+        let shares = plot(Axis::log("loss", ""), Axis::new("share", ""), Style::Cdf);
+        assert_eq!(shares.note.as_deref(), Some("All values are 0, which a logarithmic axis has not: pie."));
+        assert_eq!(plot(Axis::new("x", ""), Axis::new("y", ""), Style::Lines).note, None);
+    }
+
     /// The lower end of an interval is a tenth of a millisecond, or below zero.
     #[test]
     fn a_band_does_not_stretch_a_logarithmic_axis() {

@@ -70,6 +70,24 @@ fn cells_are_means_or_ratios_in_the_order_of_their_numbers() {
         "{texts}"
     );
     assert_eq!(drawing.misplaced(), Vec::<String>::new());
+    // Lines say what is divided by what, too, and nothing is divided by zero.
+    let lines = Chart {
+        kind: ChartKind::Lines,
+        x: "rate".into(),
+        y: "value".into(),
+        by: vec!["rtt".into()],
+        log: false,
+        ..heat.clone()
+    };
+    let drawing = lines.drawing(&table(), &Look::column()).expect("a figure");
+    assert!(
+        self::texts(&drawing).iter().any(|text| text.contains("value, flow b / flow a")),
+        "{:?}",
+        self::texts(&drawing)
+    );
+    let zeros = Column::Number(vec![Some(0.0); table().rows()]);
+    let why = lines.drawing(&table().without(&["value"]).with("value", zeros), &Look::column()).expect_err("refused");
+    assert!(why.contains("values are 0 by which others would be divided, flow b / flow a"), "{why}");
     assert_eq!(of_path("link.isp->gate.delay"), "delay of link isp->gate");
     let from = "link.isp->gate.rate-over-time.from";
     assert_eq!(of_path(from), "beginning in rate over time of link isp->gate");
