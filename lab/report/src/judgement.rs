@@ -3,11 +3,14 @@
 //! Runs with the same seed meet the same random numbers, so that the differences of such pairs of runs are compared with
 //! 0, not the intervals of the means with each other: a seed that is hard for one variant is hard for all.
 
+mod family;
+
 use std::collections::HashMap;
 
 use tidegate_display::{Table, human, human_columns, known, unit_of, with_unit};
-use tidegate_metrics::{Difference, Equality, FEWEST_RUNS, LEVEL, MARGIN, Test, bootstrap, holm};
+use tidegate_metrics::{Difference, Equality, FEWEST_RUNS, LEVEL, MARGIN, Test, bootstrap};
 
+pub(crate) use self::family::Family;
 use crate::columns::{self, Column};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, from_to};
 
@@ -165,76 +168,6 @@ fn ratio<'a>(
 fn more_runs(difference: &Difference, equality: Option<&Equality>, comparisons: usize) -> Option<u64> {
     let equal = equality.and_then(|equality| equality.more_runs(comparisons));
     difference.more_runs(comparisons).into_iter().chain(equal).min()
-}
-
-/// The tests whose results are stated together, and for whose number each of them is corrected (Holm): those of differences for each
-/// other, and those of equalities likewise.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Family {
-    differences: Corrections,
-    equalities: Corrections,
-    /// How many of them were tested.
-    tested: usize,
-}
-
-impl Family {
-    /// The family of tested pairs, and of so many others that were meant to be tested and could not, because a variant did not reach the
-    /// measure in some runs, or did not complete all. They count as not told apart: for how many tests a probability is corrected
-    /// does not depend on the results.
-    pub(crate) fn of(pairs: &[Pair], untestable: usize) -> Self {
-        let with_others = |probabilities: Vec<f64>| {
-            Corrections::new(probabilities.into_iter().chain(std::iter::repeat_n(1.0, untestable)).collect())
-        };
-        let equalities = pairs.iter().filter_map(|pair| Some(pair.equality?.p())).collect();
-        let differences: Vec<f64> = pairs.iter().filter_map(|pair| pair.difference.p).collect();
-        let tested = differences.len();
-        Self { differences: with_others(differences), equalities: with_others(equalities), tested }
-    }
-    /// The number of differences for which probabilities are corrected.
-    pub(crate) fn len(&self) -> usize {
-        self.differences.probabilities.len()
-    }
-    /// Whether nothing was tested.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tested == 0
-    }
-    /// Corrects the probability of one of the differences; `None` if it was not tested.
-    fn correct(&self, difference: &Difference) -> Option<Corrected> {
-        Some(self.differences.correct(difference.p?))
-    }
-    /// Whether variants are equal within 2 %: by the tests, or by means whose difference the seeds do not change.
-    pub(crate) fn are_equal(&self, pair: &Pair) -> bool {
-        if pair.difference.is_fixed() {
-            return pair.is_near;
-        }
-        pair.equality.is_some_and(|equality| self.equalities.correct(equality.p()).p <= LEVEL)
-    }
-    /// Whether variants are told apart: by the test, or by a difference that the seeds do not change.
-    pub(crate) fn are_apart(&self, pair: &Pair) -> bool {
-        self.correct(&pair.difference).map_or(pair.difference.mean != 0.0, |corrected| corrected.p <= LEVEL)
-    }
-}
-
-/// Tests of one kind, and the correction of their probabilities for their number.
-#[derive(Clone, PartialEq, Debug)]
-struct Corrections {
-    /// The probabilities, rising.
-    probabilities: Vec<f64>,
-    /// The corrected probability of each.
-    corrected: Vec<f64>,
-}
-
-impl Corrections {
-    fn new(mut probabilities: Vec<f64>) -> Self {
-        probabilities.sort_by(f64::total_cmp);
-        let corrected = holm(&probabilities);
-        Self { probabilities, corrected }
-    }
-    /// Corrects the probability of one of the tests. Equal ones have the same correction.
-    fn correct(&self, p: f64) -> Corrected {
-        let place = self.probabilities.partition_point(|other| *other < p);
-        Corrected { p: self.corrected.get(place).copied().unwrap_or(1.0), comparisons: self.probabilities.len() }
-    }
 }
 
 /// Tests all pairs of estimates that have several runs.

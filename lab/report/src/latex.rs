@@ -503,10 +503,7 @@ mod tests {
         assert!(latex.contains("& n.r.\\ (1/5) \\\\") && latex.contains("& n.r. \\\\"), "{latex}");
         assert!(latex.contains("n.r.\\ ($k/n$): not reached in $k$ of $n$ runs"), "{latex}");
         let markdown = all.markdown();
-        assert!(
-            markdown.contains("| n.r. (1/5) |") && markdown.contains("not reached in k of n runs\n"),
-            "{markdown}"
-        );
+        assert!(markdown.contains("| n.r. (1/5) |") && markdown.contains("not reached in k of n runs\n"), "{markdown}");
         assert!(!column(&comparison()).contains("n.r."));
     }
 }

@@ -7,6 +7,8 @@
 //! *Cost*: one event for a packet on a drop-tail link, because departures are known on arrival. With a discipline two
 //! events, or one if it is idle. Packets on the line wait in a ring with a single pending event.
 
+mod backlog;
+
 use std::collections::VecDeque;
 
 use tidegate_autorate::Side;
@@ -520,35 +522,6 @@ impl Link {
             series.delay_ns.add(at, waited);
             let waited = Span::from_nanos(waited);
             note_part(&mut self.metrics, packet, |part| part.left(at, packet.size.into(), waited));
-        }
-    }
-
-    /// Takes the packets out of a drop-tail queue that are on the line at `at`.
-    #[inline]
-    pub fn settle(&mut self, at: u64) {
-        let Queue::Tail { waiting, bytes, .. } = &mut self.queue else { return };
-        while let Some(&(began, size)) = waiting.front()
-            && began <= at
-        {
-            waiting.pop_front();
-            *bytes -= u64::from(size);
-            if let Some(series) = &mut self.metrics.series {
-                series.backlog.step(Instant::from_nanos(began), -1);
-            }
-        }
-    }
-
-    /// Records the backlog of a discipline after a call.
-    fn observe_backlog(&mut self, at: u64) {
-        if self.metrics.series.is_none() {
-            return;
-        }
-        let packets = self.backlog().packets;
-        if let Some(series) = &mut self.metrics.series {
-            let before = std::mem::replace(&mut self.observed, packets);
-            if packets != before {
-                series.backlog.step(Instant::from_nanos(at), packets as i64 - before as i64);
-            }
         }
     }
 
