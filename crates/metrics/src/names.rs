@@ -21,7 +21,14 @@ pub fn the_only<'a>(names: &[&'a str], text: &str, what: &str) -> Result<&'a str
     match meant.as_slice() {
         &[name] => Ok(name),
         [] => Err(not_meant(names, text, what)),
-        several => Err(format!("`{text}` is more than one {what}: {}; name one", several.join(", "))),
+        several => {
+            let has = |word: &str| several.iter().any(|name| name.split_whitespace().any(|of_name| of_name == word));
+            let directions = match has("up") && has("down") {
+                true => " (up is from the flow's `from` to its `to`, down is back)",
+                false => "",
+            };
+            Err(format!("`{text}` is more than one {what}: {}; name one{directions}", several.join(", ")))
+        }
     }
 }
 

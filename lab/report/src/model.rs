@@ -195,8 +195,11 @@ impl Plot {
         }
     }
 
-    /// Adds a sentence to the note.
+    /// Adds a sentence to the note, unless it has it.
     fn add_note(&mut self, said: String) {
+        if self.note.as_deref().is_some_and(|note| note.contains(&said)) {
+            return;
+        }
         self.note = Some(self.note.take().map_or_else(|| said.clone(), |note| format!("{note} {said}")));
     }
 
@@ -207,10 +210,10 @@ impl Plot {
             let positive = self.curves.iter().flat_map(|curve| &curve.points).map(|point| point.1).filter(|y| *y > 0.0);
             let floor = least_of_bands(positive.fold(f64::INFINITY, f64::min));
             let cut = "; those that reach further down end at the axis";
-            for curve in self.curves.iter_mut().filter(|curve| curve.band.iter().any(|band| band.1 < floor)) {
-                if !curve.band_is.ends_with(cut) {
-                    curve.band_is += cut;
-                }
+            // What the bands are is said once for all of them.
+            let is_cut = self.curves.iter().flat_map(|curve| &curve.band).any(|band| band.1 < floor);
+            for curve in self.curves.iter_mut().filter(|curve| is_cut && !curve.band_is.ends_with(cut)) {
+                curve.band_is += cut;
             }
             let mut gaps = Vec::new();
             for curve in &mut self.curves {

@@ -200,7 +200,9 @@ mod tests {
             |text: &str| Look::page().stated(&ways, &[text.to_owned()]).map(|(part, _)| part.groups[0].measures.len());
         let why = stated("delay p99 of flow call").expect_err("two directions");
         assert!(
-            why.contains("`delay p99` is more than one measure of flow call: delay up p99, delay down p99; name one"),
+            why.contains(
+                "`delay p99` is more than one measure of flow call: delay up p99, delay down p99; name one (up is from"
+            ),
             "{why}"
         );
         assert_eq!((stated("delay up p99 of call"), stated("up p99 of flow call")), (Ok(1), Ok(1)));
