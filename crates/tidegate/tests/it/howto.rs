@@ -176,7 +176,7 @@ fn the_chapter_on_experiments_is_done_as_written() {
     let scratch = Folder::new("howto-experiment");
     let (folder, commands, changes) = follow(EXPERIMENT, &scratch);
     assert!(commands >= 8 && changes >= 3, "the chapter was not found whole: {commands} commands, {changes} changes");
-    assert!(folder.join("call-artifact/reproduced/call.svg").is_file(), "the artifact was not repeated");
+    assert!(folder.join("call-artifact/call/reproduced/call.svg").is_file(), "the artifact was not repeated");
     for name in ["call.pdf", "tail.pdf", "rates-over-time.pdf", "rates.pdf"] {
         let bytes = fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(bytes.starts_with(b"%PDF"), "{name}");
