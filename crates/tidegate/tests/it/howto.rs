@@ -182,7 +182,7 @@ fn the_chapter_on_experiments_is_done_as_written() {
         assert!(bytes.starts_with(b"%PDF"), "{name}");
     }
     let table = fs::read_to_string(folder.join("table.tex")).expect("the table");
-    assert!(table.contains("fq-codel") && table.contains("delay p99"), "{table}");
+    assert!(table.contains("fq-codel") && table.contains("Delay, 99th pct."), "{table}");
 }
 
 #[test]
