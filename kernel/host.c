@@ -423,7 +423,7 @@ static u64 sum(qdisc_backlog of)
 	return of.packets << 32 ^ of.bytes;
 }
 
-/* What a class of CBQ has sent, what of it with the rate of others and with that of none, what others have with its own, and how often it was over its limit and regulated. */
+/* Tells the counts of a class of CBQ: sent, borrowed, lent, rescued, over its limit, regulated. */
 static bool tell_counts(const u64 *record, struct decision *decision)
 {
 	u32 class = record[3] - 1, node = class < tree.leaves ? class : TWIN_CBQ_LEAVES + class - tree.leaves;

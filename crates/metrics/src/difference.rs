@@ -100,7 +100,7 @@ impl Difference {
         self.p.is_none()
     }
 
-    /// The same, tested by the differences of the logarithms of the values. It stays as it is where the seeds do not change one of both, or
+    /// Tests it by the differences of the logarithms of the values instead. It stays as it is where the seeds do not change one of both, or
     /// where the ratio has another direction than the difference: then nothing is told that the means do not say.
     #[must_use]
     pub fn by_ratio(self, logarithms: Self) -> Self {

@@ -118,7 +118,7 @@ places! {
 }
 
 places! {
-    /// Those of the classes of CBQ, which only the program with trees has.
+    /// Places of the classes of CBQ, which only the program with trees has.
     SharedPlaces;
     leaves: "cbq.leaf_count",
     nodes: "cbq.node_count",

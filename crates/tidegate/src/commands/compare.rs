@@ -284,13 +284,13 @@ fn named(loaded: Vec<Vec<Quantity>>, files: &[String], given: &[Option<&str>]) -
     all.flat_map(|(at, found)| found.into_iter().map(move |quantity| renamed(quantity, at))).collect()
 }
 
-/// What a file of results or a sweep has.
+/// The contents of a file of results or of a sweep.
 #[derive(Default)]
 struct Loaded {
     quantities: Vec<Quantity>,
     /// The quantities that the scenario names before its first run.
     primary: Vec<String>,
-    /// What it says of its runs, such as that all have the same part of a trace.
+    /// Notes on its runs, such as that all have the same part of a trace.
     notes: Vec<String>,
 }
 

@@ -157,7 +157,7 @@ smoltcp = { opt-level = 1 }
     ),
 ];
 
-/// What the tests of a discipline need.
+/// Dependencies of the tests of a discipline.
 const OF_QDISC: &str = r#"[[test]]
 name = "command"
 required-features = ["command"]
@@ -180,7 +180,7 @@ struct Kind {
     own: &'static [(&'static str, &'static str)],
     register: &'static str,
     description: &'static str,
-    /// What its tests need, as lines of `Cargo.toml`.
+    /// Dependencies of its tests, as lines of `Cargo.toml`.
     tests: &'static str,
     /// Its profiles beside those of all.
     profiles: &'static str,

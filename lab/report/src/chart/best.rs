@@ -436,7 +436,7 @@ mod tests {
         assert!(why.contains("`variant` is what is compared in each cell"), "{why}");
     }
 
-    /// Of measures with different directions the note says which is which.
+    /// The note says which way each measure is better.
     #[test]
     fn each_measure_has_its_direction() {
         let both = (0..40).map(|n| Some(if n < 20 { "goodput" } else { "delay p99" }.to_owned())).collect();

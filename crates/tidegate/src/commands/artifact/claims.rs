@@ -108,7 +108,7 @@ impl Claim {
     /// points of a sweep have in their names, and variants that are such points, is left for the results.
     ///
     /// # Errors
-    /// What there is not, with what there is.
+    /// The name that does not exist, with those that do.
     pub fn check_planned(&self, measurable: &[(String, Vec<String>)], variants: &[&str]) -> Result<(), String> {
         let missing = |what: &str, name: &str, all: &[&str]| {
             let rest = if all.len() > MOST_NAMED { ", ..." } else { "" };
