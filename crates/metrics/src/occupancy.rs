@@ -12,16 +12,14 @@ use crate::series::BINS;
 #[derive(Clone, PartialEq, Debug)]
 pub struct Occupancy {
     width: u64,
-    /// For each bin the steps in it, each times what is left of the bin, in nanoseconds.
-    parts: Vec<i128>,
-    /// The sums of the steps in each bin.
-    steps: Vec<i64>,
+    /// For each bin the sum of the steps in it, each times the nanoseconds that are left of the bin, and their plain sum.
+    bins: Vec<(i128, i64)>,
 }
 
 impl Occupancy {
     /// Zero from the beginning on, in bins that begin with `width`.
     pub fn new(width: Span) -> Self {
-        Self { width: width.as_nanos().max(1), parts: Vec::new(), steps: Vec::new() }
+        Self { width: width.as_nanos().max(1), bins: Vec::new() }
     }
     /// The number is `by` more from `at` on.
     pub fn step(&mut self, at: Instant, by: i64) {
@@ -30,12 +28,12 @@ impl Occupancy {
             self.halve();
         }
         let bin = (at / self.width) as usize;
-        if bin >= self.parts.len() {
-            self.parts.resize(bin + 1, 0);
-            self.steps.resize(bin + 1, 0);
+        if bin >= self.bins.len() {
+            self.bins.resize(bin + 1, (0, 0));
         }
-        self.parts[bin] += i128::from(by) * i128::from((bin as u64 + 1) * self.width - at);
-        self.steps[bin] += by;
+        let (part, step) = &mut self.bins[bin];
+        *part += i128::from(by) * i128::from((bin as u64 + 1) * self.width - at);
+        *step += by;
     }
     /// Adds what `other` has, whose first bins were as wide as these; the result has the wider bins of the two.
     pub fn merge(&mut self, other: &Self) {
@@ -46,16 +44,15 @@ impl Occupancy {
         while other.width < self.width {
             other.halve();
         }
-        if other.parts.len() > self.parts.len() {
-            self.parts.resize(other.parts.len(), 0);
-            self.steps.resize(other.steps.len(), 0);
+        self.bins.resize(self.bins.len().max(other.bins.len()), (0, 0));
+        for ((part, step), (more, steps)) in self.bins.iter_mut().zip(&other.bins) {
+            *part += more;
+            *step += steps;
         }
-        self.parts.iter_mut().zip(&other.parts).for_each(|(sum, part)| *sum += part);
-        self.steps.iter_mut().zip(&other.steps).for_each(|(sum, step)| *sum += step);
     }
     /// Bytes of memory.
     pub fn footprint(&self) -> usize {
-        size_of::<Self>() + self.parts.capacity() * size_of::<i128>() + self.steps.capacity() * size_of::<i64>()
+        size_of::<Self>() + self.bins.capacity() * size_of::<(i128, i64)>()
     }
     /// How wide a bin is.
     pub fn width(&self) -> Span {
@@ -68,8 +65,7 @@ impl Occupancy {
         (0..end.div_ceil(self.width) as usize).map(move |bin| {
             let begin = bin as u64 * self.width;
             let cut = (begin + self.width).saturating_sub(end);
-            let (part, step) =
-                self.parts.get(bin).zip(self.steps.get(bin)).map_or((0, 0), |(part, step)| (*part, *step));
+            let (part, step) = self.bins.get(bin).copied().unwrap_or_default();
             let sum = i128::from(before) * i128::from(self.width - cut) + part - i128::from(step) * i128::from(cut);
             before += step;
             (Instant::from_nanos(begin), sum as f64 / (self.width - cut) as f64)
@@ -77,22 +73,20 @@ impl Occupancy {
     }
     /// The sums of all bins, for a digest.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = i128> + '_ {
-        self.parts.iter().zip(&self.steps).flat_map(|(part, step)| [*part, i128::from(*step)])
+        self.bins.iter().flat_map(|(part, step)| [*part, i128::from(*step)])
     }
 
     #[cold]
     fn halve(&mut self) {
         let old = i128::from(self.width);
         self.width *= 2;
-        let of = |bin: usize| -> (i128, i64) {
-            let at =
-                |bin: usize| self.parts.get(bin).zip(self.steps.get(bin)).map_or((0, 0), |(part, step)| (*part, *step));
-            let ((first, step), (second, later)) = (at(2 * bin), at(2 * bin + 1));
+        let merged = |two: &[(i128, i64)]| {
+            let (first, step) = two[0];
+            let (second, later) = two.get(1).copied().unwrap_or_default();
             // A step in the first half counts for all of the second.
             (first + i128::from(step) * old + second, step + later)
         };
-        let merged: Vec<(i128, i64)> = (0..self.parts.len().div_ceil(2)).map(of).collect();
-        (self.parts, self.steps) = merged.into_iter().unzip();
+        self.bins = self.bins.chunks(2).map(merged).collect();
     }
 }
 

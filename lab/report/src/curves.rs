@@ -21,7 +21,7 @@ pub struct Runs {
     pub bands: Vec<Band>,
     /// The number of runs.
     count: usize,
-    /// What was not completed, as [`Curve::left`], by the subject with its variant before it and by what is counted.
+    /// The transfers or pages that were not completed, as [`Curve::left`] has them, by subject (with its variant before it) and kind.
     left: BTreeMap<(String, &'static str), String>,
 }
 

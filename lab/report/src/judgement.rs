@@ -113,21 +113,36 @@ fn by_seed(a: &Estimate, b: &Estimate) -> Vec<(f64, f64)> {
     a.seeds.iter().zip(&a.values).filter_map(|(seed, value)| Some((*value, *of_b.get(seed)?))).collect()
 }
 
-/// The difference of two estimates times their weights, by the pairs of their runs or, without pairs, by their means.
+/// The difference of two estimates by the pairs of their runs or, without pairs, by their means, of `first` and `second` of their values. It
+/// has at least this variance where the runs differ.
+fn between(
+    pairs: &[(f64, f64)],
+    (a, first): (&Estimate, impl Fn(f64) -> f64),
+    (b, second): (&Estimate, impl Fn(f64) -> f64),
+    variance: f64,
+) -> Option<Difference> {
+    let paired = Difference::paired(&pairs.iter().map(|(a, b)| first(*a) - second(*b)).collect::<Vec<_>>());
+    let independent = || {
+        let first: Vec<f64> = a.values.iter().map(|value| first(*value)).collect();
+        let second: Vec<f64> = b.values.iter().map(|value| second(*value)).collect();
+        Difference::independent(&first, &second)
+    };
+    // Equal runs are equal whatever is known of them: a bin is narrower than the share within which a difference does not matter.
+    let differ = if pairs.is_empty() { a.mean != b.mean } else { pairs.iter().any(|(a, b)| a != b) };
+    let found = paired.or_else(independent);
+    found.map(|found| found.known_to(if differ { variance } else { 0.0 }))
+}
+
+/// The difference of two estimates times their weights.
 fn weighted<'a>(
     pairs: &'a [(f64, f64)],
     a: &'a Estimate,
     b: &'a Estimate,
 ) -> impl Fn(f64, f64) -> Option<Difference> + Copy + 'a {
     move |x, y| {
-        let scaled = |values: &[f64], by: f64| values.iter().map(|value| value * by).collect::<Vec<_>>();
-        let paired = Difference::paired(&pairs.iter().map(|(a, b)| x * a - y * b).collect::<Vec<_>>());
         let width = |of: &Estimate, by: f64| of.bin * of.mean * by;
-        // Equal runs are equal whatever is known of them: a bin is narrower than the share within which a difference does not matter.
-        let differ = if pairs.is_empty() { a.mean != b.mean } else { pairs.iter().any(|(a, b)| a != b) };
-        let variance = if differ { (width(a, x).powi(2) + width(b, y).powi(2)) / 12.0 } else { 0.0 };
-        let found = paired.or_else(|| Difference::independent(&scaled(&a.values, x), &scaled(&b.values, y)));
-        found.map(|found| found.known_to(variance))
+        let variance = (width(a, x).powi(2) + width(b, y).powi(2)) / 12.0;
+        between(pairs, (a, |value| x * value), (b, |value| y * value), variance)
     }
 }
 
@@ -145,22 +160,14 @@ fn ratio<'a>(
     let plain = weighted(pairs, a, b);
     Some(move |x: f64, y: f64| {
         // A sum is asked for its sign alone; and what both weights turn is turned.
-        let (x, y, first, second) = match (x > 0.0, y > 0.0) {
-            (true, true) => (x, y, 1.0, 1.0),
-            (false, false) => (-x, -y, -1.0, -1.0),
+        let (x, y, sign) = match (x > 0.0, y > 0.0) {
+            (true, true) => (x, y, 1.0),
+            (false, false) => (-x, -y, -1.0),
             _ => return plain(x, y),
         };
         // A weight of zero is a logarithm that is far below all others.
-        let of = |value: f64, by: f64| (value * by.max(1e-12)).ln();
-        let all = |of_it: &Estimate, by: f64, sign: f64| -> Vec<f64> {
-            of_it.values.iter().map(|value| sign * of(*value, by)).collect()
-        };
-        let paired: Vec<f64> = pairs.iter().map(|(a, b)| first * of(*a, x) - second * of(*b, y)).collect();
-        let differ = if pairs.is_empty() { a.mean != b.mean } else { pairs.iter().any(|(a, b)| a != b) };
-        let variance = if differ { (a.bin.powi(2) + b.bin.powi(2)) / 12.0 } else { 0.0 };
-        let found =
-            Difference::paired(&paired).or_else(|| Difference::independent(&all(a, x, first), &all(b, y, second)));
-        found.map(|found| found.known_to(variance))
+        let of = |by: f64| move |value: f64| sign * (value * by.max(1e-12)).ln();
+        between(pairs, (a, of(x)), (b, of(y)), (a.bin.powi(2) + b.bin.powi(2)) / 12.0)
     })
 }
 

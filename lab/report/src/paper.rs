@@ -297,16 +297,15 @@ impl Comparison {
         ];
         let said: Vec<String> = parts.into_iter().filter(|(is_there, _)| *is_there).map(|(_, said)| said).collect();
         let family = self.family();
-        let alike = |group: &Group| {
-            (0..group.measures.len())
-                .any(|at| group.estimates(at).len() > 1 && group.standing(at, &family) == Best::Alike)
+        let measures = self.groups.iter().flat_map(|group| (0..group.measures.len()).map(move |at| (group, at)));
+        let standings: Vec<Best<'_>> = measures.map(|(group, at)| group.standing(at, &family)).collect();
+        let none = match standings.contains(&Best::Alike) {
+            true => " Nothing is marked where all are equal within 2 %.",
+            false => "",
         };
-        let none =
-            if self.groups.iter().any(alike) { " Nothing is marked where all are equal within 2 %." } else { "" };
-        let open = |group: &Group| (0..group.measures.len()).any(|at| group.standing(at, &family) == Best::Undecided);
         Some(match said.is_empty() {
             false => format!("{}, at 5 %{corrected}.{none}", said.join("; ")),
-            true if self.groups.iter().any(open) => {
+            true if standings.contains(&Best::Undecided) => {
                 format!("Nothing is marked where the runs tell no variant apart, at 5 %{corrected}.{none}")
             }
             true => none.trim_start().to_owned(),

@@ -233,9 +233,8 @@ impl Kind {
 
     /// The checked name of a crate of this kind.
     fn name(&self, given: &str) -> Result<String, Failure> {
-        let files = self.files(true);
-        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
-        wrong_crate_name(given, self.what, &files).map_or_else(|| Ok(crate_name(given)), |why| Err(Failure::Usage(why)))
+        wrong_crate_name(given, self.what, &self.files(true))
+            .map_or_else(|| Ok(crate_name(given)), |why| Err(Failure::Usage(why)))
     }
 
     /// Writes a crate of this kind, and says what to do with it.
@@ -247,10 +246,8 @@ impl Kind {
                         specify a source tree or a git repository with --tidegate";
             return Err(Failure::Usage(text.into()));
         }
-        let files = self.files(kernel);
-        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, text.as_str())).collect();
         let folder = place.path.clone().unwrap_or_else(|| PathBuf::from(&name));
-        write_all(&folder, &files, &name, &origin, kernel)?;
+        write_all(&folder, &self.files(kernel), &name, &origin, kernel)?;
         let mut out = crate::output::stdout();
         writeln!(out, "{}: a crate with {}\n", folder.display(), self.what)?;
         writeln!(out, "    cd {}", for_shell(&folder.display().to_string()))?;

@@ -150,7 +150,7 @@ pub(super) fn crate_name(given: &str) -> String {
 }
 
 /// Why the name that was given is not valid for a crate with these files, which is `what`, with a remedy.
-pub(super) fn wrong_crate_name(given: &str, what: &str, files: &[(&str, &str)]) -> Option<String> {
+pub(super) fn wrong_crate_name(given: &str, what: &str, files: &[(&str, String)]) -> Option<String> {
     let is_name = |name: &str| is_kind_name(name) && name.len() <= 48;
     let name = &*crate_name(given);
     if !is_name(name) {
@@ -178,7 +178,7 @@ pub(super) fn wrong_crate_name(given: &str, what: &str, files: &[(&str, &str)]) 
 }
 
 /// Type-like names in the code of the new crate and in its examples.
-fn taken_types<'a>(files: &'a [(&'a str, &'a str)]) -> impl Iterator<Item = &'a str> {
+fn taken_types<'a>(files: &'a [(&'a str, String)]) -> impl Iterator<Item = &'a str> {
     let sources = files.iter().filter(|(path, _)| path.ends_with(".rs"));
     let code = sources.flat_map(|(_, text)| {
         let mut example = false;
@@ -260,7 +260,7 @@ pub(super) fn filled(text: &str, name: &str, origin: &Origin, kernel: bool) -> S
 /// Writes the files of a crate, with what only those for the kernel have or without it. Nothing that exists is overwritten.
 pub(super) fn write_all(
     folder: &Path,
-    files: &[(&str, &str)],
+    files: &[(&str, String)],
     name: &str,
     origin: &Origin,
     kernel: bool,

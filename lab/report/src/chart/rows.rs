@@ -54,7 +54,7 @@ impl Chart {
         }
     }
 
-    /// What is divided by what, as it stands behind the name of the values: `, flow a / flow b`; empty where nothing is.
+    /// The two sides of the ratio, to be put behind the name of the values: `, flow a / flow b`; empty if values are not divided.
     pub(super) fn ratios(&self) -> String {
         let ours = |column: &str| self.only.iter().find(|(name, _)| name == column).map_or("all", |(_, text)| text);
         let ratio =

@@ -34,7 +34,7 @@ pub(crate) fn is_count(measure: &str) -> bool {
     COUNTED.iter().any(|(counts, ..)| counts.contains(&measure))
 }
 
-/// Of what the times of this name are: `transfers` or `pages`; `None` for other measures.
+/// The kind that a time of this name belongs to, `transfers` or `pages`; `None` for other measures.
 pub fn counted_by(measure: &str) -> Option<&'static str> {
     let is_of = |times: &[&str]| times.iter().any(|time| time.trim_end() == measure);
     COUNTED.iter().find(|(_, _, times)| is_of(times)).map(|(_, what, _)| *what)

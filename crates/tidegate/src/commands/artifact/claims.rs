@@ -262,11 +262,12 @@ pub fn planned(comparison: &Comparison, primary: &[String]) -> Result<Option<Com
 /// it.
 pub fn check(claims: &[Claim], comparison: &Comparison, primary: Option<&Comparison>) -> Vec<Result<String, String>> {
     let planned = primary.map_or_else(Vec::new, Comparison::contrasts);
-    let stated = |claim: &Claim| {
+    let stated = claims.iter().map(|claim| {
         let contrast = planned.iter().find(|contrast| claim.is_about(contrast))?;
         if claim.equal { contrast.stated_equality } else { contrast.stated }
-    };
-    let besides = claims.iter().filter(|claim| stated(claim).is_none()).count();
+    });
+    let stated: Vec<_> = stated.collect();
+    let besides = stated.iter().filter(|stated| stated.is_none()).count();
     let found: Vec<Result<Option<Contrast>, String>> = claims.iter().map(|claim| claim.order(comparison)).collect();
     // One that is not supported for another reason counts too: leaving out what does not fit would be a choice by the results.
     let p = |(claim, found): (&Claim, &Result<Option<Contrast>, String>)| match found {
@@ -275,9 +276,9 @@ pub fn check(claims: &[Claim], comparison: &Comparison, primary: Option<&Compari
         Ok(Some(contrast)) => contrast.difference.p.unwrap_or(0.0),
         Err(_) => 1.0,
     };
-    let of_besides = claims.iter().zip(&found).filter(|(claim, _)| stated(claim).is_none());
-    let mut of_besides = holm(&of_besides.map(p).collect::<Vec<_>>()).into_iter();
-    let corrected = claims.iter().map(|claim| match stated(claim) {
+    let of_besides = claims.iter().zip(&found).zip(&stated).filter(|(_, stated)| stated.is_none());
+    let mut of_besides = holm(&of_besides.map(|(claim, _)| p(claim)).collect::<Vec<_>>()).into_iter();
+    let corrected = stated.into_iter().map(|stated| match stated {
         Some(stated) => {
             (stated.p, stated.comparisons, corrected_for(stated.comparisons, "differences that were planned"))
         }
