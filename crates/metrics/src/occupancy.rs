@@ -59,16 +59,22 @@ impl Occupancy {
         Span::from_nanos(self.width)
     }
     /// The mean of the number in each bin until `end`, with the time at which the bin begins. Of one that `end` cuts it is the mean before.
-    pub fn means(&self, end: Instant) -> impl Iterator<Item = (Instant, f64)> + '_ {
+    /// Where `end` is after the last bin that there can be, the bins are as wide as if a step had been there.
+    pub fn means(&self, end: Instant) -> impl Iterator<Item = (Instant, f64)> + use<> {
         let end = end.as_nanos();
+        let mut all = self.clone();
+        while end.div_ceil(all.width) > BINS as u64 {
+            all.halve();
+        }
+        let width = all.width;
         let mut before = 0_i64;
-        (0..end.div_ceil(self.width) as usize).map(move |bin| {
-            let begin = bin as u64 * self.width;
-            let cut = (begin + self.width).saturating_sub(end);
-            let (part, step) = self.bins.get(bin).copied().unwrap_or_default();
-            let sum = i128::from(before) * i128::from(self.width - cut) + part - i128::from(step) * i128::from(cut);
+        (0..end.div_ceil(width) as usize).map(move |bin| {
+            let begin = bin as u64 * width;
+            let cut = (begin + width).saturating_sub(end);
+            let (part, step) = all.bins.get(bin).copied().unwrap_or_default();
+            let sum = i128::from(before) * i128::from(width - cut) + part - i128::from(step) * i128::from(cut);
             before += step;
-            (Instant::from_nanos(begin), sum as f64 / (self.width - cut) as f64)
+            (Instant::from_nanos(begin), sum as f64 / (width - cut) as f64)
         })
     }
     /// The sums of all bins, for a digest.
@@ -115,6 +121,21 @@ mod tests {
         queue.step(at(350), 3);
         assert_eq!(means(&queue, 640), [5.5, 5.5, 5.5, 1.5, 3.0, 3.0, 3.0]);
         assert_eq!(means(&queue, 360), [5.5, 5.5, 5.5, 0.5]);
+    }
+
+    /// A capture may end 60 years after the last packet that waited: the number of bins is bounded by then as well.
+    #[test]
+    fn a_late_end_makes_bins_wider_and_not_more() {
+        let mut queue = Occupancy::new(Span::from_millis(1));
+        queue.step(at(0), 1);
+        queue.step(at(500), -1);
+        let years = 60 * 365 * 86_400 * 1_000_000_000;
+        let means = means(&queue, years);
+        assert!((BINS / 2..=BINS).contains(&means.len()), "{}", means.len());
+        assert!(means[0] > 0.0 && means[1..].iter().all(|mean| *mean == 0.0));
+        // A number that does not change is the same in all of them.
+        queue.step(at(1_000), 3);
+        assert!(queue.means(at(years)).skip(1).all(|(_, mean)| mean == 3.0));
     }
 
     /// The integral is the same in bins of any width, in any order of the steps.
