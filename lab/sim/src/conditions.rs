@@ -145,6 +145,8 @@ pub(crate) struct Carried {
 pub(crate) struct LineState {
     conditions: Conditions,
     rates: RateState,
+    /// Where a run begins in a rate with a drawn beginning: the same share for all lines.
+    drawn_begin: f64,
     delay: u64,
     /// Positions of the next change and of the next number of a lost packet.
     next_change: usize,
@@ -167,8 +169,11 @@ pub(crate) struct LineState {
 impl LineState {
     pub fn new(conditions: Conditions, rate: Rate, delay: Span, seed: u64, name: &str) -> Self {
         let stream = |what: &str| Stream::named(seed, &format!("{what} {name}"));
+        let drawn_begin = Stream::named(seed, "beginning in traces").unit();
+        let process = conditions.rate.clone().unwrap_or(RateProcess::constant(rate));
         Self {
-            rates: RateState::new(conditions.rate.clone().unwrap_or(RateProcess::constant(rate)), stream("rate")),
+            rates: RateState::new(process, stream("rate"), drawn_begin),
+            drawn_begin,
             delay: delay.as_nanos(),
             next_change: 0,
             next_lost: 0,
@@ -191,7 +196,8 @@ impl LineState {
         // Time cannot run back in the states of the line, so that others begin at its beginning.
         let mut line = Self::new(self.conditions.clone(), rate, Span::ZERO, 0, "");
         let [rates, failures] = self.first.clone();
-        line.rates = RateState::new(self.conditions.rate.clone().unwrap_or(RateProcess::constant(rate)), rates);
+        let process = self.conditions.rate.clone().unwrap_or(RateProcess::constant(rate));
+        line.rates = RateState::new(process, rates, self.drawn_begin);
         line.failures = failures;
         let (mut at, mut room) = (from, 0);
         while at < to {
@@ -449,7 +455,7 @@ mod tests {
         let steps: Arc<[(Span, Rate)]> = [(Span::ZERO, 8), (Span::from_millis(3), 2), (Span::from_millis(5), 0)]
             .map(|(at, mbit)| (at, Rate::from_mbit(mbit)))
             .into();
-        let rate = Some(RateProcess::Steps { steps, repeat: Some(Span::from_millis(7)) });
+        let rate = Some(RateProcess::Steps { steps, repeat: Some(Span::from_millis(7)), latest: Span::ZERO });
         let mut state = line(Conditions { rate, ..Conditions::default() });
         // A period has 3 ms x 8 Mbit/s + 2 ms x 2 Mbit/s = 28,000 bits, 2.8 packets: the third ends in the next period.
         // 10,000 bits: 1.25 ms each; the third has 4,000 left at 3 ms, which take 2 ms; the fourth begins at 5 ms, waits
@@ -532,12 +538,46 @@ mod tests {
         assert!(RateProcess::mahimahi("0\n4\n").is_ok());
     }
 
+    /// Each run begins where its seed draws, ends before the trace does, and has the same part whatever the line is called.
+    #[test]
+    fn a_trace_may_begin_where_the_seed_draws() {
+        // In second n of 100 the rate is n packets of 1,000 bytes.
+        let text: String = (0..100).map(|n| format!("{n},{}\n", (n + 1) * 8_000)).collect();
+        let trace = RateProcess::csv(&text, Some(Span::from_secs(100))).unwrap();
+        let drawn = trace.clone().begun_where_drawn(Span::from_secs(10)).unwrap();
+        let first = |process: &RateProcess, seed: u64, name: &str| {
+            line_of(process, seed, name).capacity(Rate::from_mbit(1), 0, 10_000_000_000) / 8_000
+        };
+        let mut all: Vec<u64> = (1..=200).map(|seed| first(&drawn, seed, "a->b")).collect();
+        assert_eq!(all, (1..=200).map(|seed| first(&drawn, seed, "b->a")).collect::<Vec<_>>());
+        all.sort_unstable();
+        // From seconds 1 to 10 with 55 packets to seconds 91 to 100 with 955, evenly.
+        assert!(all[0] >= 55 && all[199] <= 955, "{all:?}");
+        assert!(all[20] > 55 && all[20] < 240 && (400..620).contains(&all[100]) && all[180] > 780, "{all:?}");
+        // The mean is that of the whole trace, whatever is drawn.
+        assert_eq!(drawn.mean(Span::from_secs(10)), trace.mean(Span::from_secs(100)));
+        // A trace that repeats and is not longer than a run may begin anywhere, and a run has all of it.
+        let whole = trace.clone().begun_where_drawn(Span::from_secs(100)).unwrap();
+        let state = |seed| line_of(&whole, seed, "a->b").capacity(Rate::from_mbit(1), 0, 100_000_000_000);
+        assert!((1..9).all(|seed| state(seed).abs_diff(5_050 * 8_000) <= 1));
+        let open = RateProcess::csv("0,8mbit\n1,2mbit\n", None).unwrap();
+        assert!(open.begun_where_drawn(Span::from_secs(1)).unwrap_err().contains("nothing to draw"));
+    }
+
+    fn line_of(process: &RateProcess, seed: u64, name: &str) -> LineState {
+        let conditions = Conditions { rate: Some(process.clone()), ..Conditions::default() };
+        LineState::new(conditions, Rate::from_mbit(1), Span::ZERO, seed, name)
+    }
+
     #[test]
     fn wrong_conditions_are_named() {
         let none = Conditions::default;
         let rate = |steps: &[(u64, u64)], repeat: Option<u64>| {
             let steps = steps.iter().map(|&(at, bps)| (Span::from_secs(at), Rate::from_bps(bps))).collect();
-            Conditions { rate: Some(RateProcess::Steps { steps, repeat: repeat.map(Span::from_secs) }), ..none() }
+            Conditions {
+                rate: Some(RateProcess::Steps { steps, repeat: repeat.map(Span::from_secs), latest: Span::ZERO }),
+                ..none()
+            }
         };
         for (wrong, part) in [
             (rate(&[], None), "needs a step"),

@@ -58,6 +58,9 @@ pub enum RateProcess {
         steps: Arc<[(Span, Rate)]>,
         /// The period; `None` keeps the last rate for ever.
         repeat: Option<Span>,
+        /// A run begins in the steps at a time that its seed draws, evenly from their beginning to this: all lines of the run at the same share
+        /// of it. Zero begins at the beginning in all runs.
+        latest: Span,
     },
     /// A sine around a mean in steps; negative rates become zero.
     Sine {
@@ -78,22 +81,23 @@ pub enum RateProcess {
 
 impl RateProcess {
     /// The mean of the rate over `span`, or over its period if that is shorter; `None` if it is zero all the time. Of a process that is
-    /// drawn it is that of one path, the same for all seeds, of at most 1,000 s.
+    /// drawn it is that of one path, the same for all seeds, of at most 1,000 s; of steps with a drawn beginning that of all of them.
     pub fn mean(&self, span: Span) -> Option<Rate> {
-        let period = match self {
-            Self::Steps { repeat, .. } => *repeat,
-            Self::Sine { period, .. } => Some(*period),
-            Self::Markov(_) | Self::Cellular(_) => Some(LONGEST),
+        let (period, latest) = match self {
+            Self::Steps { repeat, latest, .. } => (*repeat, *latest),
+            Self::Sine { period, .. } => (Some(*period), Span::ZERO),
+            Self::Markov(_) | Self::Cellular(_) => (Some(LONGEST), Span::ZERO),
         };
+        let span = span + latest;
         let span = period.map_or(span, |period| period.min(span)).as_nanos();
-        let mut state = RateState::new(self.clone(), Stream::named(0, "mean rate"));
+        let mut state = RateState::new(self.clone(), Stream::named(0, "mean rate"), 0.0);
         let carried = state.room(0, span, std::iter::empty());
         let rate = carried.checked_div(u128::from(span)).and_then(|rate| u64::try_from(rate).ok());
         rate.filter(|rate| *rate > 0).map(Rate::from_bps)
     }
 
     pub(crate) fn constant(rate: Rate) -> Self {
-        Self::Steps { steps: [(Span::ZERO, rate)].into(), repeat: None }
+        Self::Steps { steps: [(Span::ZERO, rate)].into(), repeat: None, latest: Span::ZERO }
     }
 
     /// Reads a Mahimahi trace: each line is a millisecond at which 1500 bytes can be delivered. The trace repeats after
@@ -133,7 +137,7 @@ impl RateProcess {
             push(from, count.saturating_mul(1500 * 8 * 1000));
             before = from + 1;
         }
-        Ok(Self::Steps { steps: steps.into(), repeat: Some(Span::from_millis(end)) })
+        Ok(Self::Steps { steps: steps.into(), repeat: Some(Span::from_millis(end)), latest: Span::ZERO })
     }
 
     /// Reads lines `seconds,rate` with rising times. A rate has a unit, or is in bit/s. Empty lines, comments with `#`,
@@ -152,7 +156,7 @@ impl RateProcess {
         if let Some(place) = steps.windows(2).position(|pair| pair[0].0 >= pair[1].0) {
             return Err(format!("step {}: not later than the one before", place + 2));
         }
-        Ok(Self::Steps { steps: steps.into(), repeat })
+        Ok(Self::Steps { steps: steps.into(), repeat, latest: Span::ZERO })
     }
 
     /// Steps that begin with what they have at the time `from`: those before it are left out or, if they repeat, come at the end of the period.
@@ -160,8 +164,8 @@ impl RateProcess {
     /// # Errors
     /// If they have ended by then, with how long they last.
     pub fn begun_at(self, from: Span) -> Result<Self, String> {
-        let Self::Steps { steps, repeat } = &self else { return Ok(self) };
-        let last = repeat.or(steps.last().map(|step| step.0)).unwrap_or(Span::ZERO);
+        let Self::Steps { steps, repeat, .. } = &self else { return Ok(self) };
+        let last = self.lasts().unwrap_or(Span::ZERO);
         if from.is_zero() {
             return Ok(self);
         }
@@ -177,13 +181,40 @@ impl RateProcess {
                 steps[..begin].iter().enumerate().map(|(n, step)| (if n == 0 { Span::ZERO } else { step.0 }, step.1));
             all.extend(again.filter(|step| step.0 < from).map(|step| (repeat.saturating_sub(from) + step.0, step.1)));
         }
-        Ok(Self::Steps { steps: all.into(), repeat: *repeat })
+        Ok(Self::Steps { steps: all.into(), repeat: *repeat, latest: Span::ZERO })
+    }
+
+    /// Steps in which each run of `duration` begins where its seed draws, so that it ends before they do; where they repeat and are not
+    /// longer than a run, anywhere.
+    ///
+    /// # Errors
+    /// If they are not longer and do not repeat, with how long they last.
+    pub fn begun_where_drawn(self, duration: Span) -> Result<Self, String> {
+        let (Self::Steps { steps, repeat, .. }, Some(last)) = (&self, self.lasts()) else { return Ok(self) };
+        let latest = match last.saturating_sub(duration) {
+            Span::ZERO if repeat.is_none() => {
+                return Err(format!(
+                    "it lasts {} s, and a run {} s: there is nothing to draw",
+                    last.as_secs_f64(),
+                    duration.as_secs_f64()
+                ));
+            }
+            Span::ZERO => last,
+            latest => latest,
+        };
+        Ok(Self::Steps { steps: steps.clone(), repeat: *repeat, latest })
+    }
+
+    /// How long steps last before they repeat, or have their last rate; `None` of others.
+    pub fn lasts(&self) -> Option<Span> {
+        let Self::Steps { steps, repeat, .. } = self else { return None };
+        repeat.or(steps.last().map(|step| step.0))
     }
 
     /// Checks the parameters; the error is a short text.
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         match self {
-            Self::Steps { steps, repeat } => {
+            Self::Steps { steps, repeat, .. } => {
                 if steps.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
                     return Err("the times of a rate must rise");
                 }
@@ -268,20 +299,30 @@ pub(super) struct RateState {
     /// The current rate in bit/s, and until when it holds.
     rate: u64,
     until: u64,
-    /// For steps: the next step, and when the current period began. For a Markov chain: the state.
+    /// For steps: the next step, when the current period began, and how much earlier all of them are. For a Markov chain: the state.
     index: usize,
     begin: u64,
+    earlier: u64,
     /// For a cellular link: the rate in packets per second.
     packets: f64,
 }
 
 impl RateState {
-    pub fn new(process: RateProcess, random: Stream) -> Self {
+    /// The state at the beginning of a run that begins in steps at the share `drawn` of the latest time there may be.
+    pub fn new(process: RateProcess, random: Stream, drawn: f64) -> Self {
         let packets = match &process {
             RateProcess::Cellular(cellular) => cellular.most.as_bps() as f64 / 12_000.0 / 2.0,
             _ => 0.0,
         };
-        let mut state = Self { process, random, rate: 0, until: 0, index: 0, begin: 0, packets };
+        let (index, earlier) = match &process {
+            RateProcess::Steps { steps, latest, .. } => {
+                let at = Span::from_nanos((latest.as_nanos() as f64 * drawn) as u64);
+                // The first rate also applies before its time.
+                (steps.partition_point(|step| step.0 <= at).saturating_sub(1), at.as_nanos())
+            }
+            _ => (0, 0),
+        };
+        let mut state = Self { process, random, rate: 0, until: 0, index, begin: 0, earlier, packets };
         state.advance();
         state
     }
@@ -340,7 +381,7 @@ impl RateState {
     fn advance(&mut self) {
         let from = self.until;
         match &self.process {
-            RateProcess::Steps { steps, repeat } => {
+            RateProcess::Steps { steps, repeat, .. } => {
                 if self.index == steps.len() {
                     // Only a process that repeats gets here.
                     self.begin += repeat.map_or(NEVER / 4, Span::as_nanos);
@@ -349,8 +390,8 @@ impl RateState {
                 self.rate = steps[self.index].1.as_bps();
                 self.index += 1;
                 self.until = match (steps.get(self.index), repeat) {
-                    (Some(next), _) => self.begin + next.0.as_nanos(),
-                    (None, Some(repeat)) => self.begin + repeat.as_nanos(),
+                    (Some(next), _) => self.begin + next.0.as_nanos() - self.earlier,
+                    (None, Some(repeat)) => self.begin + repeat.as_nanos() - self.earlier,
                     (None, None) => NEVER,
                 };
             }

@@ -5,6 +5,7 @@ use tidegate_config::Diagnostics;
 use super::file::Measure;
 use super::model::{FlowGroup, Scenario};
 use super::outcome::{fairness_with, ratio_to, spread_names};
+use crate::ids::NodeId;
 use crate::metrics::SizeClass;
 use crate::workload::Workload;
 
@@ -47,6 +48,24 @@ impl Scenario {
             diagnostics.error(place, format!("until: {why}")).label("means no quantity").help(help);
         }
         diagnostics.errors() == before
+    }
+
+    /// States which direction of a flow is up, with the hosts of up to four flows with data both ways; `None` without such flows.
+    pub(super) fn directions(&self) -> Option<String> {
+        let flow = |section: &FlowGroup| self.flows.get(section.flows.start);
+        let both = self.sections.iter().filter(|section| flow(section).is_some_and(|of| of.workload.goes_both_ways()));
+        let name = |node: NodeId| self.nodes[node.0 as usize].0.as_str();
+        let ends = |section: &FlowGroup| {
+            let of = flow(section)?;
+            // The flows of one section may have different hosts.
+            let mut all = self.flows[section.flows.clone()].iter();
+            let is_one = all.all(|other| (other.from, other.to) == (of.from, of.to));
+            is_one.then(|| format!("{}: {}->{}", section.name, name(of.from), name(of.to)))
+        };
+        let both: Vec<&FlowGroup> = both.collect();
+        let named: Vec<String> = both.iter().filter_map(|section| ends(section)).take(4).collect();
+        let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
+        (!both.is_empty()).then(|| format!("Up is from a flow's `from` to its `to`{named}, and down is back."))
     }
 
     fn of_flows(&self, section: &FlowGroup) -> Vec<String> {

@@ -29,6 +29,15 @@ use crate::link::Line;
 use crate::network::{Network, NetworkError};
 use crate::workload::{FlowSpec, Workload};
 
+/// A file with the rates of a line over time.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Trace {
+    /// Its name.
+    pub name: String,
+    /// How long it lasts, if each run begins where its seed draws.
+    pub drawn: Option<Span>,
+}
+
 /// A link of a scenario, one direction.
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
@@ -98,7 +107,7 @@ pub struct Scenario {
     /// Their places in the file.
     pub(super) primary_places: Vec<Place>,
     /// The files with the rates of lines over time.
-    pub(super) traces: Vec<String>,
+    pub(super) traces: Vec<Trace>,
     /// The resolution of what is recorded on watched links. It changes the curves of an outcome but not its digest.
     pub detail: Detail,
     pub(super) measures: Vec<Measure>,

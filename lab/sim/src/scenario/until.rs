@@ -212,9 +212,9 @@ impl Scenario {
         self.found_warm_up.is_some()
     }
 
-    /// States what `runs` runs are no sample of: each line whose rate repeats within a run, as a trace does that is shorter than the run, and
-    /// traces, which are the same in all of them.
-    pub fn no_sample_of(&self, runs: usize) -> Vec<String> {
+    /// States what a reader of the results of `runs` runs has to know: what they are no sample of, such as each line whose rate repeats within
+    /// a run, as a trace does that is shorter than the run, and traces, which are the same in all of them; and which direction is up.
+    pub fn notes(&self, runs: usize) -> Vec<String> {
         let repeated = self.wires.iter().enumerate().filter_map(|(number, wire)| {
             let RateProcess::Steps { repeat: Some(period), .. } = wire.conditions.as_ref()?.rate.as_ref()? else {
                 return None;
@@ -228,15 +228,31 @@ impl Scenario {
                 )
             })
         });
-        let traces: Vec<String> = self.traces.iter().map(|name| format!("`{name}`")).collect();
-        let same = (runs > 1 && !traces.is_empty()).then(|| {
+        let of = |is_drawn: bool| -> Vec<String> {
+            let traces = self.traces.iter().filter(|trace| trace.drawn.is_some() == is_drawn);
+            traces.map(|trace| format!("`{}`", trace.name)).collect()
+        };
+        let same = (runs > 1 && !of(false).is_empty()).then(|| {
             format!(
-                "All runs have the same part of {}: intervals and tests hold for that part, and say nothing of other times and lines. Sweep \
-                 over `from`, or over files, for a statement about more.",
-                traces.join(", ")
+                "All runs have the same part of {}: intervals and tests hold for that part, and say nothing of other times and lines. With \
+                 `from = \"drawn\"` each run has another part; sweep over files for a statement about more lines.",
+                of(false).join(", ")
             )
         });
-        repeated.chain(same).collect()
+        let shortest = self.traces.iter().filter_map(|trace| trace.drawn).min().filter(|_| runs > 1);
+        let drawn = shortest.map(|shortest| {
+            let (all, shortest) = (self.duration.as_secs_f64() * runs as f64, shortest.as_secs_f64());
+            let overlap = if all > shortest {
+                format!(" {runs} runs have {all} s in all, more than the {shortest} s of a trace: they overlap, so that the intervals are too narrow.")
+            } else {
+                String::new()
+            };
+            format!(
+                "Each run has another part of {}, drawn by its seed: intervals and tests hold for the times of this trace.{overlap}",
+                of(true).join(", ")
+            )
+        });
+        repeated.chain(same).chain(drawn).chain(self.directions()).collect()
     }
 
     /// The longest warm-up that MSER-5 finds in the goodput of flows and in the throughput and queueing of watched links.

@@ -448,8 +448,43 @@ fn an_error_of_a_trace_has_its_place_and_its_remedy() {
         let (text, _) = said(&mahimahi.replace("0s", from), &times(last));
         assert!(!text.contains("the trace ends"), "{from} of {last} s: {text}");
     }
+    // A drawn beginning needs more than a run, or a period.
+    let drawn = mahimahi.replace("0s", "drawn");
+    assert_eq!(said(&drawn, &times(22)).0, "");
+    let (text, marked) = said(&drawn.replace("mahimahi", "csv"), "0,1mbit\n5,2mbit\n");
+    assert!(text.contains("there is nothing to draw") && text.contains("help: make the duration shorter"), "{text}");
+    assert!(marked.starts_with("\"drawn\""), "{text}");
     let (text, _) = said("{ kind = \"csv\", file = \"line\" }", "");
     assert!(text.contains("no line with a rate") && text.contains("help: each line is `seconds,rate`"), "{text}");
+}
+
+/// With a drawn beginning each run has another window of the trace, and variants of one seed have the same; what the runs are a sample of is
+/// said.
+#[test]
+fn runs_may_have_windows_of_a_trace() {
+    let link = LINKS[1].replace(
+        "queue",
+        "rate-over-time = { kind = \"mahimahi\", file = \"line\", from = \"drawn\" }\nwatch = true\nqueue",
+    );
+    let source = Source::new("test.toml", format!("{HEAD}{}{link}{BULK}", LINKS[0]));
+    // Second n of 60 has n packets of 1,500 bytes.
+    let line: String = (1..=60).flat_map(|second| (1..=second).map(move |_| format!("{}\n", second * 1_000))).collect();
+    let beside = |_: &str| Ok(Source::new("line", line.clone()));
+    let mut found = Diagnostics::new();
+    let scenario =
+        Scenario::load(&source, Some(&beside), &mut found).unwrap_or_else(|| panic!("{}", found.render(&source)));
+    let goodput = |seed: u64| {
+        let outcome = scenario.run(seed, |_| ());
+        let of = outcome.values.iter().find(|value| value.measure == "goodput").expect("a goodput").value;
+        (of, outcome.digest)
+    };
+    let all: Vec<_> = (1..=4).map(goodput).collect();
+    assert!(all.windows(2).all(|two| (two[0].0 - two[1].0).abs() > 1_000.0), "{all:?}");
+    assert_eq!(goodput(1), all[0]);
+    let said = |runs: usize| scenario.notes(runs).join(" ");
+    assert!(said(3).contains("Each run has another part of `line`, drawn by its seed"), "{}", said(3));
+    assert!(!said(3).contains("overlap") && said(90).contains("overlap"), "{}", said(90));
+    assert_eq!(said(1), "");
 }
 
 /// The measures of a run are known before it, so that a quantity that it cannot have is refused in time.

@@ -159,7 +159,7 @@ impl Ran {
             warm_up_ns: self.scenario.warm_up().as_nanos(),
             smooth: self.scenario.has_usual_bin,
             digest: self.digest(),
-            notes: self.scenario.no_sample_of(self.outcomes().count()),
+            notes: self.scenario.notes(self.outcomes().count()),
             runs: self.outcomes().map(shown).collect(),
         }
     }

@@ -185,7 +185,11 @@ impl Capacity {
                 steps.push((Span::from_millis(ms), rate));
             }
         }
-        RateProcess::Steps { steps: steps.into(), repeat: Some(Span::from_millis(self.bytes.len() as u64)) }
+        RateProcess::Steps {
+            steps: steps.into(),
+            repeat: Some(Span::from_millis(self.bytes.len() as u64)),
+            latest: Span::ZERO,
+        }
     }
 }
 

@@ -241,8 +241,9 @@ tidegate_config::record! {
     pub struct MahimahiRate as "Mahimahi trace" {
         /// The file, beside the scenario.
         pub file: Spanned<String>,
-        /// The time of the trace at which a run begins, so that several windows of one trace can be compared. Default its beginning.
-        pub from: Spanned<Span> = "0s",
+        /// The time of the trace at which a run begins, or "drawn": each run begins where its seed draws, all lines at the same share of
+        /// their traces. Default its beginning.
+        pub from: Spanned<TraceBegin> = "0s",
     }
 }
 
@@ -253,8 +254,9 @@ tidegate_config::record! {
         pub file: Spanned<String>,
         /// The period after which it begins anew. Default: the last rate stays.
         pub repeat: Option<Span>,
-        /// The time of the trace at which a run begins, so that several windows of one trace can be compared. Default its beginning.
-        pub from: Spanned<Span> = "0s",
+        /// The time of the trace at which a run begins, or "drawn": each run begins where its seed draws, all lines at the same share of
+        /// their traces. Default its beginning.
+        pub from: Spanned<TraceBegin> = "0s",
     }
 }
 
@@ -319,5 +321,29 @@ tidegate_config::choices! {
         DrainAll = "drain-all",
         /// One packet per call.
         OnePerCall = "one-per-call",
+    }
+}
+
+/// Where a run begins in a trace.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum TraceBegin {
+    /// At this time in all runs.
+    At(Span),
+    /// Where the seed of the run draws.
+    Drawn,
+}
+
+impl Decode for TraceBegin {
+    fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
+        match &node.value {
+            Value::Text(text) if text == "drawn" => Some(Self::Drawn),
+            _ => Span::decode(node, diagnostics).map(Self::At),
+        }
+    }
+    fn example() -> String {
+        "\"30s\"".into()
+    }
+    fn schema(schemas: &mut Schemas) -> serde_json::Value {
+        serde_json::json!({ "anyOf": [Span::schema(schemas), { "const": "drawn" }] })
     }
 }

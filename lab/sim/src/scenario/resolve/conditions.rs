@@ -12,7 +12,8 @@ use crate::conditions::{Cellular, Conditions, Failures, Jitter, LineChange, Mark
 use crate::distribution::Distribution;
 use crate::loss::Loss;
 use crate::scenario::actions::{AtSection, LineSection};
-use crate::scenario::file::{LinkSection, LossLaw, LossSection, RateSection, SameOrDrawn};
+use crate::scenario::file::{LinkSection, LossLaw, LossSection, RateSection, SameOrDrawn, TraceBegin};
+use crate::scenario::model::Trace;
 
 /// A delay: a constant, or a distribution from which each link draws its own.
 pub(super) type Delay = (Span, Option<Distribution>);
@@ -121,9 +122,11 @@ impl Resolver<'_> {
     }
 
     /// Warns of a run that begins in a trace and goes beyond its end: then what follows is the beginning of the trace.
-    fn warn_of_wrapping(&mut self, process: &RateProcess, from: &Spanned<Span>) {
-        let RateProcess::Steps { repeat: Some(period), .. } = process else { return };
-        let left = period.saturating_sub(from.value);
+    fn warn_of_wrapping(&mut self, process: &RateProcess, from: &Spanned<TraceBegin>) {
+        let (RateProcess::Steps { repeat: Some(period), .. }, TraceBegin::At(at)) = (process, from.value) else {
+            return;
+        };
+        let left = period.saturating_sub(at);
         // A run that is longer than the trace has it several times, wherever it begins.
         if self.scenario.duration <= left || self.scenario.duration > *period {
             return;
@@ -139,33 +142,49 @@ impl Resolver<'_> {
     fn rate_process(&mut self, section: &Spanned<RateSection>) -> Option<RateProcess> {
         type Read<'a> = &'a dyn Fn(&str) -> Result<RateProcess, String>;
         // What is wrong may be the name, a line of the file, or the time at which it is to begin: each has its mark and its remedy.
-        let trace = |file: &Spanned<String>, from: &Spanned<Span>, (read, lines): (Read<'_>, &str), this: &mut Self| {
-            let (place, error, label, help) = match this.open(&file.value) {
-                Err(error) => (file.place, error, "this file", "name a file beside the scenario"),
-                Ok(source) => match read(source.text()) {
-                    Err(error) => (file.place, error, "what is in this file", lines),
-                    Ok(process) => match process.begun_at(from.value) {
-                        Err(error) => (from.place, error, "too late", "begin at an earlier time of the trace"),
+        let trace =
+            |file: &Spanned<String>, from: &Spanned<TraceBegin>, (read, lines): (Read<'_>, &str), this: &mut Self| {
+                let (place, error, label, help) = match this.open(&file.value) {
+                    Err(error) => (file.place, error, "this file", "name a file beside the scenario"),
+                    Ok(source) => match read(source.text()) {
+                        Err(error) => (file.place, error, "what is in this file", lines),
                         Ok(process) => {
-                            this.warn_of_wrapping(&process, from);
-                            if !this.scenario.traces.contains(&file.value) {
-                                this.scenario.traces.push(file.value.clone());
+                            let drawn = (from.value == TraceBegin::Drawn).then(|| process.lasts()).flatten();
+                            let (begun, label, help) = match from.value {
+                                TraceBegin::At(at) => {
+                                    (process.begun_at(at), "too late", "begin at an earlier time of the trace")
+                                }
+                                TraceBegin::Drawn => (
+                                    process.begun_where_drawn(this.scenario.duration),
+                                    "not longer than a run",
+                                    "make the duration shorter, or let the trace repeat",
+                                ),
+                            };
+                            match begun {
+                                Err(error) => (from.place, error, label, help),
+                                Ok(process) => {
+                                    this.warn_of_wrapping(&process, from);
+                                    let trace = Trace { name: file.value.clone(), drawn };
+                                    if !this.scenario.traces.contains(&trace) {
+                                        this.scenario.traces.push(trace);
+                                    }
+                                    return Some(process);
+                                }
                             }
-                            return Some(process);
                         }
                     },
-                },
+                };
+                let message = format!("the trace `{}` cannot be used: {error}", file.value);
+                this.error(place, message, label, help);
+                None
             };
-            let message = format!("the trace `{}` cannot be used: {error}", file.value);
-            this.error(place, message, label, help);
-            None
-        };
         let mahimahi = "each line is a whole number of milliseconds, none less than the one before";
         let rates = "each line is `seconds,rate`, such as `0.5,2mbit`, each later than the one before";
         Some(match &section.value {
             RateSection::Steps(it) => RateProcess::Steps {
                 steps: it.steps.iter().map(|step| (step.at, step.rate)).collect(),
                 repeat: it.repeat,
+                latest: Span::ZERO,
             },
             RateSection::Sine(it) => {
                 RateProcess::Sine { mean: it.mean, amplitude: it.amplitude, period: it.period, step: it.step }
