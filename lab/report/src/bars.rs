@@ -42,7 +42,7 @@ impl Comparison {
         }
         for group in &self.groups {
             for (at, measure) in group.measures.iter().enumerate() {
-                let cells = group.estimates(at).into_iter().map(|(_, cell)| cell);
+                let cells = group.ranked(at).into_iter().map(|(_, cell)| cell);
                 let all = cells.flat_map(|cell| cell.values.iter().copied().chain([cell.mean]));
                 if let Some(least) = all.reduce(f64::min).filter(|least| *least <= 0.0) {
                     let of = if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) };

@@ -92,7 +92,7 @@ pub struct Estimate {
     pub mean: f64,
     /// Half the width of the 95 % confidence interval; `None` with one run.
     pub half: Option<f64>,
-    /// The values of the runs, if there are several.
+    /// The values of the runs, if there are several; infinite for one that did not reach it.
     pub values: Vec<f64>,
     /// The seeds of these runs; empty if they have none.
     pub seeds: Vec<u64>,
@@ -138,7 +138,7 @@ impl Estimate {
     pub(crate) fn of_runs(mean: f64, half: Option<f64>, values: Vec<f64>) -> Self {
         Self { mean, half, values: if values.len() > 1 { values } else { Vec::new() }, ..Self::default() }
     }
-    /// A percentile that `open` of `runs` did not reach. It has no mean, and nothing is tested by the other runs alone.
+    /// A percentile that `open` of `runs` did not reach, whose values are not known. It has no mean, and nothing is tested by it.
     pub(crate) fn not_reached(open: usize, runs: usize) -> Self {
         Self { mean: f64::INFINITY, open: Some((open, runs)), ..Self::default() }
     }
@@ -364,21 +364,25 @@ impl Group {
     /// The orders of all pairs of variants that are told apart and not equal within 2 %; without tests, that of the best and the worst.
     fn stated(&self, at: usize, family: &Family) -> Vec<Stated> {
         let (measure, ranked) = (&self.measures[at], self.ranked(at));
-        if ranked.len() < 2 || measure.better == Better::Neither {
+        if measure.better == Better::Neither {
             return Vec::new();
         }
-        let last = ranked.len() - 1;
         let orders = match self.verdict(at, &ranked, family) {
             Some(verdict) => verdict.orders,
-            None if !self.differs(at) || is_of_completed(&ranked) => Vec::new(),
-            None => vec![[0, last]],
+            None if ranked.len() < 2 || !self.differs(at) || is_of_completed(&ranked) => Vec::new(),
+            None => vec![[0, ranked.len() - 1]],
         };
-        let order = |[better, worse]: [usize; 2]| {
-            let (better, worse) = (ranked[better].0.to_owned(), ranked[worse].0.to_owned());
-            let (less, more) = if measure.better == Better::More { (worse, better) } else { (better, worse) };
-            Stated { subject: self.name.clone(), measure: measure.name.clone(), less, more }
+        let order = |[less, more]: [&str; 2]| Stated {
+            subject: self.name.clone(),
+            measure: measure.name.clone(),
+            less: less.to_owned(),
+            more: more.to_owned(),
         };
-        orders.into_iter().map(order).collect()
+        let of_reached = |[better, worse]: [usize; 2]| {
+            let (better, worse) = (ranked[better].0, ranked[worse].0);
+            order(if measure.better == Better::More { [worse, better] } else { [better, worse] })
+        };
+        orders.into_iter().map(of_reached).chain(self.orders_of_open(at, family).into_iter().map(order)).collect()
     }
 
     /// The measure whose answer comes first: the first one that tells variants apart whose means differ by more than [`MARGIN`], or else
@@ -512,7 +516,7 @@ impl Comparison {
             if !names.iter().any(|(name, _)| *name == measure.name) {
                 let cells = self.groups.iter().flat_map(|group| {
                     let at = group.measures.iter().position(|other| other.name == measure.name);
-                    at.into_iter().flat_map(|at| group.estimates(at))
+                    at.into_iter().flat_map(|at| group.ranked(at))
                 });
                 let values: Vec<_> = cells.map(|(_, estimate)| (estimate.mean, estimate.half)).collect();
                 names.push((&measure.name, Alike::of(&values, bin(&measure.name), &measure.unit)));

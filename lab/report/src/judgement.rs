@@ -4,6 +4,7 @@
 //! 0, not the intervals of the means with each other: a seed that is hard for one variant is hard for all.
 
 mod family;
+mod restricted;
 
 use std::collections::HashMap;
 
@@ -25,6 +26,10 @@ pub struct Contrast {
     pub unit: String,
     /// The names of the variants.
     pub variants: [String; 2],
+    /// Their means; infinite for one that did not reach the measure in all runs.
+    pub means: [f64; 2],
+    /// With what the runs count that did not reach the measure: the longest time that a run of any variant reached. `None` if all reached it.
+    pub limit: Option<f64>,
     /// The difference.
     pub difference: Difference,
     /// The 95 % interval by the bootstrap over pairs (BCa); `None` without pairs.
@@ -58,6 +63,9 @@ pub struct Corrected {
 pub(crate) struct Pair {
     pub(crate) places: [usize; 2],
     pub(crate) difference: Difference,
+    /// With what runs count that did not reach the measure, if there are such.
+    limit: Option<f64>,
+    /// The tests of equality; none where runs did not reach the measure.
     equality: Option<Equality>,
     /// Whether the means are within 2 % of the greater one.
     is_near: bool,
@@ -82,7 +90,7 @@ impl Pair {
             (Some(tested), Some(by_ratio)) if tested.ratio().is_some() => (tested, Equality::of(by_ratio)),
             _ => (difference, Equality::of(plain)),
         };
-        Some(Self { places, difference, equality, is_near, values })
+        Some(Self { places, difference, limit: None, equality, is_near, values })
     }
 
     /// By which share of the greater mean the estimates may differ at most, as one of `comparisons`.
@@ -177,15 +185,26 @@ fn more_runs(difference: &Difference, equality: Option<&Equality>, comparisons: 
     difference.more_runs(comparisons).into_iter().chain(equal).min()
 }
 
-/// Tests all pairs of estimates that have several runs.
+/// Tests all pairs of estimates that have several runs. Runs that did not reach a time count with the longest that one of the estimates
+/// reached.
 pub(crate) fn pairs(estimates: &[&Estimate]) -> Vec<Pair> {
-    let mut found = Vec::new();
-    for (first, a) in estimates.iter().enumerate() {
-        for (second, b) in estimates.iter().enumerate().skip(first + 1) {
-            found.extend(Pair::test([first, second], a, b));
+    let limit = restricted::limit(estimates);
+    let weighed: Vec<_> = estimates.iter().map(|estimate| restricted::weighed(estimate, limit)).collect();
+    let test = |places: [usize; 2]| {
+        let [a, b] = places;
+        let [is_a_open, is_b_open] = places.map(|place| !estimates[place].is_reached());
+        if (is_a_open || is_b_open) && limit.is_none()
+            || estimates[a].is_never_reached() && estimates[b].is_never_reached()
+        {
+            return None;
         }
-    }
-    found
+        let found = Pair::test(places, &weighed[a], &weighed[b])?;
+        // Up to the limit they may be equal, and beyond it nobody knows.
+        let open = |found: Pair| Pair { limit, equality: None, is_near: false, ..found };
+        Some(if is_a_open || is_b_open { open(found) } else { found })
+    };
+    let all = (0..estimates.len()).flat_map(|a| (a + 1..estimates.len()).map(move |b| [a, b]));
+    all.filter_map(test).collect()
 }
 
 /// The differences of all pairs of named estimates of one measure, corrected for each other and for those of `family`, if they
@@ -205,6 +224,8 @@ pub(crate) fn contrasts(
         measure: measure.to_owned(),
         unit: unit.to_owned(),
         variants: pair.places.map(|place| estimates[place].0.to_owned()),
+        means: pair.places.map(|place| estimates[place].1.mean),
+        limit: pair.limit,
         stated: family.and_then(|family| family.correct(&pair.difference)),
         alone: alone.correct(&pair.difference),
         equality: pair.equality,
@@ -277,19 +298,30 @@ impl Contrast {
 }
 
 impl Group {
-    /// The number of pairs of variants that would be tested by a measure, had both reached it in all runs and completed all.
+    /// The number of pairs of variants that would be tested by a measure, had one of them reached it in some run and both completed all.
     fn untestable(&self, at: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.cells.get(at)?.as_ref());
         let is_several = |cell: &&Estimate| cell.values.len() > 1 || cell.open.is_some_and(|(_, runs)| runs > 1);
         let several: Vec<&Estimate> = cells.filter(is_several).collect();
-        let testable = several.iter().filter(|cell| cell.is_reached() && !cell.is_of_completed).count();
+        let testable: Vec<&&Estimate> = several.iter().filter(|cell| cell.can_be_tested()).collect();
+        let never = testable.iter().filter(|cell| cell.is_never_reached()).count();
         let pairs = |n: usize| n * n.saturating_sub(1) / 2;
-        pairs(several.len()) - pairs(testable)
+        pairs(several.len()) - pairs(testable.len()) + pairs(never)
     }
-    /// The estimates of a measure that were reached, with the names of their variants.
-    pub(crate) fn estimates(&self, at: usize) -> Vec<(&str, &Estimate)> {
-        let measured = self.rows.iter().filter_map(|row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?)));
-        measured.filter(|(_, estimate)| estimate.is_reached()).collect()
+    /// The estimates of a measure, with the names of their variants.
+    fn estimates(&self, at: usize) -> Vec<(&str, &Estimate)> {
+        self.rows.iter().filter_map(|row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?))).collect()
+    }
+    /// The orders by a measure that the runs tell apart, of pairs in which a variant did not reach it in all runs: who has less, and who has more.
+    pub(crate) fn orders_of_open(&self, at: usize, family: &Family) -> Vec<[&str; 2]> {
+        let all = self.estimates(at);
+        let estimates: Vec<&Estimate> = all.iter().map(|(_, estimate)| *estimate).collect();
+        let told = pairs(&estimates).into_iter().filter(|pair| pair.limit.is_some() && family.are_apart(pair));
+        told.map(|pair| {
+            let [a, b] = pair.places.map(|place| all[place].0);
+            if pair.difference.mean < 0.0 { [a, b] } else { [b, a] }
+        })
+        .collect()
     }
 }
 
@@ -375,6 +407,7 @@ impl Comparison {
         let family = self.family();
         // The numbers of runs, and how many differences were tested, by pairs and otherwise.
         let (mut runs, mut tested, mut unplanned, mut by_ratio) = ([Vec::new(), Vec::new()], 0, false, 0);
+        let mut is_restricted = false;
         for group in self.groups.iter().filter(|group| !group.name.is_empty()) {
             for at in (0..group.measures.len()).filter(|at| group.measures[*at].better != Better::Neither) {
                 let estimates: Vec<&Estimate> = group.estimates(at).into_iter().map(|(_, estimate)| estimate).collect();
@@ -386,6 +419,7 @@ impl Comparison {
                     let is_open = !family.are_apart(&pair) && !family.are_equal(&pair);
                     unplanned |= difference.runs < FEWEST_RUNS && is_open;
                     by_ratio += usize::from(difference.ratio().is_some());
+                    is_restricted |= pair.limit.is_some();
                     runs[usize::from(difference.test == Test::Welch)].push(difference.runs);
                 }
             }
@@ -415,10 +449,15 @@ impl Comparison {
             all if all == tested => ", of the logarithms, since times vary by factors",
             _ => ", of times by their logarithms, since these vary by factors",
         };
+        let limit = if is_restricted {
+            " A run that did not reach a time counts with the longest that a run of any variant reached."
+        } else {
+            ""
+        };
         let likewise = if corrected.is_empty() { "" } else { ", corrected likewise" };
         Some(format!(
             "Decided at 5 % by {by}{times}{corrected}. Equal within 2 % is what two one-sided tests of the same runs (TOST) find at \
-             5 %{likewise}.{few}"
+             5 %{likewise}.{limit}{few}"
         ))
     }
 
@@ -533,6 +572,9 @@ pub fn difference_columns(contrasts: &[Contrast]) -> columns::Table {
         .with("unit", text(&|of| &of.unit))
         .with("first", text(&|of| &of.variants[0]))
         .with("second", text(&|of| &of.variants[1]))
+        .with("mean_first", number(&|of| Some(of.means[0])))
+        .with("mean_second", number(&|of| Some(of.means[1])))
+        .with("counted_as", number(&|of| of.limit))
         .with("difference", number(&|of| Some(of.difference.mean)))
         .with("half_width_95", number(&|of| Some(of.difference.half_width())))
         .with("bootstrap_low_95", number(&|of| of.bootstrap.map(|interval| interval.0)))

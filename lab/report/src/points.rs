@@ -37,9 +37,9 @@ impl<'a> Quantity<'a> {
                 Some((_, count)) => *count += 1,
                 None => found.push((best, 1)),
             }
-            let ranked = group.ranked(*at).into_iter().enumerate();
-            ranked.for_each(|(place, (name, _))| *places.entry(name).or_default() += place);
-            let last = group.estimates(*at).len();
+            let ranked = group.ranked(*at);
+            let last = ranked.len();
+            ranked.into_iter().enumerate().for_each(|(place, (name, _))| *places.entry(name).or_default() += place);
             let open = group
                 .rows
                 .iter()
@@ -63,7 +63,9 @@ impl<'a> Quantity<'a> {
             let verb = if first == Some(n) { format!(" has the {ends}") } else { String::new() };
             let what = match best {
                 Best::One(only) => format!("{only}{verb}"),
-                Best::Only(only) => format!("{only} alone reaches it in all runs, which is not tested,"),
+                Best::Only(only) => {
+                    format!("{only} alone reaches it in all runs, and is not told apart from the others,")
+                }
                 Best::Several(names, _) => format!("{}{verb}", names.join(" or ")),
                 Best::Alike => "no difference above 2 %".to_owned(),
                 Best::Undecided => "undecided".to_owned(),
@@ -140,7 +142,7 @@ impl Marks {
         "names together are equal within 2 % or, with ?, not told apart",
         "alike: all within 2 %",
         "? alone: undecided",
-        "(in parentheses): alone in reaching it in all runs, and not tested",
+        "(in parentheses): alone in reaching it in all runs, and not told apart from all others",
         "n.t.: not tested, because these are means of what was completed, and not all was",
     ];
 
@@ -321,7 +323,7 @@ mod tests {
         assert_eq!(
             said.legend,
             "Means of 3 runs; \u{b1} is half the width of a 95 % interval of the mean. n.r. (k/n): not reached in k of n runs; best: a name alone is told \
-             apart from all others; (in parentheses): alone in reaching it in all runs, and not tested."
+             apart from all others; (in parentheses): alone in reaching it in all runs, and not told apart from all others."
         );
         let legend = of("completion mean").legend;
         assert!(legend.contains("n.t.: not tested") && !legend.contains("parentheses"), "{legend}");

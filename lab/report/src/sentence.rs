@@ -1,6 +1,6 @@
 //! The answer of a comparison in words: which variant is the best by a measure, and by how much.
 
-use crate::comparison::{Better, Estimate, Group, Measure, bin, is_of_completed};
+use crate::comparison::{Better, Estimate, Group, Measure, Row, bin, is_of_completed};
 use crate::judgement::{Family, would_decide};
 use crate::verdict::Verdict;
 
@@ -18,10 +18,7 @@ fn up_to(share: f64) -> String {
 
 /// The names of several variants by their places: `a, b and c`.
 fn together(ranked: &Ranked<'_>, places: &[usize]) -> String {
-    match places.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} and {}", names(ranked, others), ranked[*last].0),
-        _ => names(ranked, places),
-    }
+    listed(&places.iter().map(|place| ranked[*place].0).collect::<Vec<_>>())
 }
 
 /// The variants behind the best, from the best mean to the worst, with those together that are equal: within 2 %, or by their values if
@@ -86,10 +83,7 @@ fn orders(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict, among: &[us
 fn with_values(measure: &Measure, ranked: &Ranked<'_>, places: &[usize]) -> String {
     let named: Vec<String> =
         places.iter().map(|place| format!("{} ({})", ranked[*place].0, measure.mean(ranked[*place].1))).collect();
-    match named.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
-        _ => named.concat(),
-    }
+    listed(&named.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// States which variants are told apart from each other, that runs tell the one with the best mean apart from no other, and how far the
@@ -233,16 +227,17 @@ impl Group {
         let measure = &self.measures[at];
         let subject = if self.name.is_empty() { String::new() } else { format!(" of {}", self.name) };
         let ranked = self.ranked(at);
-        let open = self.not_reached(at);
+        let open = self.not_reached(at, &ranked, family);
         if ranked.len() + open.len() < 2 || measure.better == Better::Neither {
             return None;
         }
+        let and = if open.iter().any(|said| said.contains(", behind ")) { "; " } else { ", " };
         let not_reached = match (open.as_slice(), ranked.as_slice()) {
             ([], _) => String::new(),
             (_, []) => {
                 // Some runs may have reached it.
                 let any = open.iter().zip(&self.rows).all(|(said, row)| *said == row.name);
-                let by = if any { "any variant".to_owned() } else { open.join(", ") };
+                let by = if any { "any variant".to_owned() } else { open.join(and) };
                 return Some(format!("{}{subject}: not reached by {by}", measure.name));
             }
             (_, [(only, reached)]) => {
@@ -250,10 +245,10 @@ impl Group {
                 return Some(format!(
                     "{}{subject}: {only} has {value}; not reached by {}",
                     measure.name,
-                    open.join(", ")
+                    open.join(and)
                 ));
             }
-            _ => format!("; not reached by {}", open.join(", ")),
+            _ => format!("; not reached by {}", open.join(and)),
         };
         let verdict = self.verdict(at, &ranked, family);
         let said = match &verdict {
@@ -275,11 +270,33 @@ impl Group {
         Some(format!("{}{subject}: {said}{unchanged}{not_reached}", measure.name))
     }
 
-    /// The variants that did not reach a measure in all runs.
-    fn not_reached(&self, at: usize) -> Vec<String> {
+    /// The variants that did not reach a measure in all runs, each with those that have less by the runs, or more though they did not reach it
+    /// either.
+    fn not_reached(&self, at: usize, ranked: &Ranked<'_>, family: &Family) -> Vec<String> {
+        let told = self.orders_of_open(at, family);
         let cells = self.rows.iter().filter_map(|row| Some((row, row.cells.get(at)?.as_ref()?)));
-        let open = cells.filter(|(_, cell)| !cell.is_reached());
-        open.map(|(row, cell)| format!("{}{}", row.name, cell.of_fewer())).collect()
+        let said = |(row, cell): (&Row, &Estimate)| {
+            let name = row.name.as_str();
+            let less: Vec<&str> = told.iter().filter(|[_, more]| *more == name).map(|[less, _]| *less).collect();
+            let is_after_all = !ranked.is_empty() && ranked.iter().all(|(other, _)| less.contains(other));
+            let behind = match less.as_slice() {
+                [] => String::new(),
+                _ if is_after_all && ranked.len() > 1 && less.len() == ranked.len() => {
+                    ", behind all that did".to_owned()
+                }
+                less => format!(", behind {}", listed(less)),
+            };
+            format!("{name}{}{behind}", cell.of_fewer())
+        };
+        cells.filter(|(_, cell)| !cell.is_reached()).map(said).collect()
+    }
+}
+
+/// Several names: `a, b and c`.
+fn listed(names: &[&str]) -> String {
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.concat(),
     }
 }
 

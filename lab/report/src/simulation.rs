@@ -197,14 +197,12 @@ impl Quantity {
     /// The values of all runs.
     pub(crate) fn estimate(&self) -> Estimate {
         let is_of_completed = self.measure.ends_with(" mean") && self.values.len() > 1 && self.left.is_some();
-        if self.mean == f64::INFINITY {
-            let open = self.values.iter().filter(|value| **value == Some(f64::INFINITY)).count();
-            return Estimate::not_reached(open, self.values.iter().flatten().count());
-        }
         let measured = self.values.iter().enumerate().filter(|(_, value)| value.is_some());
         let seeds = measured.filter_map(|(run, _)| self.seeds.get(run).copied()).collect();
-        let estimate =
-            Estimate::of_runs(self.mean, self.half_width_95, self.values.iter().flatten().copied().collect());
+        let values: Vec<f64> = self.values.iter().flatten().copied().collect();
+        let open = values.iter().filter(|value| value.is_infinite()).count();
+        let open = (self.mean == f64::INFINITY).then_some((open, values.len()));
+        let estimate = Estimate { open, ..Estimate::of_runs(self.mean, self.half_width_95, values) };
         let missing = self.values.iter().filter(|value| value.is_none()).count();
         let is_time = self.unit == "ns" || self.measure.starts_with("slowdown ");
         Estimate { missing, is_of_completed, is_time, bin: bin(&self.measure), ..estimate.with_seeds(seeds) }
@@ -288,10 +286,10 @@ mod tests {
         assert_eq!(simulation.quantities()[0].half_width_95, None);
     }
 
-    /// Two of four runs of one variant did not reach the percentile: it has no mean, no test and no star, and the others are judged
-    /// without it.
+    /// Two of four runs of one variant did not reach the percentile: it has no mean and no star, and the others are judged
+    /// without it. Where it is behind them by the runs, that is said.
     #[test]
-    fn what_was_not_reached_has_no_mean_and_no_test() {
+    fn what_was_not_reached_has_no_mean_and_a_test_up_to_a_limit() {
         let run = |seed: u64, open: bool| {
             let value = |variant: &str, value: f64| Value {
                 variant: variant.into(),
@@ -330,11 +328,14 @@ mod tests {
               fifo in 2 of 4 runs"]
         );
         assert_eq!(comparison.groups[0].best(0, &comparison.family()), ["cake"]);
-        // The one pair that is tested is corrected for the three that were meant to be: their number must not depend on the results.
+        // The runs of fifo that did not reach it count with 3.008 s, the longest of any, and are no further from the others than those that did.
         let contrasts = comparison.contrasts();
-        assert_eq!(contrasts.len(), 1);
-        assert_eq!(contrasts[0].stated.map(|stated| stated.comparisons), Some(3));
-        assert_eq!(differences(&quantities, &comparison).len(), 1);
+        assert_eq!(contrasts.len(), 3);
+        assert!(contrasts.iter().all(|found| found.stated.is_some_and(|stated| stated.comparisons == 3)));
+        let limits: Vec<Option<f64>> = contrasts.iter().map(|found| found.limit).collect();
+        assert_eq!(limits, [Some(3.008e9), Some(3.008e9), None]);
+        assert_eq!(contrasts[0].means[0], f64::INFINITY);
+        assert_eq!(differences(&quantities, &comparison).len(), 3);
         let note = comparison.fewer_runs();
         assert_eq!(note.as_deref(), Some("Not reached: completion p99 of flow short, fifo in 2 of 4 runs."));
         let latex = comparison.latex(&crate::Look::page());

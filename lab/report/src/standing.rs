@@ -1,6 +1,6 @@
 //! [`Best`]: who is the best by a measure, as maps and the answer about the points of a sweep have it.
 
-use crate::comparison::{Group, is_of_completed};
+use crate::comparison::{Group, Row, is_of_completed};
 use crate::judgement::Family;
 
 /// Who is the best by a measure.
@@ -8,7 +8,7 @@ use crate::judgement::Family;
 pub(crate) enum Best<'a> {
     /// The runs tell this one apart from all others.
     One(&'a str),
-    /// This one alone reached it in all runs, so that nothing was tested.
+    /// This one alone reached it in all runs, and is not told apart from all others.
     Only(&'a str),
     /// Those that are perhaps the best: the first are the best and those that are equal to it within 2 %; the runs do not tell the others
     /// apart from it. Both from the best mean to the worst.
@@ -43,8 +43,11 @@ impl Group {
         let ranked = self.ranked(at);
         match ranked.as_slice() {
             [] => return Best::Nobody,
-            [(only, _)] if self.rows.len() > 1 => return Best::Only(only),
-            [(only, _)] => return Best::One(only),
+            [(only, _)] => {
+                let told = self.orders_of_open(at, family);
+                let is_first = |row: &Row| row.name == *only || told.contains(&[only, &row.name]);
+                return if self.rows.iter().all(is_first) { Best::One(only) } else { Best::Only(only) };
+            }
             _ => {}
         }
         let Some(verdict) = self.verdict(at, &ranked, family) else {

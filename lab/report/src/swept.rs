@@ -14,6 +14,11 @@ const MOST: usize = 40;
 /// The largest number of points at which they are.
 const MOST_POINTS: usize = 1000;
 
+/// Whether a choice of rows is one of quantities.
+pub fn is_of_quantities((column, _): &(String, String)) -> bool {
+    column == "measure" || column == "subject"
+}
+
 /// The quantities of the rows of [`sweep_rows`](crate::simulation::sweep_rows) that have all texts of `only`, pairs of column
 /// and text.
 ///

@@ -16,6 +16,7 @@ use tidegate_report::comparison::Comparison;
 use tidegate_report::simulation::{
     DIFFERENCES, Quantity, compared, compared_by_all, greatest, mark_left, unfinished, unit,
 };
+use tidegate_report::swept::is_of_quantities;
 use tidegate_report::{Fold, Look, Report, Section, swept};
 use tidegate_sim::scenario::sweep::scenario_of;
 
@@ -30,8 +31,7 @@ use crate::progress::Reading;
 
 /// Compare results of simulations, replays, experiments and recordings side by side
 ///
-/// Each FILE is what `simulate`, `replay` or `reproduce` printed with `--json` (`simulate --out` writes it as
-/// results.json), a recording of `tidegate run --record`, or the folder of a `sweep`. The variants of a single file, and the
+/// Each FILE is what `simulate`, `replay` or `reproduce` printed with `--json`, the folder of `simulate --out`, a recording of `tidegate run --record`, or the folder of a `sweep`. The variants of a single file, and the
 /// combinations of values of a single folder, are compared with each other. Values of the same subject and measure share a
 /// row; the answer names the best file for each measure, and by how much it is better. Runs with the same seed in two files
 /// are compared as pairs. Files that all have the same several variants are compared at each of them. A file is called best only of those from which these differences tell it apart. Of a sweep the answer says at how
@@ -42,7 +42,7 @@ use crate::progress::Reading;
 /// the others. Without it these are the variants of the scenario, if it has several, and otherwise all columns.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The results, recordings and folders of sweeps, each with a name for its variant before it if you like
+    /// The results, recordings and folders of results or sweeps, each with a name for its variant before it if you like
     #[arg(required = true, num_args = 1.., value_name = "[NAME=]FILE", value_parser = Named::parse)]
     named: Vec<Named>,
     /// Compare only runs of a sweep that have this text in this column; several texts of one
@@ -101,7 +101,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     args.output.try_them(files.iter().map(PathBuf::as_path))?;
-    let load = |path: &PathBuf| if path.is_dir() { sweep(path, args) } else { load(path) };
+    let load = |path: &PathBuf| match (path.is_dir(), path.join("results.json")) {
+        (true, results) if results.is_file() => load(&results),
+        (true, _) => sweep(path, args),
+        (false, _) => load(path),
+    };
     let (mut loaded, mut primary, mut noted) = (Vec::new(), Vec::new(), Vec::new());
     for path in files {
         let found = load(path)?;
@@ -198,11 +202,6 @@ pub(super) fn page(title: String, comparison: &Comparison, primary: &[String]) -
 /// Whether a choice of rows names measures: all of these are compared, whether or not they are usually shown.
 fn names_measures(only: &[(String, String)]) -> bool {
     only.iter().any(|(column, _)| column == "measure")
-}
-
-/// Whether a choice of rows is one of quantities.
-fn is_of_quantities((column, _): &(String, String)) -> bool {
-    column == "measure" || column == "subject"
 }
 
 /// The quantities of a sweep that `only` chooses, and their comparison. Those that the scenario names as primary were planned together, and

@@ -184,6 +184,10 @@ pub(super) struct Difference {
     measure: String,
     unit: String,
     variants: [String; 2],
+    /// The means of both; null for one that did not reach the measure in all runs.
+    means: [f64; 2],
+    /// With what the runs count that did not reach the measure; null if all reached it.
+    counted_as: Option<f64>,
     mean: f64,
     half_width_95: f64,
     /// By the bootstrap over pairs; null without pairs.
@@ -213,6 +217,8 @@ pub(super) struct Difference {
 impl From<Contrast> for Difference {
     fn from(found: Contrast) -> Self {
         Self {
+            means: found.means,
+            counted_as: found.limit,
             half_width_95: found.difference.half_width(),
             bootstrap_95: found.bootstrap.map(|(low, high)| [low, high]),
             ratio: found.difference.ratio().map(|[ratio, ..]| ratio),
@@ -311,7 +317,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cache = if args.no_cache { None } else { cached()? };
     let begin = Instant::now();
     let (made, mut notes) = run_all(args, &scenario, seed, jobs, cache.as_ref())?;
-    notes.extend(scenario.no_sample_of(made.outcomes.len()));
+    notes.extend(scenario.notes(made.outcomes.len()));
     let mut stopped = stopped(args, &made)?;
     let outcomes = &made.outcomes;
     // A digest of some of the runs would be taken for that of all.

@@ -298,6 +298,9 @@ fn files_of_the_same_variants_are_compared_at_each() {
     }
     let said = text(&tidegate(&folder, "compare|a=before/results.json|b=after/results.json"));
     assert!(said.contains("2 points") && !said.contains("a fifo") && !said.contains("fifo - codel"), "{said}");
+    // The folders stand for the results in them.
+    let of_folders = text(&tidegate(&folder, "compare|a=before|b=after"));
+    assert_eq!(of_folders, said);
     let json = tidegate(&folder, "compare|a=before/results.json|b=after/results.json|--json");
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     let differences = json["differences"].as_array().expect("differences");

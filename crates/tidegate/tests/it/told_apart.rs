@@ -50,7 +50,12 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     assert!(said.contains("one and same have the same in each run"), "{said}");
     assert!(apart["decided"] == true && apart["pairs"] == 4 && apart["comparisons"] == 28, "{apart}");
     let rows = std::fs::read_to_string(out.join("differences.csv")).expect("differences");
-    assert!(rows.starts_with("subject,measure,unit,first,second,difference,half_width_95,"), "{rows}");
+    assert!(
+        rows.starts_with(
+            "subject,measure,unit,first,second,mean_first,mean_second,counted_as,difference,half_width_95,"
+        ),
+        "{rows}"
+    );
     // The file corrects what text and JSON state as they do, and each measure for its own pairs besides.
     let head: Vec<&str> = rows.lines().next().unwrap_or_default().split(',').collect();
     let cell = |measure: &str, name: &str| -> Option<String> {

@@ -15,7 +15,7 @@ use crate::plotting::Legend;
 use crate::points::NOT_TESTED;
 use crate::simulation::{better, compared_whole};
 use crate::standing::Best;
-use crate::swept::Swept;
+use crate::swept::{Swept, is_of_quantities};
 
 impl Chart {
     /// Draws which variant is the best in each cell. The tests of all cells are corrected for each other.
@@ -40,10 +40,18 @@ impl Chart {
         let swept = Swept::new(table, &self.only, &self.by)?;
         let mut quantities: Vec<(&str, String)> = Vec::new();
         let mut places = BTreeMap::new();
+        let planned = self.planned(table)?;
+        let is_chosen = self.only.iter().any(is_of_quantities);
         for (row, place, _) in self.placed(table, &rows, (&xs, &ys))? {
             let Some((measure, subject)) = swept.quantity(row) else { continue };
+            // Who chooses none asks about those that were planned.
+            if !is_chosen && planned.as_ref().is_some_and(|planned| !planned.has(measure, &subject)) {
+                continue;
+            }
             if better(measure) == Better::Neither {
-                return Err(format!("nobody is the best by `{measure}`, of which neither more nor less is better"));
+                return Err(format!(
+                    "nobody is the best by `{measure}`, of which neither more nor less is better; choose measures with --only measure=NAME"
+                ));
             }
             let at = quantities.iter().position(|known| *known == (measure, subject.clone())).unwrap_or_else(|| {
                 quantities.push((measure, subject));
@@ -51,7 +59,14 @@ impl Chart {
             });
             places.insert(place, at);
         }
-        let comparison = self.compared(table, &swept, &quantities)?;
+        // Those that the scenario names before its first run were planned together, and are corrected together with all that it names, as
+        // `compare` does, whichever of them is drawn.
+        let is_planned =
+            |planned: &Comparison| quantities.iter().all(|(measure, subject)| planned.has(measure, subject));
+        let comparison = match planned.filter(is_planned) {
+            Some(planned) => planned.planned_part(&quantities),
+            None => compared_whole(&swept.quantities()?).of_quantities(&quantities),
+        };
         let family = comparison.family();
         let names = comparison.names_of_rows();
         let mut cells: Vec<Vec<Option<Best<'_>>>> = vec![vec![None; xs.len()]; ys.len()];
@@ -80,8 +95,11 @@ impl Chart {
             None => "",
         };
         let is_open = comparison.cells().any(|cell| !cell.is_reached());
-        let alone =
-            if has_alone(&cells) { " (In parentheses): alone in reaching it in all runs, and not tested." } else { "" };
+        let alone = if has_alone(&cells) {
+            " (In parentheses): alone in reaching it in all runs, and not told apart from all others."
+        } else {
+            ""
+        };
         let has = |is: fn(&Best<'_>) -> bool| cells.iter().flatten().flatten().any(is);
         // The signs that are there.
         let signs = [
@@ -127,20 +145,14 @@ impl Chart {
         Ok(self.map(Grid { xs, ys, note, legend: 0.0, lines: 1 }, &cells, &names, look))
     }
 
-    /// The comparison of quantities. Those that the scenario names before its first run were planned together, and are corrected together
-    /// with all that it names, as `compare` does, whichever of them is drawn.
-    fn compared(&self, table: &Table, swept: &Swept<'_>, quantities: &[(&str, String)]) -> Result<Comparison, String> {
-        if !table.primary.is_empty() {
-            let whole: Vec<_> =
-                self.only.iter().filter(|(column, _)| column != "measure" && column != "subject").cloned().collect();
-            let whole = compared_whole(&Swept::new(table, &whole, &self.by)?.quantities()?);
-            if let Ok((planned, _)) = Look::page().stated(&whole, &table.primary)
-                && quantities.iter().all(|(measure, subject)| planned.has(measure, subject))
-            {
-                return Ok(planned.planned_part(quantities));
-            }
+    /// The comparison of the quantities that the scenario names before its first run, if it names any.
+    fn planned(&self, table: &Table) -> Result<Option<Comparison>, String> {
+        if table.primary.is_empty() {
+            return Ok(None);
         }
-        Ok(compared_whole(&swept.quantities()?).of_quantities(quantities))
+        let whole: Vec<_> = self.only.iter().filter(|only| !is_of_quantities(only)).cloned().collect();
+        let whole = compared_whole(&Swept::new(table, &whole, &self.by)?.quantities()?);
+        Ok(Look::page().stated(&whole, &table.primary).ok().map(|(planned, _)| planned))
     }
 
     fn map(&self, mut grid: Grid, cells: &[Vec<Option<Best<'_>>>], names: &[&str], look: &Look) -> Drawing {

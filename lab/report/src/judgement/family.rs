@@ -15,8 +15,8 @@ pub(crate) struct Family {
 }
 
 impl Family {
-    /// The family of tested pairs, and of so many others that were meant to be tested and could not, because a variant did not reach the
-    /// measure in some runs, or did not complete all. They count as not told apart: for how many tests a probability is corrected
+    /// The family of tested pairs, and of so many others that were meant to be tested and could not, because no run of two variants reached
+    /// the measure, or one did not complete all. They count as not told apart: for how many tests a probability is corrected
     /// does not depend on the results.
     pub(crate) fn of(pairs: &[Pair], untestable: usize) -> Self {
         let with_others = |probabilities: Vec<f64>| {

@@ -171,5 +171,64 @@ fn many_comparisons_find_no_difference_of_chance() {
     // They are not stated beside others, so that nothing is said of a correction for these.
     assert!(found.iter().all(|contrast| contrast.stated.is_none() && contrast.is_decided().is_none()));
     let table = difference_columns(&found);
-    assert_eq!(table.columns().count(), 24);
+    assert_eq!(table.columns().count(), 27);
+}
+
+/// One of ten runs did not reach the percentile. It counts with the longest time that any run reached, so that a variant that is fifty times as
+/// slow is told apart, and one that is as fast in all other runs is not; two that no run reached are not tested.
+#[test]
+fn a_run_that_did_not_reach_it_does_not_hide_what_the_others_say() {
+    use crate::simulation::{Quantity, compared_whole, differences};
+    let of = |variant: &str, value: &dyn Fn(u64) -> f64| {
+        let values: Vec<f64> = (1..=10).map(value).collect();
+        Quantity {
+            variant: variant.into(),
+            subject: format!("{variant}: flow page"),
+            mean: values.iter().sum::<f64>() / 10.0,
+            values: values.into_iter().map(Some).collect(),
+            seeds: (1..=10).collect(),
+            half_width_95: None,
+            ..Quantity::of_one_run(variant, "flow page", "completion p95", "ns", 0.0)
+        }
+    };
+    let fast = |seed: u64| 200e6 * (1.0 + 0.05 * (seed % 4) as f64);
+    let but_for = |open: u64, value: &'static dyn Fn(u64) -> f64| {
+        move |seed| if seed == open { f64::INFINITY } else { value(seed) }
+    };
+    let codel = of("fq-codel", &fast);
+    let fifo = of("fifo", &but_for(3, &|seed| 10e9 * (1.0 + 0.03 * (seed % 3) as f64)));
+    let cake = of("cake", &but_for(7, &|seed| 201e6 * (1.0 + 0.05 * (seed % 4) as f64)));
+    let never = |name: &str| of(name, &|_| f64::INFINITY);
+    let found = [codel, fifo, cake, never("red"), never("pie")];
+    let comparison = compared_whole(&found);
+    let said = comparison.sentences().remove(0);
+    assert_eq!(
+        said,
+        "completion p95 of flow page: fq-codel has 215 ms; not reached by fifo in 1 of 10 runs, behind fq-codel and cake; cake in 1 of 10 runs; \
+         red, behind fq-codel, fifo and cake; pie, behind fq-codel, fifo and cake"
+    );
+    let contrasts = comparison.contrasts();
+    let pair = |a: &str, b: &str| contrasts.iter().find(|contrast| contrast.variants == [a, b]);
+    // The longest that any run reached: that of fifo in seeds 2, 5 and 8.
+    let limit = 10.6e9;
+    let slow = pair("fq-codel", "fifo").expect("a test");
+    assert_eq!((slow.limit, slow.is_decided(), slow.is_equal()), (Some(limit), Some(true), None));
+    assert!(slow.times().is_some_and(|times| times.starts_with("0.02")), "{:?}", slow.times());
+    let equal = pair("fq-codel", "cake").expect("a test");
+    assert_eq!((equal.limit, equal.is_decided(), equal.is_equal()), (Some(limit), Some(false), None));
+    assert_eq!(pair("red", "pie"), None);
+    // All ten pairs were meant to be tested.
+    assert!(slow.stated.is_some_and(|stated| stated.comparisons == 10), "{:?}", slow.stated);
+    assert_eq!(differences(&found, &comparison).len(), 9);
+    // A claim may state such an order, and the best is alone who is told apart from all of them.
+    let orders: Vec<[String; 2]> = comparison.stated().into_iter().map(|order| [order.less, order.more]).collect();
+    assert!(
+        orders.contains(&["fq-codel".into(), "fifo".into()]) && orders.contains(&["fifo".into(), "red".into()]),
+        "{orders:?}"
+    );
+    assert!(!orders.iter().any(|order| *order == ["fq-codel", "cake"].map(str::to_owned)), "{orders:?}");
+    let two = compared_whole(&found[..2]);
+    assert_eq!(two.groups[0].standing(0, &two.family()), crate::standing::Best::One("fq-codel"));
+    let method = comparison.method().expect("a method");
+    assert!(method.contains("A run that did not reach a time counts with the longest"), "{method}");
 }

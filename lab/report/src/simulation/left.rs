@@ -18,7 +18,12 @@ pub struct Left {
 
 impl std::fmt::Display for Left {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let number = |value: f64| tidegate_display::human(value, "");
+        // A mean of a few runs has no more digits than anybody asks for.
+        let number = |value: f64| match value {
+            _ if value.fract() == 0.0 || value >= 1_000.0 => tidegate_display::human(value, ""),
+            _ if value >= 10.0 => format!("{value:.1}"),
+            _ => format!("{value:.2}").trim_end_matches('0').to_owned(),
+        };
         write!(f, "{} of {} {}", number(self.count), number(self.begun), self.what)
     }
 }
@@ -219,6 +224,8 @@ mod tests {
         };
         let found = said(&[run(256.0), run(257.0)]).expect("five of two runs");
         assert!(found.contains("fifo: flow short 2.5 of 259 transfers. Percentiles"), "{found}");
+        let found = said(&[run(259.0), run(259.0), run(258.0)]).expect("one of three runs");
+        assert!(found.contains("fifo: flow short 0.33 of 259 transfers. Percentiles"), "{found}");
         assert_eq!(said(&[run(259.0)]), None);
     }
 }

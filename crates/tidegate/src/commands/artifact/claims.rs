@@ -161,11 +161,11 @@ impl Claim {
         let unit = &group.measures[at].unit;
         let [less, more] = [&self.less, &self.more].map(|variant| estimate(group, at, variant).map_err(wrong));
         let both = [less?, more?];
+        let contrast = chosen.contrasts().into_iter().find(|contrast| self.is_about(contrast));
         for (estimate, variant) in both.iter().zip([&self.less, &self.more]) {
-            if let Some((open, runs)) = estimate.open {
-                return Err(wrong(format!(
-                    "{variant} did not reach it in {open} of {runs} runs, so that nothing was tested"
-                )));
+            if let Some((open, runs)) = estimate.open.filter(|_| self.equal || contrast.is_none()) {
+                let why = if self.equal { "equality is not tested" } else { "nothing was tested" };
+                return Err(wrong(format!("{variant} did not reach it in {open} of {runs} runs, so that {why}")));
             }
             if estimate.is_of_completed {
                 return Err(wrong(format!(
@@ -176,12 +176,16 @@ impl Claim {
         let [less, more] = both.map(|estimate| estimate.mean);
         let [shown_less, shown_more] = [less, more].map(|value| tidegate_display::human(value, unit));
         let is_several = both.iter().any(|estimate| estimate.values.len() + estimate.missing > 1);
-        // A NaN supports nothing.
-        let is_so = if self.equal { is_several || is_near(less, more) } else { less < more };
+        // A NaN supports nothing. Where some runs did not reach it the means say nothing, and the runs have an order.
+        let by_runs = contrast.as_ref().filter(|contrast| contrast.limit.is_some());
+        let is_so = match by_runs {
+            Some(contrast) => (contrast.variants[0] == self.less) == (contrast.difference.mean < 0.0),
+            None if self.equal => is_several || is_near(less, more),
+            None => less < more,
+        };
         if !is_so {
             return Err(wrong(format!("{} has {shown_less}, {} has {shown_more}", self.less, self.more)));
         }
-        let contrast = chosen.contrasts().into_iter().find(|contrast| self.is_about(contrast));
         if contrast.is_none() && is_several && chosen.repeated().is_none() {
             return Err(wrong("it was measured in too few runs, so that nothing was tested".to_owned()));
         }
