@@ -87,6 +87,9 @@ pub fn describe(out: &mut impl Write, source: &Source, loaded: &Loaded) -> std::
         let names: Vec<&str> = loaded.files.iter().map(|(name, _)| name.as_str()).collect();
         writeln!(out, "{}", wrapped(&format!("it reads {}", names.join(", ")), width()))?;
     }
+    if let Some(directions) = scenario.directions() {
+        writeln!(out, "{}", wrapped(&directions, width()))?;
+    }
     let mut flows = Table::new("", ["flow", ">flows", "from", "to"]);
     for OutlinedFlow { name, count, between: [from, to], .. } in &outline.flows {
         flows.row([name.clone(), count.to_string(), from.clone(), to.clone()].map(Into::into));

@@ -37,21 +37,21 @@ impl Scenario {
         let (before, measurable) = (diagnostics.errors(), self.measurable());
         for (quantity, place) in self.primary.iter().zip(&self.primary_places) {
             if let Err(why) = check(quantity, &measurable) {
-                let help = "name a measure of a flow or a link, such as \"delay p99 of flow call\"";
+                let help = "name a measure of a flow or a link, such as \"goodput of flow NAME\"";
                 diagnostics.error(*place, why).label("means no quantity").help(help);
             }
         }
         if let Some((until, place)) = self.until.as_ref().zip(self.until_place)
             && let Err(why) = until.quantity(&measurable)
         {
-            let help = "name a measure of a flow or a link, such as \"delay p99 of flow call +- 2 %\"";
+            let help = "name a measure of a flow or a link, such as \"goodput of flow NAME +- 2 %\"";
             diagnostics.error(place, format!("until: {why}")).label("means no quantity").help(help);
         }
         diagnostics.errors() == before
     }
 
     /// States which direction of a flow is up, with the hosts of up to four flows with data both ways; `None` without such flows.
-    pub(super) fn directions(&self) -> Option<String> {
+    pub fn directions(&self) -> Option<String> {
         let flow = |section: &FlowGroup| self.flows.get(section.flows.start);
         let both = self.sections.iter().filter(|section| flow(section).is_some_and(|of| of.workload.goes_both_ways()));
         let name = |node: NodeId| self.nodes[node.0 as usize].0.as_str();
@@ -65,7 +65,7 @@ impl Scenario {
         let both: Vec<&FlowGroup> = both.collect();
         let named: Vec<String> = both.iter().filter_map(|section| ends(section)).take(4).collect();
         let named = if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) };
-        (!both.is_empty()).then(|| format!("Up is from a flow's `from` to its `to`{named}, and down is back."))
+        (!both.is_empty()).then(|| format!("up is from a flow's `from` to its `to`{named}, and down is back"))
     }
 
     fn of_flows(&self, section: &FlowGroup) -> Vec<String> {
