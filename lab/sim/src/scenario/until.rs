@@ -252,7 +252,11 @@ impl Scenario {
                 of(true).join(", ")
             )
         });
-        repeated.chain(same).chain(drawn).chain(self.directions().map(|said| format!("In names of measures {said}."))).collect()
+        repeated
+            .chain(same)
+            .chain(drawn)
+            .chain(self.directions().map(|said| format!("In names of measures {said}.")))
+            .collect()
     }
 
     /// The longest warm-up that MSER-5 finds in the goodput of flows and in the throughput and queueing of watched links.
