@@ -18,7 +18,13 @@ impl KernelPath {
             return Ok(());
         }
         let line = to.lines.first().ok_or_else(detached)?;
-        let queues = shards::transmit_queues(&line.name).ok_or_else(detached)?;
+        let queues = shards::transmit_queues(&line.name).ok_or_else(|| {
+            StartError::DataPath(format!(
+                "/sys/class/net/{0} does not list the queues of {0}: /sys is that of another network namespace, or not mounted; \
+                 `ip netns exec` mounts the right one",
+                line.name
+            ))
+        })?;
         let count = shards::fitting(&line.name, queues, config.interface.threads as usize)?;
         if count > self.shards.all().len() {
             let text = format!("{} has {count} queues now, for which no programs were loaded at the start", line.name);
