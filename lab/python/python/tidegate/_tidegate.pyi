@@ -112,9 +112,10 @@ class Results:
         after `simulate(..., parts=True)`."""
     @property
     def differences(self) -> Table:
-        """One row for each pair of variants and each quantity: subject, measure, unit, first, second, difference (the first minus
-        the second), its 95 % interval by Student's t (half_width_95) and by the bootstrap, of times the ratio by which they are tested
-        with its interval (ratio, ratio_low_95, ratio_high_95), and p. p_holm is corrected for all
+        """One row for each pair of variants and each quantity: subject, measure, unit, first, second, their means (mean_first, mean_second),
+        difference (the first minus the second; of runs that did not reach a percentile with the time counted_as), its 95 % interval
+        by Student's t (half_width_95) and by the bootstrap, of times the ratio by which they are tested with its interval (ratio,
+        ratio_low_95, ratio_high_95), and p. p_holm is corrected for all
         comparisons that the command and the report state beside each other, and decided says whether it is at most 0.05; both are
         missing for other quantities. p_holm_measure is corrected for the comparisons_measure pairs of the measure alone: use it if
         you state no other. equal_within_2 says whether two one-sided tests (TOST) find them equal within 2 %, with p_equal_holm
