@@ -22,7 +22,7 @@ impl std::fmt::Display for Left {
         let number = |value: f64| match value {
             _ if value.fract() == 0.0 || value >= 1_000.0 => tidegate_display::human(value, ""),
             _ if value >= 10.0 => format!("{value:.1}"),
-            _ => format!("{value:.2}").trim_end_matches('0').to_owned(),
+            _ => format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned(),
         };
         write!(f, "{} of {} {}", number(self.count), number(self.begun), self.what)
     }
