@@ -48,6 +48,8 @@ pub struct Difference {
     freedom: f64,
     /// The logarithm of the ratio by which it is tested, with its standard error and degrees of freedom; `None` where it is tested itself.
     logarithm: Option<[f64; 3]>,
+    /// Whether the ratio has another direction: a few runs are far from the others, and further ones may change which of both is tested.
+    is_contrary: bool,
 }
 
 impl Difference {
@@ -92,7 +94,7 @@ impl Difference {
         // Differences may vary by the rounding of their values.
         let is_fixed = error <= 1e-9 * mean.abs();
         let (error, p) = if is_fixed { (0.0, None) } else { (error, Some(by_t(mean, error, freedom))) };
-        Self { test, runs, mean, p, error, freedom, logarithm: None }
+        Self { test, runs, mean, p, error, freedom, logarithm: None, is_contrary: false }
     }
 
     /// Whether the seeds do not change it: it is the same in all runs, or both samples are constant.
@@ -104,9 +106,11 @@ impl Difference {
     /// where the ratio has another direction than the difference: then nothing is told that the means do not say.
     #[must_use]
     pub fn by_ratio(self, logarithms: Self) -> Self {
-        let agrees = self.mean * logarithms.mean > 0.0;
-        if self.is_fixed() || logarithms.is_fixed() || !agrees {
+        if self.is_fixed() || logarithms.is_fixed() {
             return self;
+        }
+        if self.mean * logarithms.mean <= 0.0 {
+            return Self { is_contrary: true, ..self };
         }
         let Self { mean, error, freedom, p, .. } = logarithms;
         Self { p, logarithm: Some([mean, error, freedom]), ..self }
@@ -127,11 +131,12 @@ impl Difference {
 
     /// How many more runs would find this difference with a probability of [`POWER`], if it and its variation are as they
     /// were measured, as one of `comparisons`. `None` if there is no difference to find or nothing to test, or a million runs would not do,
-    /// or if there are fewer than [`FEWEST_RUNS`]: how much runs vary is not known from two or three. From fewer than ten it is a guess:
+    /// or if there are fewer than [`FEWEST_RUNS`]: how much runs vary is not known from two or three; nor if the ratio has another
+    /// direction than the difference. From fewer than ten it is a guess:
     /// the true difference is often smaller than that which was measured.
     pub fn more_runs(&self, comparisons: usize) -> Option<u64> {
         let level = LEVEL / comparisons.max(1) as f64;
-        if self.runs < FEWEST_RUNS || self.mean == 0.0 || self.is_fixed() {
+        if self.runs < FEWEST_RUNS || self.mean == 0.0 || self.is_fixed() || self.is_contrary {
             return None;
         }
         let [mean, error, freedom] = self.logarithm.unwrap_or([self.mean, self.error, self.freedom]);

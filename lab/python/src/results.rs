@@ -71,7 +71,7 @@ impl Results {
             warm_up_ns: self.scenario.scenario.warm_up().as_nanos(),
             smooth: self.scenario.scenario.has_usual_bin,
             digest: self.digest.to_string(),
-            notes: self.scenario.scenario.notes(self.outcomes.len()),
+            notes: self.scenario.scenario.notes(self.outcomes.iter().map(|outcome| outcome.seed)),
             runs: self.outcomes.iter().map(shown).collect(),
         }
     }

@@ -171,7 +171,9 @@ impl Comparison {
         match self.correction(of) {
             None => "the best value; a single run tells nothing apart.".to_owned(),
             Some(corrected) => {
-                format!("the best, equal to it within 2 %, or not told apart from it, at 5 %{corrected}.")
+                format!(
+                    "the best, equal to it within 2 %, or not told apart from it and behind no other, at 5 %{corrected}."
+                )
             }
         }
     }
@@ -356,7 +358,10 @@ mod tests {
         };
         let mut all = comparison();
         let of_runs = said(&all);
-        assert!(of_runs.contains("equal to it within 2 %, or not told apart from it, at 5 %"), "{of_runs}");
+        assert!(
+            of_runs.contains("equal to it within 2 %, or not told apart from it and behind no other, at 5 %"),
+            "{of_runs}"
+        );
         // Three pairs of variants in two measures.
         assert!(of_runs.contains("at 5 %, corrected for all 6 differences of the figure (Holm)"), "{of_runs}");
         // A part of the comparison is corrected for what it shows.

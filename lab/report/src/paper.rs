@@ -293,7 +293,7 @@ impl Comparison {
         };
         let parts = [
             (has(Mark::Best), format!("{best}: the best, or equal to it within 2 %")),
-            (has(Mark::Perhaps), format!("{perhaps}: not told apart from it")),
+            (has(Mark::Perhaps), format!("{perhaps}: not told apart from it, and behind no other")),
         ];
         let said: Vec<String> = parts.into_iter().filter(|(is_there, _)| *is_there).map(|(_, said)| said).collect();
         let family = self.family();
@@ -429,7 +429,7 @@ mod tests {
         );
         assert!(
             markdown.contains(
-                "Bold: the best, or equal to it within 2 %; italic: not told apart from it, at 5 %, corrected"
+                "Bold: the best, or equal to it within 2 %; italic: not told apart from it, and behind no other, at 5 %, corrected"
             ),
             "{markdown}"
         );

@@ -87,8 +87,8 @@ fn with_values(measure: &Measure, ranked: &Ranked<'_>, places: &[usize]) -> Stri
 }
 
 /// States which variants are told apart from each other, that runs tell the one with the best mean apart from no other, and how far the
-/// others may be from it.
-fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> String {
+/// others may be from it. `others` says which these are.
+fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict, others: &str) -> String {
     let by = if verdict.alike.is_empty() { "" } else { " by more than 2 %" };
     let differences = if verdict.open.len() > 1 { "differences" } else { "the difference" };
     let (best, value) = ranked[0];
@@ -98,7 +98,7 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict) -> Strin
         told => format!("{}; the best is undecided", told.join("; ")),
     };
     format!(
-        "{undecided}, {}{} runs tell {best} ({}) apart from no other{by}; {differences} may be {}{}",
+        "{undecided}, {}{} runs tell {best} ({}) apart from no other{others}{by}; {differences} may be {}{}",
         verdict.runs,
         if verdict.most_runs > verdict.runs { format!(" to {}", verdict.most_runs) } else { String::new() },
         measure.mean(value),
@@ -262,7 +262,8 @@ impl Group {
             None if !self.differs(at) => format!("all within 2 %, {}", measure.mean(ranked[0].1)),
             Some(verdict) if verdict.all_alike => format!("no difference above 2 %, {}", measure.mean(ranked[0].1)),
             Some(verdict) if verdict.apart.is_empty() && !verdict.open.is_empty() => {
-                undecided(measure, &ranked, verdict)
+                let others = if open.is_empty() { "" } else { " that reached it in all" };
+                undecided(measure, &ranked, verdict, others)
             }
             verdict => best(measure, &ranked, verdict.as_ref()) + &behind_the_best(measure, &ranked, verdict.as_ref()),
         };

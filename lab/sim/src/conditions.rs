@@ -166,10 +166,16 @@ pub(crate) struct LineState {
     first: [Stream; 2],
 }
 
+/// Where a run begins in a rate whose beginning is drawn, as a share of the latest one: multiples of the golden ratio, so that any
+/// number of successive seeds begin far from each other (Weyl, 1916).
+pub(crate) fn beginning(seed: u64) -> f64 {
+    (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64
+}
+
 impl LineState {
     pub fn new(conditions: Conditions, rate: Rate, delay: Span, seed: u64, name: &str) -> Self {
         let stream = |what: &str| Stream::named(seed, &format!("{what} {name}"));
-        let drawn_begin = Stream::named(seed, "beginning in traces").unit();
+        let drawn_begin = beginning(seed);
         let process = conditions.rate.clone().unwrap_or(RateProcess::constant(rate));
         Self {
             rates: RateState::new(process, stream("rate"), drawn_begin),

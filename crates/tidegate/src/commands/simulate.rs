@@ -317,7 +317,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let cache = if args.no_cache { None } else { cached()? };
     let begin = Instant::now();
     let (made, mut notes) = run_all(args, &scenario, seed, jobs, cache.as_ref())?;
-    notes.extend(scenario.notes(made.outcomes.len()));
+    notes.extend(scenario.notes(made.outcomes.iter().map(|outcome| outcome.seed)));
     let mut stopped = stopped(args, &made)?;
     let outcomes = &made.outcomes;
     // A digest of some of the runs would be taken for that of all.

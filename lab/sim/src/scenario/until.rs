@@ -18,7 +18,7 @@ use tidegate_metrics::{Points, Series, summarise};
 use super::model::Scenario;
 use super::outcome::Outcome;
 use super::run::Run;
-use crate::conditions::RateProcess;
+use crate::conditions::{RateProcess, beginning};
 use crate::ids::LinkId;
 
 /// Before so many runs, an interval may be narrow by chance.
@@ -212,9 +212,11 @@ impl Scenario {
         self.found_warm_up.is_some()
     }
 
-    /// States what a reader of the results of `runs` runs has to know: what they are no sample of, such as each line whose rate repeats within
+    /// States what a reader of the results of runs with these seeds has to know: what they are no sample of, such as each line whose rate repeats within
     /// a run, as a trace does that is shorter than the run, and traces, which are the same in all of them; and which direction is up.
-    pub fn notes(&self, runs: usize) -> Vec<String> {
+    pub fn notes(&self, seeds: impl Iterator<Item = u64>) -> Vec<String> {
+        let seeds: Vec<u64> = seeds.collect();
+        let runs = seeds.len();
         let repeated = self.wires.iter().enumerate().filter_map(|(number, wire)| {
             let RateProcess::Steps { repeat: Some(period), .. } = wire.conditions.as_ref()?.rate.as_ref()? else {
                 return None;
@@ -228,35 +230,52 @@ impl Scenario {
                 )
             })
         });
-        let of = |is_drawn: bool| -> Vec<String> {
-            let traces = self.traces.iter().filter(|trace| trace.drawn.is_some() == is_drawn);
-            traces.map(|trace| format!("`{}`", trace.name)).collect()
-        };
-        let same = (runs > 1 && !of(false).is_empty()).then(|| {
+        let fixed = self.traces.iter().filter(|trace| trace.drawn.is_none());
+        let fixed: Vec<String> = fixed.map(|trace| format!("`{}`", trace.name)).collect();
+        let same = (runs > 1 && !fixed.is_empty()).then(|| {
             format!(
                 "All runs have the same part of {}: intervals and tests hold for that part, and say nothing of other times and lines. With \
                  `from = \"drawn\"` each run has another part; sweep over files for a statement about more lines.",
-                of(false).join(", ")
+                fixed.join(", ")
             )
         });
-        let shortest = self.traces.iter().filter_map(|trace| trace.drawn).min().filter(|_| runs > 1);
-        let drawn = shortest.map(|shortest| {
-            let (all, shortest) = (self.duration.as_secs_f64() * runs as f64, shortest.as_secs_f64());
-            let overlap = if all > shortest {
-                format!(" {runs} runs have {all} s in all, more than the {shortest} s of a trace: they overlap, so that the intervals are too narrow.")
+        let drawn = self.traces.iter().filter(|_| runs > 1).filter_map(|trace| {
+            let (all, name) = (trace.drawn?, &trace.name);
+            let [of_each, of_all, met] = [self.duration, all, self.met(all, &seeds)].map(Span::as_secs_f64);
+            let overlap = if met < of_each * runs as f64 - 1e-6 {
+                format!(
+                    " They overlap: {runs} runs of {of_each} s meet {met:.0} of its {of_all:.0} s, so that intervals are too narrow."
+                )
             } else {
                 String::new()
             };
-            format!(
-                "Each run has another part of {}, drawn by its seed: intervals and tests hold for the times of this trace.{overlap}",
-                of(true).join(", ")
-            )
+            Some(format!(
+                "Each run has another part of `{name}`, by its seed: intervals and tests hold for the times of this trace.{overlap}"
+            ))
         });
         repeated
             .chain(same)
             .chain(drawn)
             .chain(self.directions().map(|said| format!("In names of measures {said}.")))
             .collect()
+    }
+
+    /// How much of a trace that lasts `all` runs with these seeds meet, where each begins where its seed says.
+    fn met(&self, all: Span, seeds: &[u64]) -> Span {
+        let latest = all.saturating_sub(self.duration);
+        if latest.is_zero() {
+            return all;
+        }
+        let begin = |seed: &u64| (latest.as_nanos() as f64 * beginning(*seed)) as u64;
+        let mut begins: Vec<u64> = seeds.iter().map(begin).collect();
+        begins.sort_unstable();
+        let (mut met, mut until) = (0, 0);
+        for begin in begins {
+            let end = begin + self.duration.as_nanos();
+            met += end - begin.max(until);
+            until = end;
+        }
+        Span::from_nanos(met)
     }
 
     /// The longest warm-up that MSER-5 finds in the goodput of flows and in the throughput and queueing of watched links.

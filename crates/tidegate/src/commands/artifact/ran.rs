@@ -150,6 +150,12 @@ impl Ran {
         runs.nth(number).map_or(String::new(), name)
     }
 
+    /// What a reader of the results has to know of the runs, which have the same seeds at each point.
+    pub fn notes(&self) -> Vec<String> {
+        let first = self.points.iter().take(1).flat_map(|at| &at.outcomes);
+        self.scenario.notes(first.map(|outcome| outcome.seed))
+    }
+
     fn simulation(&self) -> Simulation<'_> {
         Simulation {
             scenario: self.source.name(),
@@ -159,7 +165,7 @@ impl Ran {
             warm_up_ns: self.scenario.warm_up().as_nanos(),
             smooth: self.scenario.has_usual_bin,
             digest: self.digest(),
-            notes: self.scenario.notes(self.outcomes().count()),
+            notes: self.notes(),
             runs: self.outcomes().map(shown).collect(),
         }
     }

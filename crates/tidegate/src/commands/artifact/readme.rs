@@ -115,7 +115,7 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
         ),
         None => (String::new(), " --vary ...".to_owned(), String::new()),
     };
-    let notes = ran.scenario.notes(manifest.runs as usize);
+    let notes = ran.notes();
     let facts = [
         ("version", manifest.version.clone()),
         ("took", human(manifest.seconds, "s")),
