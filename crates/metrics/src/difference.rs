@@ -116,6 +116,11 @@ impl Difference {
         Self { p, logarithm: Some([mean, error, freedom]), ..self }
     }
 
+    /// Whether it is tested itself although logarithms were there, because their ratio has another direction.
+    pub fn is_contrary(&self) -> bool {
+        self.is_contrary
+    }
+
     /// How many times as much as the second the first is, if it was tested by that: the geometric mean over the runs, and the ends of its
     /// 95 % interval, which is not corrected for the number of comparisons.
     pub fn ratio(&self) -> Option<[f64; 3]> {

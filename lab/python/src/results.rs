@@ -116,7 +116,7 @@ impl Results {
         self.scenario.source.name()
     }
 
-    /// One row for each value of each run: `seed` (uint64), `variant`, `subject`, `measure` (text), `value` (float64),
+    /// One row for each value of each run: `seed` (int64), `variant`, `subject`, `measure` (text), `value` (float64),
     /// `unit` (text: `bps`, `ns`, `packets`, `1`).
     #[getter]
     fn values(&self, py: Python<'_>) -> PyResult<Table> {

@@ -41,7 +41,7 @@ impl ScriptResult {
     fn digest(&self) -> String {
         self.outcome.digest().to_string()
     }
-    /// One row for each arrival, departure and drop: `time_ns` (uint64), `flow`, `number`, `what` (`arrived`, `left`,
+    /// One row for each arrival, departure and drop: `time_ns` (int64), `flow`, `number`, `what` (`arrived`, `left`,
     /// `dropped`), `reason`, `size_bytes`, `waited_ns`, `marked` (bool).
     #[getter]
     fn trace(&self) -> PyResult<Table> {

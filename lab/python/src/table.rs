@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StringArray,
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchReader, StringArray,
     UInt64Array,
 };
 use arrow_schema::{DataType, Field, Schema};
@@ -15,7 +15,7 @@ use tidegate_report::columns::{self, Column};
 
 use crate::failure;
 
-/// A table of results with columns of text (`utf8`), unsigned integers (`uint64`), numbers (`float64`) and booleans.
+/// A table of results with columns of text (`utf8`), integers (`int64`; `uint64` where one is above 2^63), numbers (`float64`) and booleans.
 /// Values may be missing.
 #[pyclass(frozen, module = "tidegate._tidegate")]
 pub struct Table {
@@ -34,6 +34,9 @@ impl Table {
         for (name, column) in columns.columns() {
             let array: ArrayRef = match column {
                 Column::Text(values) => Arc::new(StringArray::from_iter(values)),
+                Column::Integer(values) if column.is_signed() => {
+                    Arc::new(values.iter().map(|value| value.map(u64::cast_signed)).collect::<Int64Array>())
+                }
                 Column::Integer(values) => Arc::new(UInt64Array::from_iter(values)),
                 Column::Number(values) => Arc::new(Float64Array::from_iter(values)),
                 Column::Truth(values) => Arc::new(BooleanArray::from_iter(values)),
@@ -141,7 +144,7 @@ impl Table {
         TableRows { table: slf.unbind(), next: 0 }
     }
 
-    /// The table as a `pandas.DataFrame`, column by column. Integers stay unsigned, and missing values are NaN or None.
+    /// The table as a `pandas.DataFrame`, column by column. Integers stay integers, and missing values are NaN or None.
     fn to_pandas<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         py.import("pandas")?.getattr("DataFrame")?.call1((self.to_dict(py)?,))
     }
@@ -186,6 +189,7 @@ impl Table {
         let schema = self.batch.schema();
         let kind = |field: &Field| match field.data_type() {
             DataType::Utf8 => "text",
+            DataType::Int64 => "int64",
             DataType::UInt64 => "uint64",
             DataType::Float64 => "float64",
             _ => "bool",

@@ -50,7 +50,7 @@ def test_tables_are_arrow_without_a_copy(net):
     results = tidegate.simulate(net)
     table = pyarrow.table(results.values)
     assert table.column_names == ["seed", "variant", "subject", "measure", "value", "unit"] == results.values.column_names
-    assert table.schema.field("value").type == pyarrow.float64() and table.schema.field("seed").type == pyarrow.uint64()
+    assert table.schema.field("value").type == pyarrow.float64() and table.schema.field("seed").type == pyarrow.int64()
     assert table.num_rows == len(results.values)
     rows = {(row["subject"], row["measure"]): row["value"] for row in table.to_pylist()}
     assert rows["flow bulk", "goodput"] == results.value("flow bulk", "goodput") == pytest.approx(7.5e6, rel=0.1)

@@ -320,6 +320,8 @@ impl Chart {
             .filter(|(name, text)| !["kind", "measure"].contains(&name.as_str()) && !text.is_empty() && is_alone(name));
         let said = |(name, text): &(String, String)| match name.as_str() {
             "subject" | "variant" => text.clone(),
+            // A flow has its name as a subject has: with what it is.
+            name if text.starts_with(&format!("{name} ")) => text.clone(),
             name => format!("{} {text}", of_path(name)),
         };
         let said: Vec<String> = chosen.map(said).collect();

@@ -35,6 +35,11 @@ pub enum Column {
 }
 
 impl Column {
+    /// Whether the integers of it are below 2^63, so that readers may take them as signed; true of other columns.
+    pub fn is_signed(&self) -> bool {
+        let Self::Integer(values) = self else { return true };
+        values.iter().flatten().all(|value| i64::try_from(*value).is_ok())
+    }
     /// The number of values.
     pub fn len(&self) -> usize {
         match self {

@@ -98,6 +98,8 @@ pub struct Estimate {
     pub seeds: Vec<u64>,
     /// The number of further runs that have no value.
     pub missing: usize,
+    /// The number of runs that the mean is of, if others have a value besides: those in which every variant has one.
+    pub common: Option<usize>,
     /// The number of runs that did not reach it, and that of all, if the mean is infinite.
     pub open: Option<(usize, usize)>,
     /// How long each of the infinite `values` had lasted when it was last seen, if they are durations that had not ended; infinity for
@@ -124,6 +126,24 @@ impl Estimate {
 impl From<f64> for Estimate {
     fn from(mean: f64) -> Self {
         Self { mean, ..Self::default() }
+    }
+}
+
+/// Takes the means over the runs in which every variant has a value, if some have fewer: those of other runs may have met other conditions.
+/// Where these are less than half of the runs of a variant, all stay as they are.
+pub(crate) fn over_common_runs<'a>(estimates: impl Iterator<Item = &'a mut Estimate>) {
+    let mut all: Vec<&mut Estimate> = estimates.filter(|of| of.is_reached() && !of.seeds.is_empty()).collect();
+    let Some(mut common) = all.first().map(|of| of.seeds.clone()) else { return };
+    common.retain(|seed| all.iter().all(|of| of.seeds.contains(seed)));
+    let most = all.iter().map(|of| of.seeds.len()).max().unwrap_or(0);
+    if common.len() < 2 || common.len() * 2 < most {
+        return;
+    }
+    for of in all.iter_mut().filter(|of| of.seeds.len() > common.len()) {
+        let values = of.seeds.iter().zip(&of.values).filter(|(seed, _)| common.contains(seed));
+        let values: Vec<f64> = values.map(|(_, value)| *value).collect();
+        let Some(summary) = tidegate_metrics::summarise(&values) else { continue };
+        (of.mean, of.half, of.common) = (summary.mean, summary.half_width, Some(common.len()));
     }
 }
 
@@ -181,7 +201,10 @@ impl Estimate {
         if let Some((open, runs)) = self.open {
             return if open == runs { String::new() } else { format!(" in {open} of {runs} runs") };
         }
-        of_fewer(self.values.len().max(1), self.missing)
+        match self.common {
+            Some(common) => of_fewer(common, self.runs() - common),
+            None => of_fewer(self.values.len().max(1), self.missing),
+        }
     }
     pub(crate) fn low(&self) -> f64 {
         self.mean - self.half.unwrap_or(0.0)
@@ -341,7 +364,7 @@ impl Group {
             return Vec::new();
         }
         match self.verdict(at, &ranked, family) {
-            Some(verdict) if verdict.is_open() => Vec::new(),
+            Some(verdict) if verdict.is_open() && !self.leads_open(at, &ranked, family) => Vec::new(),
             Some(verdict) => verdict.candidates.iter().map(|place| ranked[*place].0).collect(),
             None if is_of_completed(&ranked) || ranked.iter().any(|(_, estimate)| estimate.is_untested()) => Vec::new(),
             None => ranked.iter().filter(|other| other.1.mean == ranked[0].1.mean).map(|other| other.0).collect(),
@@ -351,8 +374,15 @@ impl Group {
     /// The members of [`best`](Self::best) that runs do not tell apart from the best: they may be better or worse.
     pub(crate) fn perhaps(&self, at: usize, family: &Family) -> Vec<&str> {
         let ranked = self.ranked(at);
-        let verdict = self.verdict(at, &ranked, family).filter(|verdict| !verdict.is_open());
+        let verdict = self.verdict(at, &ranked, family);
+        let verdict = verdict.filter(|verdict| !verdict.is_open() || self.leads_open(at, &ranked, family));
         verdict.map_or(Vec::new(), |verdict| verdict.perhaps().into_iter().map(|place| ranked[place].0).collect())
+    }
+
+    /// Whether the first of `ranked` is told apart from a variant that did not reach a measure in all runs.
+    pub(crate) fn leads_open(&self, at: usize, ranked: &[(&str, &Estimate)], family: &Family) -> bool {
+        let best = ranked.first().map(|(name, _)| *name);
+        self.orders_of_open(at, family).iter().any(|[less, _]| Some(*less) == best)
     }
 
     /// How the variants stand to the best by a measure, by their places in `ranked`.

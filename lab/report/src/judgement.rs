@@ -4,6 +4,7 @@
 //! 0, not the intervals of the means with each other: a seed that is hard for one variant is hard for all.
 
 mod family;
+mod plan;
 mod restricted;
 
 use std::collections::HashMap;
@@ -12,6 +13,8 @@ use tidegate_display::{Table, human, human_columns, known, unit_of, with_unit};
 use tidegate_metrics::{Difference, Equality, FEWEST_RUNS, LEVEL, MARGIN, Test, bootstrap};
 
 pub(crate) use self::family::Family;
+pub(crate) use self::plan::would_decide;
+use self::plan::{further, rounded};
 use crate::columns::{self, Column};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, from_to};
 
@@ -407,7 +410,7 @@ impl Comparison {
         let family = self.family();
         // The numbers of runs, and how many differences were tested, by pairs and otherwise.
         let (mut runs, mut tested, mut unplanned, mut by_ratio) = ([Vec::new(), Vec::new()], 0, false, 0);
-        let mut is_restricted = false;
+        let (mut is_restricted, mut contrary) = (false, 0);
         for group in self.groups.iter().filter(|group| !group.name.is_empty()) {
             for at in (0..group.measures.len()).filter(|at| group.measures[*at].better != Better::Neither) {
                 let estimates: Vec<&Estimate> = group.estimates(at).into_iter().map(|(_, estimate)| estimate).collect();
@@ -420,6 +423,7 @@ impl Comparison {
                     unplanned |= difference.runs < FEWEST_RUNS && is_open;
                     by_ratio += usize::from(difference.ratio().is_some());
                     is_restricted |= pair.limit.is_some();
+                    contrary += usize::from(difference.is_contrary());
                     runs[usize::from(difference.test == Test::Welch)].push(difference.runs);
                 }
             }
@@ -444,10 +448,14 @@ impl Comparison {
             1 => String::new(),
             n => format!(", corrected for all {n} differences (Holm)"),
         };
-        let times = match by_ratio {
-            0 => "",
-            all if all == tested => ", of the logarithms, since times vary by factors",
-            _ => ", of times by their logarithms, since these vary by factors",
+        let times = match (by_ratio, contrary) {
+            (0, _) => String::new(),
+            (all, _) if all == tested => ", of the logarithms, since times vary by factors".to_owned(),
+            (_, 0) => ", of times by their logarithms, since these vary by factors".to_owned(),
+            (_, contrary) => format!(
+                ", of times by their logarithms, since these vary by factors (but for {contrary} whose ratio has another direction than the \
+                 means)"
+            ),
         };
         let limit = if is_restricted {
             " A run that did not reach a time counts with the longest that a run of any variant reached."
@@ -519,27 +527,6 @@ impl Comparison {
         }
         table
     }
-}
-
-/// The number of runs below which a number of further runs is called a guess: the spread of so few says little about that of all.
-const FEW: usize = 10;
-
-/// A number of further runs for people, with two digits: it is a plan, and no more is known.
-fn rounded(more: u64) -> u64 {
-    let step = 10_u64.pow(more.max(1).ilog10().saturating_sub(1));
-    more.div_ceil(step) * step
-}
-
-/// States how many further runs would decide, and between which variants, if `more` were planned from `runs` runs.
-pub(crate) fn would_decide(more: u64, runs: usize, between: &str) -> String {
-    further(more, runs, &format!("would decide{between}"))
-}
-
-/// States what further runs would do, if `more` were planned from `runs` runs.
-fn further(more: u64, runs: usize, would: &str) -> String {
-    let plural = if more == 1 { "" } else { "s" };
-    let guess = if runs < FEW { format!(", a guess from {runs}") } else { String::new() };
-    format!("about {} more run{plural} {would}{guess}", rounded(more))
 }
 
 /// A ratio with three digits, which one ten times as far from 1 has, too.

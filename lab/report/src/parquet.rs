@@ -29,8 +29,8 @@ const APART: char = '\u{1e}';
 const GROUP: usize = 1 << 20;
 
 impl Table {
-    /// Formats the table as an uncompressed Parquet file with strings and 64-bit numbers. Integers are unsigned. A
-    /// column has a dictionary if that makes it smaller.
+    /// Formats the table as an uncompressed Parquet file with strings and 64-bit numbers. Integers are signed, so that differences are, unless
+    /// one is above 2^63. A column has a dictionary if that makes it smaller.
     ///
     /// # Errors
     /// If the writer of the format fails.
@@ -39,7 +39,7 @@ impl Table {
         for (name, column) in self.names.iter().zip(&self.columns) {
             let (physical, logical) = match column {
                 Column::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
-                Column::Integer(_) => (Physical::INT64, Some(LogicalType::integer(64, false))),
+                Column::Integer(_) => (Physical::INT64, Some(LogicalType::integer(64, column.is_signed()))),
                 Column::Number(_) => (Physical::DOUBLE, None),
                 Column::Truth(_) => (Physical::BOOLEAN, None),
             };
@@ -115,6 +115,7 @@ impl Table {
                     (Column::Text(values), Field::Str(text)) => values.push(Some(text.clone())),
                     (Column::Text(values), Field::Null) => values.push(None),
                     (Column::Integer(values), Field::ULong(number)) => values.push(Some(*number)),
+                    (Column::Integer(values), Field::Long(number)) => values.push(Some(number.cast_unsigned())),
                     (Column::Integer(values), Field::Null) => values.push(None),
                     (Column::Number(values), Field::Double(number)) => values.push(Some(*number)),
                     (Column::Number(values), Field::Null) => values.push(None),

@@ -261,7 +261,10 @@ impl Group {
             }
             None if !self.differs(at) => format!("all within 2 %, {}", measure.mean(ranked[0].1)),
             Some(verdict) if verdict.all_alike => format!("no difference above 2 %, {}", measure.mean(ranked[0].1)),
-            Some(verdict) if verdict.apart.is_empty() && !verdict.open.is_empty() => {
+            // Who is told apart from a variant that did not reach it in all runs is told apart from one.
+            Some(verdict)
+                if verdict.apart.is_empty() && !verdict.open.is_empty() && !self.leads_open(at, &ranked, family) =>
+            {
                 let others = if open.is_empty() { "" } else { " that reached it in all" };
                 undecided(measure, &ranked, verdict, others)
             }

@@ -56,7 +56,7 @@ impl Group {
         if verdict.alike.len() + 1 == ranked.len() {
             return Best::Alike;
         }
-        if verdict.is_open() {
+        if verdict.is_open() && !self.leads_open(at, &ranked, family) {
             return Best::Undecided;
         }
         let perhaps = verdict.perhaps();

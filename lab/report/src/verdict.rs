@@ -56,7 +56,7 @@ impl Verdict {
         }
         let orders = pairs.iter().filter(|pair| family.are_apart(pair) && !family.are_equal(pair)).map(|pair| {
             let [a, b] = pair.places;
-            if order(&estimates[a].mean, &estimates[b].mean).is_le() { [a, b] } else { [b, a] }
+            if order(&pair.difference.mean, &0.0).is_le() { [a, b] } else { [b, a] }
         });
         let mut verdict = Self {
             best,

@@ -20,7 +20,7 @@ use crate::link::NEVER;
 use crate::loss::Loss;
 use crate::packet::SimPacket;
 use rates::RateState;
-pub use rates::{Cellular, MarkovState, RateProcess};
+pub use rates::{Cellular, MarkovState, RateProcess, Windows};
 pub(crate) use rates::{seconds, timed_lines};
 
 /// Delay that varies from packet to packet, in addition to that of the line.
@@ -145,8 +145,7 @@ pub(crate) struct Carried {
 pub(crate) struct LineState {
     conditions: Conditions,
     rates: RateState,
-    /// Where a run begins in a rate with a drawn beginning: the same share for all lines.
-    drawn_begin: f64,
+    seed: u64,
     delay: u64,
     /// Positions of the next change and of the next number of a lost packet.
     next_change: usize,
@@ -166,20 +165,13 @@ pub(crate) struct LineState {
     first: [Stream; 2],
 }
 
-/// Where a run begins in a rate whose beginning is drawn, as a share of the latest one: multiples of the golden ratio, so that any
-/// number of successive seeds begin far from each other (Weyl, 1916).
-pub(crate) fn beginning(seed: u64) -> f64 {
-    (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) as f64 / (1_u64 << 53) as f64
-}
-
 impl LineState {
     pub fn new(conditions: Conditions, rate: Rate, delay: Span, seed: u64, name: &str) -> Self {
         let stream = |what: &str| Stream::named(seed, &format!("{what} {name}"));
-        let drawn_begin = beginning(seed);
         let process = conditions.rate.clone().unwrap_or(RateProcess::constant(rate));
         Self {
-            rates: RateState::new(process, stream("rate"), drawn_begin),
-            drawn_begin,
+            rates: RateState::new(process, stream("rate"), seed),
+            seed,
             delay: delay.as_nanos(),
             next_change: 0,
             next_lost: 0,
@@ -203,7 +195,7 @@ impl LineState {
         let mut line = Self::new(self.conditions.clone(), rate, Span::ZERO, 0, "");
         let [rates, failures] = self.first.clone();
         let process = self.conditions.rate.clone().unwrap_or(RateProcess::constant(rate));
-        line.rates = RateState::new(process, rates, self.drawn_begin);
+        line.rates = RateState::new(process, rates, self.seed);
         line.failures = failures;
         let (mut at, mut room) = (from, 0);
         while at < to {
@@ -461,7 +453,7 @@ mod tests {
         let steps: Arc<[(Span, Rate)]> = [(Span::ZERO, 8), (Span::from_millis(3), 2), (Span::from_millis(5), 0)]
             .map(|(at, mbit)| (at, Rate::from_mbit(mbit)))
             .into();
-        let rate = Some(RateProcess::Steps { steps, repeat: Some(Span::from_millis(7)), latest: Span::ZERO });
+        let rate = Some(RateProcess::Steps { steps, repeat: Some(Span::from_millis(7)), windows: None });
         let mut state = line(Conditions { rate, ..Conditions::default() });
         // A period has 3 ms x 8 Mbit/s + 2 ms x 2 Mbit/s = 28,000 bits, 2.8 packets: the third ends in the next period.
         // 10,000 bits: 1.25 ms each; the third has 4,000 left at 3 ms, which take 2 ms; the fourth begins at 5 ms, waits
@@ -544,24 +536,32 @@ mod tests {
         assert!(RateProcess::mahimahi("0\n4\n").is_ok());
     }
 
-    /// Each run begins where its seed draws, ends before the trace does, and has the same part whatever the line is called.
+    /// Successive seeds have each window once, whatever the line is called, and each ends before the trace does.
     #[test]
-    fn a_trace_may_begin_where_the_seed_draws() {
+    fn a_trace_may_begin_where_the_seed_says() {
         // In second n of 100 the rate is n packets of 1,000 bytes.
         let text: String = (0..100).map(|n| format!("{n},{}\n", (n + 1) * 8_000)).collect();
         let trace = RateProcess::csv(&text, Some(Span::from_secs(100))).unwrap();
-        let drawn = trace.clone().begun_where_drawn(Span::from_secs(10)).unwrap();
+        let drawn = trace.clone().begun_where_drawn(Span::from_secs(9)).unwrap();
         let first = |process: &RateProcess, seed: u64, name: &str| {
-            line_of(process, seed, name).capacity(Rate::from_mbit(1), 0, 10_000_000_000) / 8_000
+            line_of(process, seed, name).capacity(Rate::from_mbit(1), 0, 9_000_000_000) / 8_000
         };
-        let mut all: Vec<u64> = (1..=200).map(|seed| first(&drawn, seed, "a->b")).collect();
-        assert_eq!(all, (1..=200).map(|seed| first(&drawn, seed, "b->a")).collect::<Vec<_>>());
-        all.sort_unstable();
-        // From seconds 1 to 10 with 55 packets to seconds 91 to 100 with 955, evenly.
-        assert!(all[0] >= 55 && all[199] <= 955, "{all:?}");
-        assert!(all[20] > 55 && all[20] < 240 && (400..620).contains(&all[100]) && all[180] > 780, "{all:?}");
+        let all: Vec<u64> = (7..18).map(|seed| first(&drawn, seed, "a->b")).collect();
+        assert_eq!(all, (7..18).map(|seed| first(&drawn, seed, "b->a")).collect::<Vec<_>>());
+        // Neighbours are far from each other.
+        assert!(all.windows(2).all(|two| two[0].abs_diff(two[1]) > 200), "{all:?}");
+        let mut sorted = all.clone();
+        sorted.sort_unstable();
+        // Seconds 1 to 9 have 45 packets, the next nine 81 more, and so on to seconds 91 to 99.
+        assert_eq!(sorted, (0..11).map(|n| 45 + 81 * n).collect::<Vec<u64>>());
+        assert_eq!(first(&drawn, 18, "a->b"), all[0]);
         // The mean is that of the whole trace, whatever is drawn.
-        assert_eq!(drawn.mean(Span::from_secs(10)), trace.mean(Span::from_secs(100)));
+        assert_eq!(drawn.mean(Span::from_secs(9)), trace.mean(Span::from_secs(100)));
+        // Where there is no room for two windows, they overlap, and end before the trace does.
+        let long = trace.clone().begun_where_drawn(Span::from_secs(60)).unwrap().windows().unwrap();
+        assert!((1..2_000).all(|seed| long.begin(seed) <= Span::from_secs(40)));
+        let begin = |seed| long.begin(seed).as_nanos();
+        assert!((1..4).all(|seed| begin(seed).abs_diff(begin(seed + 1)) > 8_000_000_000));
         // A trace that repeats and is not longer than a run may begin anywhere, and a run has all of it.
         let whole = trace.clone().begun_where_drawn(Span::from_secs(100)).unwrap();
         let state = |seed| line_of(&whole, seed, "a->b").capacity(Rate::from_mbit(1), 0, 100_000_000_000);
@@ -581,7 +581,7 @@ mod tests {
         let rate = |steps: &[(u64, u64)], repeat: Option<u64>| {
             let steps = steps.iter().map(|&(at, bps)| (Span::from_secs(at), Rate::from_bps(bps))).collect();
             Conditions {
-                rate: Some(RateProcess::Steps { steps, repeat: repeat.map(Span::from_secs), latest: Span::ZERO }),
+                rate: Some(RateProcess::Steps { steps, repeat: repeat.map(Span::from_secs), windows: None }),
                 ..none()
             }
         };

@@ -18,7 +18,7 @@ use tidegate_metrics::{BATCHES, Digest};
 use tidegate_report::Source as Text;
 use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::Contrast;
-use tidegate_report::simulation::{self, Quantity, Simulation, greatest};
+use tidegate_report::simulation::{self, Quantity, Simulation, greatest, lost};
 use tidegate_report::steady::{Quantile, SteadyValue};
 use tidegate_sim::parallel::Division;
 use tidegate_sim::scenario::{Detail, Outcome, Scenario};
@@ -511,7 +511,8 @@ impl<'a> Report<'a> {
             shapers: shapers::entries(outcome),
         };
         let quantities = found.quantities();
-        let few = greatest(quantities.iter(), |measure, subject| stated.has(measure, subject));
+        let is_stated = |measure: &str, subject: &str| stated.has(measure, subject);
+        let (few, lost) = (greatest(quantities.iter(), is_stated), lost(quantities.iter(), is_stated));
         Self {
             scenario: found.scenario,
             sentence: found.sentence,
@@ -521,7 +522,7 @@ impl<'a> Report<'a> {
             digest: found.digest.clone(),
             primary,
             runs: outcomes.iter().map(run).collect(),
-            notes: found.notes.iter().cloned().chain(few).collect(),
+            notes: found.notes.iter().cloned().chain(few).chain(lost).collect(),
             unfinished: found.unfinished(),
             no_interval: stated.why_no_interval(),
             steady: found.steady().into_iter().filter_map(SteadyItem::of).collect(),

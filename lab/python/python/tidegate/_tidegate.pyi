@@ -47,7 +47,7 @@ class TableRows:
     def __next__(self) -> dict[str, Any]: ...
 
 class Table:
-    """A table of results with columns of text (`utf8`), unsigned integers (`uint64`), numbers (`float64`) and booleans.
+    """A table of results with columns of text (`utf8`), integers (`int64`; `uint64` where one is above 2^63), numbers (`float64`) and booleans.
     Values may be missing."""
 
     def __init__(self, columns: list[tuple[str, list[Any]]]) -> None: ...
@@ -61,7 +61,7 @@ class Table:
     def to_dict(self) -> dict[str, list[Any]]:
         """All columns as lists, by name."""
     def to_pandas(self) -> Any:
-        """The table as a `pandas.DataFrame`, column by column. Integers stay unsigned, and missing values are NaN or None."""
+        """The table as a `pandas.DataFrame`, column by column. Integers stay integers, and missing values are NaN or None."""
     def to_csv(self) -> str:
         """The table as CSV with a header."""
     def to_parquet(self) -> bytes:
@@ -100,7 +100,7 @@ class Results:
         """The name of the scenario."""
     @property
     def values(self) -> Table:
-        """One row for each value of each run: `seed` (uint64), `variant`, `subject`, `measure` (text), `value` (float64),
+        """One row for each value of each run: `seed` (int64), `variant`, `subject`, `measure` (text), `value` (float64),
         `unit` (text: `bps`, `ns`, `packets`, `1`)."""
     @property
     def points(self) -> Table:
@@ -418,7 +418,7 @@ class ScriptResult:
         """The digest of all arrivals, departures and drops."""
     @property
     def trace(self) -> Table:
-        """One row for each arrival, departure and drop: `time_ns` (uint64), `flow`, `number`, `what` (`arrived`, `left`,
+        """One row for each arrival, departure and drop: `time_ns` (int64), `flow`, `number`, `what` (`arrived`, `left`,
         `dropped`), `reason`, `size_bytes`, `waited_ns`, `marked` (bool)."""
     def __bool__(self) -> bool: ...
 

@@ -76,7 +76,7 @@ def run_batch(
     """Makes some runs, and returns their rows as a Parquet file, and the numbers of those that failed, with the reasons. This
     is what a worker does. The file keeps ``order``: the axes, each with its values in their order.
 
-    Columns: one for each axis (text), ``seed`` (uint64), ``variant``, ``subject``, ``measure`` (text), ``value`` (float64),
+    Columns: one for each axis (text), ``seed`` (int64), ``variant``, ``subject``, ``measure`` (text), ``value`` (float64),
     ``unit`` (text), and ``digest``, that of the run.
     """
     from . import qdisc

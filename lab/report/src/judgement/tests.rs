@@ -232,3 +232,35 @@ fn a_run_that_did_not_reach_it_does_not_hide_what_the_others_say() {
     let method = comparison.method().expect("a method");
     assert!(method.contains("A run that did not reach a time counts with the longest"), "{method}");
 }
+
+/// In the worst run of the slower variant nothing was completed, so that it has no value there. Means are those of the runs that all have.
+#[test]
+fn means_are_of_the_runs_that_all_variants_have() {
+    use crate::simulation::{Quantity, compared_whole};
+    let of = |variant: &str, value: &dyn Fn(u64) -> Option<f64>| {
+        let values: Vec<Option<f64>> = (1..=10).map(value).collect();
+        let there: Vec<f64> = values.iter().flatten().copied().collect();
+        Quantity {
+            variant: variant.into(),
+            subject: format!("{variant}: flow pages"),
+            mean: there.iter().sum::<f64>() / there.len() as f64,
+            values,
+            seeds: (1..=10).collect(),
+            half_width_95: Some(1e6),
+            ..Quantity::of_one_run(variant, "flow pages", "page load p50", "ns", 0.0)
+        }
+    };
+    let slow = |seed: u64| if seed == 10 { None } else { Some(386e6 + 1e6 * (seed % 3) as f64) };
+    let quick = |seed: u64| Some(if seed == 10 { 3.8e9 } else { 344e6 + 1e6 * (seed % 3) as f64 });
+    let comparison = compared_whole(&[of("pie", &slow), of("fq-codel", &quick)]);
+    let said = comparison.sentences().remove(0);
+    assert!(said.starts_with("page load p50 of flow pages: fq-codel has the least, 345 ms; pie has 387 ms"), "{said}");
+    let note = comparison.fewer_runs();
+    let both =
+        "Of fewer runs: page load p50 of flow pages, pie (9 runs); page load p50 of flow pages, fq-codel (9 runs).";
+    assert_eq!(note.as_deref(), Some(both));
+    // A variant with few values takes none from the others.
+    let few = |seed: u64| Some(386e6).filter(|_| seed < 4);
+    let comparison = compared_whole(&[of("pie", &few), of("fq-codel", &quick)]);
+    assert!(comparison.fewer_runs().is_some_and(|note| note.contains("pie (3 runs).")));
+}

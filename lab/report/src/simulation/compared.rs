@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Quantity;
-use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row};
+use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row, over_common_runs};
 use crate::judgement::{Contrast, contrasts};
 
 /// The maximum number of flows, and of links, in a comparison.
@@ -256,6 +256,12 @@ impl<'a> Index<'a> {
                 group.rows.iter_mut().zip(cells).for_each(|(row, cell)| row.cells.push(cell));
             }
             group.rows.retain(|row| row.cells.iter().any(Option::is_some));
+        }
+        for at in 0..group.measures.len() {
+            over_common_runs(group.rows.iter_mut().filter_map(|row| row.cells.get_mut(at)?.as_mut()));
+        }
+        for (_, cells) in &mut group.others {
+            over_common_runs(cells.iter_mut().flatten());
         }
         // Without variants the row has the name of the subject.
         if let [row] = group.rows.as_mut_slice()

@@ -123,6 +123,39 @@ pub(crate) fn together(all: &[(String, String)]) -> Vec<String> {
     groups.iter().map(said).collect()
 }
 
+/// States how many packets are lost beside percentiles of delay that are stated, where these would move the percentile if they counted as
+/// never arriving; `None` if none would.
+pub fn lost<'a>(
+    quantities: impl Iterator<Item = &'a Quantity> + Clone,
+    is_stated: impl Fn(&str, &str) -> bool,
+) -> Option<String> {
+    // For each loss the variants that have it, and their percentages.
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for delay in quantities.clone().filter(|of| is_stated(&of.measure, of.plain())) {
+        let Some((kind, share)) = delay.measure.rsplit_once(" p") else { continue };
+        let (Some(direction), Ok(share)) = (kind.strip_prefix("delay"), share.parse::<f64>()) else { continue };
+        let name = format!("loss{direction}");
+        let same = quantities.clone().find(|of| of.subject == delay.subject && of.measure == name);
+        // A tenth of what is above the percentile moves it by a tenth of the way.
+        let Some(loss) = same.filter(|loss| loss.mean > (100.0 - share) / 10.0) else { continue };
+        let of = format!("{name} of {}", delay.plain());
+        let said = format!("{} {:.2} %", delay.variant, loss.mean);
+        match found.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, all)) if all.contains(&said) => {}
+            Some((_, all)) => all.push(said),
+            None => found.push((of, vec![said])),
+        }
+    }
+    let said: Vec<String> = found.iter().map(|(of, all)| format!("{of}: {}", all.join(", ").trim_start())).collect();
+    (!said.is_empty()).then(|| {
+        format!(
+            "Delays are of the packets that arrived. So many others were lost that percentiles would be greater with them: {}. Judge both \
+             together, or a call by its R factor.",
+            said.join("; ")
+        )
+    })
+}
+
 /// States which percentiles of transfers and pages are the greatest of so few values; `None` if none of those that are stated is. `begun`
 /// counts failed ones too, so that a percentile just beyond the limit may not be named.
 pub fn greatest<'a>(
@@ -227,5 +260,26 @@ mod tests {
         let found = said(&[run(259.0), run(259.0), run(258.0)]).expect("one of three runs");
         assert!(found.contains("fifo: flow short 0.33 of 259 transfers. Percentiles"), "{found}");
         assert_eq!(said(&[run(259.0)]), None);
+    }
+
+    /// Lost packets have no delay: a percentile that would be greater with them says so, and one that they do not reach does not.
+    #[test]
+    fn a_percentile_of_delay_says_how_many_packets_it_leaves_out() {
+        let of = |variant: &str, measure: &str, unit, value| {
+            Quantity::of_one_run(variant, "flow call", measure, unit, value)
+        };
+        let all = [
+            of("codel", "delay down p95", "ns", 121e6),
+            of("codel", "loss down", "%", 2.4),
+            of("fq-codel", "delay down p95", "ns", 150e6),
+            of("fq-codel", "loss down", "%", 0.0),
+            of("codel", "delay up p50", "ns", 20e6),
+            of("codel", "loss up", "%", 1.0),
+        ];
+        let said = |stated: &str| lost(all.iter(), |measure, subject| measure == stated && subject == "flow call");
+        let found = said("delay down p95").expect("a note");
+        assert!(found.contains("loss down of flow call: codel 2.40 %. Judge both"), "{found}");
+        assert_eq!(said("delay up p50"), None);
+        assert_eq!(said("loss down"), None);
     }
 }

@@ -58,9 +58,8 @@ pub enum RateProcess {
         steps: Arc<[(Span, Rate)]>,
         /// The period; `None` keeps the last rate for ever.
         repeat: Option<Span>,
-        /// A run begins in the steps at a time that its seed draws, evenly from their beginning to this: all lines of the run at the same share
-        /// of it. Zero begins at the beginning in all runs.
-        latest: Span,
+        /// The windows in one of which a run begins; `None` begins at the beginning of the steps in all runs.
+        windows: Option<Windows>,
     },
     /// A sine around a mean in steps; negative rates become zero.
     Sine {
@@ -79,25 +78,60 @@ pub enum RateProcess {
     Cellular(Cellular),
 }
 
+/// The times of steps at which a run may begin: one after the other, so that as many successive seeds as there are windows have each of them
+/// once. Where there is no room for two, begins are spread over what there is, and windows overlap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Windows {
+    /// The time from one begin to the next.
+    pub step: Span,
+    /// The number of begins.
+    pub count: u64,
+}
+
+/// The number of begins of windows that overlap.
+const OVERLAPPING: u64 = 997;
+
+impl Windows {
+    /// The windows of runs of `duration` in steps that last `all`; where these are not longer, a run may begin anywhere.
+    fn of(all: Span, duration: Span) -> Self {
+        let count = all.as_nanos() / duration.as_nanos().max(1);
+        if count >= 2 {
+            return Self { step: duration, count };
+        }
+        let latest = if all > duration { all.saturating_sub(duration) } else { all };
+        Self { step: Span::from_nanos((latest.as_nanos() / OVERLAPPING).max(1)), count: OVERLAPPING }
+    }
+    /// Where the run with a seed begins.
+    pub fn begin(self, seed: u64) -> Span {
+        let count = self.count.max(1);
+        // Steps of the golden ratio spread successive seeds (Weyl, 1916); one that has no factor in common with the number meets each.
+        let shares = |a: u64| std::iter::successors(Some((a, count)), |(a, b)| (*b > 0).then(|| (*b, a % b))).last();
+        let near = (count as f64 * 0.618_034) as u64;
+        let stride = (near.max(1)..).find(|stride| shares(*stride).is_some_and(|(common, _)| common == 1)).unwrap_or(1);
+        let place = u128::from(seed % count) * u128::from(stride) % u128::from(count);
+        Span::from_nanos(self.step.as_nanos().saturating_mul(place as u64))
+    }
+}
+
 impl RateProcess {
     /// The mean of the rate over `span`, or over its period if that is shorter; `None` if it is zero all the time. Of a process that is
     /// drawn it is that of one path, the same for all seeds, of at most 1,000 s; of steps with a drawn beginning that of all of them.
     pub fn mean(&self, span: Span) -> Option<Rate> {
-        let (period, latest) = match self {
-            Self::Steps { repeat, latest, .. } => (*repeat, *latest),
-            Self::Sine { period, .. } => (Some(*period), Span::ZERO),
-            Self::Markov(_) | Self::Cellular(_) => (Some(LONGEST), Span::ZERO),
+        let (period, all) = match self {
+            Self::Steps { repeat, windows, .. } => (*repeat, windows.and_then(|_| self.lasts())),
+            Self::Sine { period, .. } => (Some(*period), None),
+            Self::Markov(_) | Self::Cellular(_) => (Some(LONGEST), None),
         };
-        let span = span + latest;
+        let span = all.unwrap_or(span);
         let span = period.map_or(span, |period| period.min(span)).as_nanos();
-        let mut state = RateState::new(self.clone(), Stream::named(0, "mean rate"), 0.0);
+        let mut state = RateState::begun(self.clone(), Stream::named(0, "mean rate"), Span::ZERO);
         let carried = state.room(0, span, std::iter::empty());
         let rate = carried.checked_div(u128::from(span)).and_then(|rate| u64::try_from(rate).ok());
         rate.filter(|rate| *rate > 0).map(Rate::from_bps)
     }
 
     pub(crate) fn constant(rate: Rate) -> Self {
-        Self::Steps { steps: [(Span::ZERO, rate)].into(), repeat: None, latest: Span::ZERO }
+        Self::Steps { steps: [(Span::ZERO, rate)].into(), repeat: None, windows: None }
     }
 
     /// Reads a Mahimahi trace: each line is a millisecond at which 1500 bytes can be delivered. The trace repeats after
@@ -137,7 +171,7 @@ impl RateProcess {
             push(from, count.saturating_mul(1500 * 8 * 1000));
             before = from + 1;
         }
-        Ok(Self::Steps { steps: steps.into(), repeat: Some(Span::from_millis(end)), latest: Span::ZERO })
+        Ok(Self::Steps { steps: steps.into(), repeat: Some(Span::from_millis(end)), windows: None })
     }
 
     /// Reads lines `seconds,rate` with rising times. A rate has a unit, or is in bit/s. Empty lines, comments with `#`,
@@ -156,7 +190,7 @@ impl RateProcess {
         if let Some(place) = steps.windows(2).position(|pair| pair[0].0 >= pair[1].0) {
             return Err(format!("step {}: not later than the one before", place + 2));
         }
-        Ok(Self::Steps { steps: steps.into(), repeat, latest: Span::ZERO })
+        Ok(Self::Steps { steps: steps.into(), repeat, windows: None })
     }
 
     /// Steps that begin with what they have at the time `from`: those before it are left out or, if they repeat, come at the end of the period.
@@ -181,34 +215,35 @@ impl RateProcess {
                 steps[..begin].iter().enumerate().map(|(n, step)| (if n == 0 { Span::ZERO } else { step.0 }, step.1));
             all.extend(again.filter(|step| step.0 < from).map(|step| (repeat.saturating_sub(from) + step.0, step.1)));
         }
-        Ok(Self::Steps { steps: all.into(), repeat: *repeat, latest: Span::ZERO })
+        Ok(Self::Steps { steps: all.into(), repeat: *repeat, windows: None })
     }
 
-    /// Steps in which each run of `duration` begins where its seed draws, so that it ends before they do; where they repeat and are not
-    /// longer than a run, anywhere.
+    /// Steps in one window of which each run of `duration` is: see [`Windows`].
     ///
     /// # Errors
     /// If they are not longer and do not repeat, with how long they last.
     pub fn begun_where_drawn(self, duration: Span) -> Result<Self, String> {
         let (Self::Steps { steps, repeat, .. }, Some(last)) = (&self, self.lasts()) else { return Ok(self) };
-        let latest = match last.saturating_sub(duration) {
-            Span::ZERO if repeat.is_none() => {
-                return Err(format!(
-                    "it lasts {} s, and a run {} s: there is nothing to draw",
-                    last.as_secs_f64(),
-                    duration.as_secs_f64()
-                ));
-            }
-            Span::ZERO => last,
-            latest => latest,
-        };
-        Ok(Self::Steps { steps: steps.clone(), repeat: *repeat, latest })
+        if last <= duration && repeat.is_none() {
+            return Err(format!(
+                "it lasts {} s, and a run {} s: there is nothing to draw",
+                last.as_secs_f64(),
+                duration.as_secs_f64()
+            ));
+        }
+        Ok(Self::Steps { steps: steps.clone(), repeat: *repeat, windows: Some(Windows::of(last, duration)) })
     }
 
     /// How long steps last before they repeat, or have their last rate; `None` of others.
     pub fn lasts(&self) -> Option<Span> {
         let Self::Steps { steps, repeat, .. } = self else { return None };
         repeat.or(steps.last().map(|step| step.0))
+    }
+
+    /// The windows in one of which a run begins; `None` if all begin at the beginning.
+    pub fn windows(&self) -> Option<Windows> {
+        let Self::Steps { windows, .. } = self else { return None };
+        *windows
     }
 
     /// Checks the parameters; the error is a short text.
@@ -308,20 +343,27 @@ pub(super) struct RateState {
 }
 
 impl RateState {
-    /// The state at the beginning of a run that begins in steps at the share `drawn` of the latest time there may be.
-    pub fn new(process: RateProcess, random: Stream, drawn: f64) -> Self {
+    /// The state at the beginning of a run with a seed.
+    pub fn new(process: RateProcess, random: Stream, seed: u64) -> Self {
+        let begin = match &process {
+            RateProcess::Steps { windows: Some(windows), .. } => windows.begin(seed),
+            _ => Span::ZERO,
+        };
+        Self::begun(process, random, begin)
+    }
+
+    /// The state at the beginning of a run that begins in steps at this time.
+    fn begun(process: RateProcess, random: Stream, begin: Span) -> Self {
         let packets = match &process {
             RateProcess::Cellular(cellular) => cellular.most.as_bps() as f64 / 12_000.0 / 2.0,
             _ => 0.0,
         };
-        let (index, earlier) = match &process {
-            RateProcess::Steps { steps, latest, .. } => {
-                let at = Span::from_nanos((latest.as_nanos() as f64 * drawn) as u64);
-                // The first rate also applies before its time.
-                (steps.partition_point(|step| step.0 <= at).saturating_sub(1), at.as_nanos())
-            }
-            _ => (0, 0),
+        let index = match &process {
+            // The first rate also applies before its time.
+            RateProcess::Steps { steps, .. } => steps.partition_point(|step| step.0 <= begin).saturating_sub(1),
+            _ => 0,
         };
+        let earlier = begin.as_nanos();
         let mut state = Self { process, random, rate: 0, until: 0, index, begin: 0, earlier, packets };
         state.advance();
         state

@@ -19,7 +19,7 @@ use super::actions::{PromiseSection, ReserveSection};
 use super::file::Measure;
 use super::queue::LinkQueue;
 use super::until::{FoundWarmUp, Until};
-use crate::conditions::{Conditions, LineChange};
+use crate::conditions::{Conditions, LineChange, Windows};
 use crate::distribution::Distribution;
 use crate::driver::Driver;
 use crate::engine::Simulation;
@@ -34,8 +34,8 @@ use crate::workload::{FlowSpec, Workload};
 pub(super) struct Trace {
     /// Its name.
     pub name: String,
-    /// How long it lasts, if each run begins where its seed draws.
-    pub drawn: Option<Span>,
+    /// How long it lasts, and the windows that runs have, if each begins where its seed draws.
+    pub drawn: Option<(Span, Windows)>,
 }
 
 /// A link of a scenario, one direction.

@@ -80,9 +80,11 @@ impl OutlinedTcp {
             EcnUse::Accurate => "accurate ECN",
             EcnUse::L4s => "L4S",
         };
+        // BBR has neither: it leaves its startup by its model, and decides itself how much it sends while it repairs losses.
+        let is_bbr = matches!(config.algorithm, Algorithm::Bbr);
         let refinements = [
-            (config.prr, "PRR"),
-            (config.hystart, "HyStart"),
+            (config.prr && !is_bbr, "PRR"),
+            (config.hystart && !is_bbr, "HyStart"),
             (config.timestamps, "timestamps"),
             (config.d_sack, "D-SACK"),
             (!ecn.is_empty(), ecn),
@@ -204,7 +206,8 @@ mod tests {
                      d-sack = true, min-rto = \"200ms\", window = \"4MiB\"";
         assert_eq!(of(whole), Ok(linux));
         let other = of("congestion = \"bbr\", prr = false, defaults = \"linux\"").expect("a scenario");
-        assert!(other.settings.starts_with("bbr, RACK-TLP, HyStart, timestamps,"), "{other:?}");
+        assert!(other.settings.starts_with("bbr, RACK-TLP, timestamps,"), "{other:?}");
+        assert_eq!(of("congestion = \"bbr\", defaults = \"linux\"").expect("a scenario").settings, other.settings);
         let wrong = of("defaults = \"linux\", min-rto = \"2 parsecs\"").expect_err("no time");
         assert!(wrong.contains("2 parsecs") && wrong.matches("error").count() == 1, "{wrong}");
     }

@@ -37,10 +37,11 @@ impl Scenario {
         let file: File = read(source, diagnostics)?;
         let mut resolver = Resolver::new(Self::empty(&file), files, diagnostics);
         resolver.resolve(&file);
-        let (errors, scenario, nodes) = (resolver.diagnostics.errors(), resolver.scenario, resolver.node_places);
+        let (errors, mut scenario, nodes) = (resolver.diagnostics.errors(), resolver.scenario, resolver.node_places);
         if errors > 0 {
             return None;
         }
+        scenario.align_windows();
         for variant in [None].into_iter().chain(scenario.variants.iter().map(Some)) {
             match scenario.probe(variant) {
                 Ok(mut sim) => advice::advise(&scenario, variant, &mut sim, &nodes, diagnostics),

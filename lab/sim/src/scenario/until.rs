@@ -18,7 +18,7 @@ use tidegate_metrics::{Points, Series, summarise};
 use super::model::Scenario;
 use super::outcome::Outcome;
 use super::run::Run;
-use crate::conditions::{RateProcess, beginning};
+use crate::conditions::{RateProcess, Windows};
 use crate::ids::LinkId;
 
 /// Before so many runs, an interval may be narrow by chance.
@@ -240,17 +240,15 @@ impl Scenario {
             )
         });
         let drawn = self.traces.iter().filter(|_| runs > 1).filter_map(|trace| {
-            let (all, name) = (trace.drawn?, &trace.name);
-            let [of_each, of_all, met] = [self.duration, all, self.met(all, &seeds)].map(Span::as_secs_f64);
-            let overlap = if met < of_each * runs as f64 - 1e-6 {
-                format!(
-                    " They overlap: {runs} runs of {of_each} s meet {met:.0} of its {of_all:.0} s, so that intervals are too narrow."
-                )
-            } else {
-                String::new()
+            let ((all, windows), name) = (trace.drawn?, &trace.name);
+            let [of_each, of_all, met] = [self.duration, all, self.met(windows, &seeds).min(all)].map(Span::as_secs_f64);
+            let meet = format!("{runs} runs of {of_each} s meet {met:.0} of its {of_all:.0} s");
+            let meet = match met < of_each * runs as f64 - 1e-6 {
+                true => format!("{meet}, some of them the same, so that intervals are too narrow"),
+                false => format!("{meet}, none of them twice"),
             };
             Some(format!(
-                "Each run has another part of `{name}`, by its seed: intervals and tests hold for the times of this trace.{overlap}"
+                "Each run has a part of `{name}` by its seed: intervals and tests hold for the times of this trace. {meet}."
             ))
         });
         repeated
@@ -260,14 +258,9 @@ impl Scenario {
             .collect()
     }
 
-    /// How much of a trace that lasts `all` runs with these seeds meet, where each begins where its seed says.
-    fn met(&self, all: Span, seeds: &[u64]) -> Span {
-        let latest = all.saturating_sub(self.duration);
-        if latest.is_zero() {
-            return all;
-        }
-        let begin = |seed: &u64| (latest.as_nanos() as f64 * beginning(*seed)) as u64;
-        let mut begins: Vec<u64> = seeds.iter().map(begin).collect();
+    /// How much of a trace runs with these seeds meet.
+    fn met(&self, windows: Windows, seeds: &[u64]) -> Span {
+        let mut begins: Vec<u64> = seeds.iter().map(|seed| windows.begin(*seed).as_nanos()).collect();
         begins.sort_unstable();
         let (mut met, mut until) = (0, 0);
         for begin in begins {
@@ -276,6 +269,19 @@ impl Scenario {
             until = end;
         }
         Span::from_nanos(met)
+    }
+
+    /// Gives all traces as many windows as the shortest of them has, so that all lines of a run begin at the same time.
+    pub(super) fn align_windows(&mut self) {
+        let fewest = |a: Windows, b: Windows| if b.count < a.count { b } else { a };
+        let Some(all) = self.traces.iter().filter_map(|trace| Some(trace.drawn?.1)).reduce(fewest) else { return };
+        let drawn = self.traces.iter_mut().filter_map(|trace| trace.drawn.as_mut());
+        drawn.for_each(|(_, windows)| *windows = all);
+        for conditions in self.wires.iter_mut().filter_map(|wire| wire.conditions.as_mut()) {
+            if let Some(RateProcess::Steps { windows: Some(windows), .. }) = &mut conditions.rate {
+                *windows = all;
+            }
+        }
     }
 
     /// The longest warm-up that MSER-5 finds in the goodput of flows and in the throughput and queueing of watched links.

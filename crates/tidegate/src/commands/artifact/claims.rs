@@ -340,7 +340,11 @@ fn said(contrast: &Contrast, p: Option<f64>, tested: &str, corrected: &str) -> S
     let apart = tidegate_display::human_interval(difference.mean.abs(), difference.half_width(), &contrast.unit);
     let p = probability_after(p, "= ");
     let times = contrast.times_of_more().map_or(String::new(), |times| format!("{times} times as much, "));
-    format!("apart by {apart} in {} runs, {times}{tested}p {p}{corrected}", difference.runs)
+    let counted = contrast.limit.map_or(String::new(), |limit| {
+        let limit = tidegate_display::human(limit, &contrast.unit);
+        format!(" (one that did not reach it counts with {limit}, the longest that any did)")
+    });
+    format!("apart by {apart} in {} runs{counted}, {times}{tested}p {p}{corrected}", difference.runs)
 }
 
 /// Says for how many tests of a kind a probability is corrected; empty for one, which needs no correction.

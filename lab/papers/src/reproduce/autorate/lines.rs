@@ -188,7 +188,7 @@ impl Capacity {
         RateProcess::Steps {
             steps: steps.into(),
             repeat: Some(Span::from_millis(self.bytes.len() as u64)),
-            latest: Span::ZERO,
+            windows: None,
         }
     }
 }

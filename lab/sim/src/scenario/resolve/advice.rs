@@ -16,7 +16,8 @@ use crate::engine::Simulation;
 use crate::packet::SimPacket;
 use crate::scenario::model::{Scenario, Variant};
 use crate::scenario::queue::LinkQueue;
-use crate::workload::Workload;
+use crate::tcp::{Algorithm, EcnUse};
+use crate::workload::{Transport, Workload};
 
 /// A warm-up of fewer round trips ends during the slow start of most flows.
 const ROUND_TRIPS: u64 = 10;
@@ -179,6 +180,19 @@ impl Advice<'_> {
         for section in &self.scenario.sections {
             let number = section.flows.start;
             let Some(spec) = self.scenario.flows.get(number) else { continue };
+            if let Transport::Tcp(tcp) = &spec.transport
+                && matches!(tcp.algorithm, Algorithm::Dctcp)
+                && tcp.ecn == EcnUse::No
+            {
+                let message = format!("flow {} has DCTCP without ECN, which is Reno", section.name);
+                self.warn(
+                    13,
+                    section.place,
+                    message,
+                    "is told of no congestion but by losses",
+                    "add ecn = true".to_owned(),
+                );
+            }
             let side = spec.workload.data_side();
             let slowest = self.sim.slowest(number, side);
             let time = spec.stop.unwrap_or(end).min(end).since(spec.start);

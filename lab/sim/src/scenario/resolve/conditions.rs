@@ -142,49 +142,51 @@ impl Resolver<'_> {
     fn rate_process(&mut self, section: &Spanned<RateSection>) -> Option<RateProcess> {
         type Read<'a> = &'a dyn Fn(&str) -> Result<RateProcess, String>;
         // What is wrong may be the name, a line of the file, or the time at which it is to begin: each has its mark and its remedy.
-        let trace =
-            |file: &Spanned<String>, from: &Spanned<TraceBegin>, (read, lines): (Read<'_>, &str), this: &mut Self| {
-                let (place, error, label, help) = match this.open(&file.value) {
-                    Err(error) => (file.place, error, "this file", "name a file beside the scenario"),
-                    Ok(source) => match read(source.text()) {
-                        Err(error) => (file.place, error, "what is in this file", lines),
-                        Ok(process) => {
-                            let drawn = (from.value == TraceBegin::Drawn).then(|| process.lasts()).flatten();
-                            let (begun, label, help) = match from.value {
-                                TraceBegin::At(at) => {
-                                    (process.begun_at(at), "too late", "begin at an earlier time of the trace")
+        let trace = |file: &Spanned<String>,
+                     from: &Spanned<TraceBegin>,
+                     (read, lines): (Read<'_>, &str),
+                     this: &mut Self| {
+            let (place, error, label, help) = match this.open(&file.value) {
+                Err(error) => (file.place, error, "this file", "name a file beside the scenario"),
+                Ok(source) => match read(source.text()) {
+                    Err(error) => (file.place, error, "what is in this file", lines),
+                    Ok(process) => {
+                        let (begun, label, help) = match from.value {
+                            TraceBegin::At(at) => {
+                                (process.begun_at(at), "too late", "begin at an earlier time of the trace")
+                            }
+                            TraceBegin::Drawn => (
+                                process.begun_where_drawn(this.scenario.duration),
+                                "not longer than a run",
+                                "make the duration shorter, or let the trace repeat",
+                            ),
+                        };
+                        match begun {
+                            Err(error) => (from.place, error, label, help),
+                            Ok(process) => {
+                                this.warn_of_wrapping(&process, from);
+                                let trace =
+                                    Trace { name: file.value.clone(), drawn: process.lasts().zip(process.windows()) };
+                                if !this.scenario.traces.contains(&trace) {
+                                    this.scenario.traces.push(trace);
                                 }
-                                TraceBegin::Drawn => (
-                                    process.begun_where_drawn(this.scenario.duration),
-                                    "not longer than a run",
-                                    "make the duration shorter, or let the trace repeat",
-                                ),
-                            };
-                            match begun {
-                                Err(error) => (from.place, error, label, help),
-                                Ok(process) => {
-                                    this.warn_of_wrapping(&process, from);
-                                    let trace = Trace { name: file.value.clone(), drawn };
-                                    if !this.scenario.traces.contains(&trace) {
-                                        this.scenario.traces.push(trace);
-                                    }
-                                    return Some(process);
-                                }
+                                return Some(process);
                             }
                         }
-                    },
-                };
-                let message = format!("the trace `{}` cannot be used: {error}", file.value);
-                this.error(place, message, label, help);
-                None
+                    }
+                },
             };
+            let message = format!("the trace `{}` cannot be used: {error}", file.value);
+            this.error(place, message, label, help);
+            None
+        };
         let mahimahi = "each line is a whole number of milliseconds, none less than the one before";
         let rates = "each line is `seconds,rate`, such as `0.5,2mbit`, each later than the one before";
         Some(match &section.value {
             RateSection::Steps(it) => RateProcess::Steps {
                 steps: it.steps.iter().map(|step| (step.at, step.rate)).collect(),
                 repeat: it.repeat,
-                latest: Span::ZERO,
+                windows: None,
             },
             RateSection::Sine(it) => {
                 RateProcess::Sine { mean: it.mean, amplitude: it.amplitude, period: it.period, step: it.step }
