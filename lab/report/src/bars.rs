@@ -137,7 +137,8 @@ impl Comparison {
             notes.extend(self.remarks());
         }
         if !notes.is_empty() {
-            let lines = Look::lines(&notes.join(" "), small, look.width - 24.0 * u);
+            drawing.caption = notes.join(" ");
+            let lines = look.note(&drawing.caption, small, look.width);
             drawing.note(&lines, (12.0 * u, y), small);
             y += lines.len() as f64 * small * 1.3;
         }

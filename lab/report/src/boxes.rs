@@ -87,7 +87,8 @@ impl Comparison {
             if let Some(fewer) = self.fewer_runs() {
                 what += &format!(" {fewer}");
             }
-            let lines = Look::lines(&what, small, look.width - 24.0 * u);
+            let lines = look.note(&what, small, look.width);
+            drawing.caption = what;
             drawing.note(&lines, (12.0 * u, y - 8.0 * u), small);
             y += lines.len() as f64 * small * 1.3;
         }

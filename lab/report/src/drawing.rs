@@ -21,6 +21,8 @@ pub struct Drawing {
     pub(crate) finish: Finish,
     /// The number of curves of its fullest plot.
     pub(crate) curves: usize,
+    /// What is said below it, whether or not it is there.
+    pub(crate) caption: String,
 }
 
 /// The parts of a [`Look`](crate::Look) that matter when shapes are written.
@@ -28,6 +30,8 @@ pub struct Drawing {
 pub(crate) struct Finish {
     pub(crate) grey: bool,
     pub(crate) on_paper: bool,
+    /// Whether what is said below a figure is left to its caption.
+    pub(crate) without_notes: bool,
 }
 
 /// A point of TeX in points of PDF and SVG: 72.27 and 72 are an inch.
@@ -336,6 +340,14 @@ impl Drawing {
         }
     }
     /// Writes lines of less important text below `y`.
+    /// What the drawing shows, for a caption: what lines and bands are, of how many runs, and what marks mean.
+    pub fn caption(&self) -> &str {
+        &self.caption
+    }
+    /// The caption, if it is not below the drawing.
+    pub fn left_out(&self) -> Option<&str> {
+        Some(self.caption.as_str()).filter(|caption| !caption.is_empty() && self.finish.without_notes)
+    }
     pub(crate) fn note(&mut self, lines: &[String], (x, y): (f64, f64), size: f64) {
         for (n, line) in lines.iter().enumerate() {
             let (y, most) = (y + size * 1.3 * (n + 1) as f64, Some(room(line, size)));

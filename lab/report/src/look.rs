@@ -41,6 +41,8 @@ pub struct Look {
     pub overlay: bool,
     /// Whether curves have bands around them.
     pub bands: bool,
+    /// Whether what a figure shows is said below it. If not, it is said in the caption: [`Drawing::caption`](crate::Drawing::caption).
+    pub notes: bool,
     /// The quantities of comparisons to draw and to compare, each as `MEASURE of SUBJECT`; empty for those that `subjects` and
     /// `measures` choose, of which each subject has each measure.
     pub quantities: Vec<String>,
@@ -114,6 +116,7 @@ impl Look {
             log: false,
             overlay: false,
             bands: true,
+            notes: true,
             quantities: Vec::new(),
             from: None,
             to: None,
@@ -130,7 +133,7 @@ impl Look {
 
     /// Reads a look: the name of a preset (`page`, `column`, `text`) or `KEY=VALUE`, with commas between. The keys are
     /// `width`, `height`, `type`, `title`, `subject`, `row`, `measure`, `compare`, `form`, `from` and `to`; `grey`, `log`,
-    /// `overlay` and `no-bands` have no value. `subject`, `row`, `measure` and `compare` may be repeated.
+    /// `overlay`, `no-bands` and `no-notes` have no value. `subject`, `row`, `measure` and `compare` may be repeated.
     ///
     /// # Errors
     /// If a part is not understood, with those that are.
@@ -152,13 +155,14 @@ impl Look {
                     (None, "log") => look.log = true,
                     (None, "overlay") => look.overlay = true,
                     (None, "no-bands") => look.bands = false,
+                    (None, "no-notes") => look.notes = false,
                     (None, name) if n == 0 => {
                         let Self { width, size, heading, on_paper, .. } = Self::preset(name)?;
                         look = Self { width, size, heading, on_paper, ..look };
                     }
                     (None, _) => {
                         return Err(format!(
-                            "`{part}` is neither `grey`, `log`, `overlay`, `no-bands` nor KEY=VALUE; a preset comes first"
+                            "`{part}` is neither `grey`, `log`, `overlay`, `no-bands`, `no-notes` nor KEY=VALUE; a preset comes first"
                         ));
                     }
                 }
@@ -179,7 +183,7 @@ impl Look {
             _ => Err(format!(
                 "`{name}` is no look; there are page (900 pt wide), column (252 pt, 8 pt type) and text (516 pt, 8 pt \
                  type), which may be followed by width=, height=, type=, title=, subject=, row=, measure=, compare=, form=, \
-                 from=, to=, grey, log, overlay and no-bands"
+                 from=, to=, grey, log, overlay, no-bands and no-notes"
             )),
         }
     }
@@ -245,7 +249,7 @@ impl Look {
         self.width / self.size >= 50.0
     }
     pub(crate) fn finish(&self) -> Finish {
-        Finish { grey: self.grey, on_paper: self.on_paper }
+        Finish { grey: self.grey, on_paper: self.on_paper, without_notes: !self.notes }
     }
     /// The heading of a figure with this title, if any.
     pub(crate) fn heading<'a>(&'a self, title: &'a str) -> Option<&'a str> {
@@ -400,6 +404,11 @@ impl Look {
         let parts = parts.filter(|(_, (rows, measures))| !rows.is_empty() && !measures.is_empty());
         let found = parts.map(|(group, (rows, measures))| part(group, rows, measures)).collect();
         Ok(Comparison::new(comparison.title.as_str(), found))
+    }
+
+    /// The lines of what is said below a figure `width` wide; none if it is left to the caption.
+    pub(crate) fn note(&self, text: &str, size: f64, width: f64) -> Vec<String> {
+        if self.notes { Self::lines(text, size, width - 24.0 * self.unit()) } else { Vec::new() }
     }
 
     /// Breaks a text into lines that fit into `most` in the font of any reader.

@@ -106,12 +106,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (true, _) => sweep(path, args),
         (false, _) => load(path),
     };
-    let (mut loaded, mut primary, mut noted) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut loaded, mut primary, mut noted, mut digests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for path in files {
         let found = load(path)?;
         loaded.push(found.quantities);
         primary.extend(found.primary);
         noted.extend(found.notes);
+        digests.push(found.digest);
+    }
+    if let [Some(first), _, ..] = digests.as_slice()
+        && digests.iter().all(|digest| digest.as_ref() == Some(first))
+    {
+        noted.push(format!("All have the digest {first}: they are results of the same runs."));
     }
     if let ([file], [found]) = (files, loaded.as_slice())
         && found.iter().all(|quantity| quantity.variant == found[0].variant)
@@ -292,6 +298,8 @@ struct Loaded {
     primary: Vec<String>,
     /// Notes on its runs, such as that all have the same part of a trace.
     notes: Vec<String>,
+    /// The digest of its runs, if it has one.
+    digest: Option<String>,
 }
 
 /// The files in the folder of a sweep by the scenarios whose runs they have, for an error.
@@ -331,7 +339,7 @@ fn sweep(folder: &Path, args: &Args) -> Result<Loaded, Failure> {
     if found.iter().all(|quantity| quantity.variant.is_empty()) {
         return Err(wrong("all runs have the same values, so that there is nothing to compare".to_owned()));
     }
-    Ok(Loaded { quantities: found, primary: table.primary, notes: Vec::new() })
+    Ok(Loaded { quantities: found, primary: table.primary, ..Loaded::default() })
 }
 
 /// Reads the values of the file at `path`.
@@ -379,7 +387,8 @@ fn load(path: &Path) -> Result<Loaded, Failure> {
         let all = value[name].as_array().into_iter().flatten();
         all.filter_map(|text| text.as_str().map(str::to_owned)).collect()
     };
-    Ok(Loaded { quantities: found, primary: texts("primary"), notes: texts("notes") })
+    let digest = value["digest"].as_str().map(str::to_owned);
+    Ok(Loaded { quantities: found, primary: texts("primary"), notes: texts("notes"), digest })
 }
 
 /// An item of a simulation of runs with `seeds`, or of an experiment, if it was measured.

@@ -30,7 +30,8 @@ pub struct Files {
     /// (what is drawn, printed and compared, in this order; may be repeated: p is corrected for these alone), or instead of
     /// subject= and measure= single quantities as compare=MEASURE of SUBJECT, form= (bars, box, violin, strip; ecdf, ccdf),
     /// from=, to= (the horizontal axis of a plot, as in 20ms), log (the axis of values), overlay (the plots that a title means in
-    /// one, such as those of two variants), no-bands (curves without bands around them) and grey, with commas between. May be repeated
+    /// one, such as those of two variants), no-bands (curves without bands around them), no-notes (what is said below a figure is printed instead, for its
+    /// caption) and grey, with commas between. May be repeated
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
     look: Vec<String>,
 }
@@ -201,6 +202,10 @@ pub fn draw(drawing: &tidegate_report::Drawing, format: Format, path: &Path) -> 
              --figure TITLE/CURVE=FILE",
             path.display()
         );
+    }
+    // What is not below the figure belongs into its caption.
+    if let Some(caption) = drawing.left_out() {
+        message!("{}: {caption}", path.display());
     }
     let bytes = drawing.bytes(format);
     write(path, &bytes.map_err(|why| Failure::Failed(format!("cannot write {}: {why}", path.display())))?)

@@ -40,13 +40,18 @@ fn bands_are_left_out_with_their_note() {
             crate::drawing::Shape::Text { text, .. } => Some(text.clone()),
             _ => None,
         };
-        (areas, drawing.shapes.iter().filter_map(text).collect::<Vec<_>>().join(" "))
+        let left_out = drawing.left_out().map(str::to_owned);
+        (areas, drawing.shapes.iter().filter_map(text).collect::<Vec<_>>().join(" "), left_out, drawing.height)
     };
     let (with, without) = (drawn("column"), drawn("column,no-bands"));
     // Both curves have the same kind of band, which is said once.
     assert!(with.1.contains("Lines: medians of 9 runs. Bands: quartiles of the runs."), "{with:?}");
     assert!(without.1.contains("Lines: medians of 9 runs.") && !without.1.contains("Bands"), "{without:?}");
     assert_eq!((with.0, without.0), (2, 0));
+    // What is said below a figure may be left to the caption, which has it then.
+    let plain = drawn("column,no-notes");
+    assert!(!plain.1.contains("Lines:") && plain.3 < with.3 && with.2.is_none(), "{plain:?}");
+    assert!(plain.2.is_some_and(|caption| caption.contains("Lines: medians of 9 runs. Bands")));
 }
 
 #[test]
@@ -64,7 +69,7 @@ fn looks_are_read_and_wrong_ones_named() {
     assert_eq!((both.width, both.grey, both.rows), (252.0, true, vec!["pie".to_owned(), "red".to_owned()]));
     for (text, why) in [
         ("poster", "no look"),
-        ("column,text", "neither `grey`, `log`, `overlay`, `no-bands` nor KEY=VALUE"),
+        ("column,text", "neither `grey`, `log`, `overlay`, `no-bands`, `no-notes` nor KEY=VALUE"),
         ("width=wide", "a length is expected"),
         ("width=9999", "from 80 to 4000 points"),
         ("width=NaN", "from 80"),
