@@ -117,7 +117,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let [Some(first), _, ..] = digests.as_slice()
         && digests.iter().all(|digest| digest.as_ref() == Some(first))
     {
-        noted.push(format!("All have the digest {first}: they are results of the same runs."));
+        noted.push(format!("All have the digest {first}: their results are the same."));
     }
     if let ([file], [found]) = (files, loaded.as_slice())
         && found.iter().all(|quantity| quantity.variant == found[0].variant)
