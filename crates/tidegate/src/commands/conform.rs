@@ -204,7 +204,7 @@ fn draw_matrix(args: &Args, folder: &Path, subject: &Subject) -> Result<(), Fail
     let seeds = (0..u64::from(args.runs)).map(|n| args.seed.wrapping_add(n)).collect();
     let mut made =
         Sweep::new(&node, parsed.map_err(Failure::Failed)?, seeds, args.runs as usize).map_err(Failure::Failed)?;
-    sweep::make(&mut made, source.name(), None, folder, args.jobs)?;
+    sweep::make(&mut made, source.name(), None, folder, (args.jobs, sweep::Said::default()))?;
     let table = figure::read(&[folder.to_owned()])?;
     let [(rate, _), (delay, _)] = axes;
     for variant in scenario.variant_names() {

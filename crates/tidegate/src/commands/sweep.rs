@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -17,7 +18,7 @@ use tidegate_report::swept;
 use tidegate_sim::scenario::sweep::{Axis, Batch, Point, Sweep};
 use tidegate_sim::scenario::{Outcome, Scenario};
 
-use super::check::open;
+use super::check::{open, refusal, say};
 use super::figure::read;
 use super::scenario;
 use super::simulate::cache::write_whole;
@@ -73,8 +74,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let seeds = (0..u64::from(runs)).map(|n| seed.wrapping_add(n)).collect();
     let node = Node::parse(&source, &mut Diagnostics::new()).ok_or_else(|| Failure::Usage("no scenario".into()))?;
     let mut sweep = Sweep::new(&node, args.vary.clone(), seeds, args.batch as usize).map_err(Failure::Usage)?;
+    // Points have the warnings of the file, which has said them.
+    let mut said = Diagnostics::new();
+    scenario::read(&source, beside, &mut said);
+    let said = Said::new(said.iter().map(|found| found.message.clone()).collect());
     for point in sweep.samples().map_err(Failure::Usage)? {
-        load(&Source::new(point.named(source.name()), &*point.text), beside)?;
+        load_point(&Source::new(point.named(source.name()), &*point.text), beside, &said)?;
     }
     for name in sweep.files() {
         // The run that names a file reports why it cannot be read.
@@ -82,7 +87,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             sweep.depend_on(&name, found.text());
         }
     }
-    let (found, names) = make(&mut sweep, source.name(), beside, &args.out, args.jobs)?;
+    let (found, names) = make(&mut sweep, source.name(), beside, &args.out, (args.jobs, said))?;
     if found > 0 {
         renew(&args.out, &names, &scenario.primary)?;
     }
@@ -111,7 +116,7 @@ pub(super) fn make(
     name: &str,
     beside: Option<&Path>,
     folder: &Path,
-    jobs: Option<u16>,
+    (jobs, said): (Option<u16>, Said),
 ) -> Result<(usize, Vec<String>), Failure> {
     let unwritable = |error: std::io::Error| Failure::Usage(format!("cannot write into {}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(unwritable)?;
@@ -119,7 +124,7 @@ pub(super) fn make(
     let sweep = &*sweep;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = jobs.map_or(processors, usize::from).min(sweep.batches());
-    let work = Work { sweep, name, beside, folder, next: AtomicUsize::new(0) };
+    let work = Work { sweep, name, beside, folder, next: AtomicUsize::new(0), said };
     let Done { made, found, failed } = &work.all(jobs, &*stop_on_signals()?)?;
     for text in failed.iter().take(SHOWN_FAILURES) {
         message!("{text}");
@@ -210,6 +215,19 @@ fn load(source: &Source, beside: Option<&Path>) -> Result<Scenario, Failure> {
     scenario::load(source, beside).map(|loaded| loaded.scenario)
 }
 
+/// Loads the scenario of a point, whose errors go to standard error, and its warnings unless they are in `said`.
+fn load_point(source: &Source, beside: Option<&Path>, said: &Said) -> Result<Scenario, Failure> {
+    let mut diagnostics = Diagnostics::new();
+    let loaded = scenario::read(source, beside, &mut diagnostics);
+    let mut known = said.lock().unwrap_or_else(PoisonError::into_inner);
+    let new = diagnostics.iter().filter(|found| known.insert(found.message.clone())).count();
+    drop(known);
+    if new > 0 || diagnostics.errors() > 0 {
+        say(&diagnostics, source);
+    }
+    loaded.map(|loaded| loaded.scenario).ok_or_else(|| refusal(&diagnostics, source))
+}
+
 /// Runs `work`; the text of a panic is its error. The hook has written where it was to standard error.
 fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     // State that a panic leaves behind belongs to the run alone, and is dropped with it.
@@ -230,6 +248,9 @@ struct Done {
     failed: Vec<String>,
 }
 
+/// The messages of files that were said.
+pub(super) type Said = Mutex<BTreeSet<String>>;
+
 /// State that the threads share.
 struct Work<'a> {
     sweep: &'a Sweep,
@@ -239,6 +260,8 @@ struct Work<'a> {
     folder: &'a Path,
     /// The next batch.
     next: AtomicUsize,
+    /// The warnings that points have had so far.
+    said: Said,
 }
 
 impl Work<'_> {
@@ -304,7 +327,8 @@ impl Work<'_> {
         for point in &runs {
             let name = point.named(self.name);
             if loaded.as_ref().is_none_or(|(text, _)| *text != &*point.text) {
-                let load = || load(&Source::new(name.as_str(), &*point.text), self.beside);
+                let source = Source::new(name.as_str(), &*point.text);
+                let load = || load_point(&source, self.beside, &self.said);
                 let scenario = caught(load).and_then(|loaded| loaded.map_err(|failure| failure.to_string()));
                 loaded = Some((&point.text, scenario));
             }

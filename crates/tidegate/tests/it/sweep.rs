@@ -45,6 +45,19 @@ fn files(folder: &str) -> Vec<(String, Vec<u8>)> {
 
 const QUEUES: &str = r#"link.a->b.queue=[{kind = "fifo"}, {kind = "codel"}]"#;
 
+/// A warning about the file is no news at each of its points, whose texts have other lines.
+#[test]
+fn a_warning_is_said_once() {
+    let folder = Folder::new("warned");
+    folder
+        .with("net.toml", NET.replace("{ kind = \"bulk\" }", "{ kind = \"bulk\" }\ntcp = { congestion = \"dctcp\" }"));
+    let (net, out) = (folder.path("net.toml"), folder.path("out"));
+    let output = tidegate(&["sweep", &net, "--vary", "link.1.rate=5mbit,2mbit,3mbit", "--runs", "2", "--out", &out]);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches("DCTCP without ECN, which is Reno").count(), 1, "{said}");
+}
+
 /// A rate that is added later stands between those that were there, as in the command that added it, in the table and with `--all`.
 #[test]
 fn values_that_are_added_stand_where_the_sweep_has_them() {
