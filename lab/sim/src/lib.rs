@@ -34,7 +34,7 @@ pub mod transport;
 mod workload;
 
 pub use attained::Attained;
-pub use conditions::{Cellular, Conditions, Failures, Jitter, LineChange, MarkovState, RateProcess};
+pub use conditions::{Cellular, Conditions, Failures, Jitter, LineChange, MarkovState, RateProcess, Windows};
 pub use distribution::Distribution;
 pub use driver::{Driver, Service};
 pub use engine::Simulation;
