@@ -77,10 +77,9 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// Tests two estimates; `None` if they have too few runs, or runs that differ in nothing, which are one, or
-    /// if one is a mean that leaves out what was not completed.
+    /// Tests two estimates; `None` if they have too few runs, or runs that differ in nothing, which are one.
     fn test(places: [usize; 2], a: &Estimate, b: &Estimate) -> Option<Self> {
-        if (a.is_repeated && b.is_repeated) || a.is_of_completed || b.is_of_completed {
+        if a.is_repeated && b.is_repeated {
             return None;
         }
         let pairs = by_seed(a, b);
@@ -194,17 +193,14 @@ pub(crate) fn pairs(estimates: &[&Estimate]) -> Vec<Pair> {
     let limit = restricted::limit(estimates);
     let weighed: Vec<_> = estimates.iter().map(|estimate| restricted::weighed(estimate, limit)).collect();
     let test = |places: [usize; 2]| {
-        let [a, b] = places;
-        let [is_a_open, is_b_open] = places.map(|place| !estimates[place].is_reached());
-        if (is_a_open || is_b_open) && limit.is_none()
-            || estimates[a].is_never_reached() && estimates[b].is_never_reached()
-        {
+        let [a, b] = places.map(|place| estimates[place]);
+        if !a.can_be_tested() || !b.can_be_tested() || (a.is_never_reached() && b.is_never_reached()) {
             return None;
         }
-        let found = Pair::test(places, &weighed[a], &weighed[b])?;
+        let found = Pair::test(places, &weighed[places[0]], &weighed[places[1]])?;
         // Up to the limit they may be equal, and beyond it nobody knows.
-        let open = |found: Pair| Pair { limit, equality: None, is_near: false, ..found };
-        Some(if is_a_open || is_b_open { open(found) } else { found })
+        let is_open = !a.is_reached() || !b.is_reached();
+        Some(if is_open { Pair { limit, equality: None, is_near: false, ..found } } else { found })
     };
     let all = (0..estimates.len()).flat_map(|a| (a + 1..estimates.len()).map(move |b| [a, b]));
     all.filter_map(test).collect()
@@ -319,6 +315,9 @@ impl Group {
     pub(crate) fn orders_of_open(&self, at: usize, family: &Family) -> Vec<[&str; 2]> {
         let all = self.estimates(at);
         let estimates: Vec<&Estimate> = all.iter().map(|(_, estimate)| *estimate).collect();
+        if restricted::limit(&estimates).is_none() {
+            return Vec::new();
+        }
         let told = pairs(&estimates).into_iter().filter(|pair| pair.limit.is_some() && family.are_apart(pair));
         told.map(|pair| {
             let [a, b] = pair.places.map(|place| all[place].0);
