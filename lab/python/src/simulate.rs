@@ -30,6 +30,7 @@ pub fn simulate(
     failure::guarded(py, move || {
         let detailed = scenario.detailed(parts);
         let (first, most) = runs.map_or(detailed.planned_runs(), |runs| (runs, runs));
+        detailed.check_runs(first as usize).map_err(PyValueError::new_err)?;
         let mut outcomes = all(&detailed, seed, first as usize, jobs.max(1))?;
         if let Some(until) = detailed.until.as_ref().filter(|_| runs.is_none()) {
             let judge = |outcomes: &[Outcome]| {

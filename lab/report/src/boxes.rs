@@ -131,13 +131,13 @@ impl Group {
         let Measure { name, unit, .. } = &self.measures[at];
         let u = frame.unit;
         let runs = |(n, row): (usize, &'_ Row)| {
-            let cell = row.cells.get(at)?.as_ref().filter(|cell| cell.is_reached())?;
+            let cell = row.cells.get(at)?.as_ref().filter(|cell| cell.is_drawn())?;
             let values = if cell.values.is_empty() { vec![cell.mean] } else { cell.values.clone() };
             Some((n, pens.pen(&row.name), Estimate { values, ..cell.clone() }))
         };
         let rows: Vec<(usize, Pen, Estimate)> = self.rows.iter().enumerate().filter_map(runs).collect();
         for (n, row) in self.rows.iter().enumerate() {
-            if row.cells.get(at).is_some_and(|cell| cell.as_ref().is_some_and(|cell| !cell.is_reached())) {
+            if row.cells.get(at).is_some_and(|cell| cell.as_ref().is_some_and(|cell| !cell.is_drawn())) {
                 let y = frame.top + ROW * u * (n as f64 + 0.5) + 4.0 * u;
                 drawing.text((frame.left + 4.0 * u, y), Anchor::Start, size, Ink::Text, NOT_REACHED);
             }

@@ -181,6 +181,10 @@ impl Estimate {
     fn runs(&self) -> usize {
         self.open.map_or(self.values.len().max(1) + self.missing, |(_, runs)| runs)
     }
+    /// Whether its runs can be drawn: all have reached it, or enough that the lower quartile is known.
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.is_reached() || (!self.values.is_empty() && self.five().is_some_and(|five| five[1].is_finite()))
+    }
     /// Whether it has a mean: all runs that have a value have reached it.
     pub(crate) fn is_reached(&self) -> bool {
         self.mean.is_finite()

@@ -67,7 +67,7 @@ pub(crate) struct Pair {
     pub(crate) places: [usize; 2],
     pub(crate) difference: Difference,
     /// With what runs count that did not reach the measure, if there are such.
-    limit: Option<f64>,
+    pub(crate) limit: Option<f64>,
     /// The tests of equality; none where runs did not reach the measure.
     equality: Option<Equality>,
     /// Whether the means are within 2 % of the greater one.

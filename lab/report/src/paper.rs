@@ -130,7 +130,8 @@ impl Rows {
             // Where all are, a mark tells nothing.
             let best = |at: usize| {
                 let best = family.map_or(Vec::new(), |family| group.best(at, family));
-                if best.len() < group.ranked(at).len() { best } else { Vec::new() }
+                let there = group.rows.iter().filter(|row| row.cells.get(at).is_some_and(Option::is_some)).count();
+                if best.len() < there { best } else { Vec::new() }
             };
             let best: Vec<Vec<&str>> = (0..group.measures.len()).map(best).collect();
             let perhaps = |at: usize| family.map_or(Vec::new(), |family| group.perhaps(at, family));

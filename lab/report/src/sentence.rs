@@ -260,7 +260,9 @@ impl Group {
                 format!("{means}; not tested, because these are means of what was completed, and not all was by {left}")
             }
             None if !self.differs(at) => format!("all within 2 %, {}", measure.mean(ranked[0].1)),
-            Some(verdict) if verdict.all_alike => format!("no difference above 2 %, {}", measure.mean(ranked[0].1)),
+            Some(verdict) if verdict.all_alike && !self.leads_open(at, &ranked, family) => {
+                format!("no difference above 2 %, {}", measure.mean(ranked[0].1))
+            }
             // Who is told apart from a variant that did not reach it in all runs is told apart from one.
             Some(verdict)
                 if verdict.apart.is_empty() && !verdict.open.is_empty() && !self.leads_open(at, &ranked, family) =>

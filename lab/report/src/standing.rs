@@ -53,11 +53,13 @@ impl Group {
         let Some(verdict) = self.verdict(at, &ranked, family) else {
             return if is_of_completed(&ranked) { Best::OfCompleted } else { Best::Untested };
         };
-        if verdict.alike.len() + 1 == ranked.len() {
-            return Best::Alike;
-        }
-        if verdict.is_open() && !self.leads_open(at, &ranked, family) {
-            return Best::Undecided;
+        if !self.leads_open(at, &ranked, family) {
+            if verdict.alike.len() + 1 == ranked.len() {
+                return Best::Alike;
+            }
+            if verdict.is_open() {
+                return Best::Undecided;
+            }
         }
         let perhaps = verdict.perhaps();
         let (open, first): (Vec<usize>, Vec<usize>) =

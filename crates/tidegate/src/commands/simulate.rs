@@ -374,6 +374,7 @@ fn run_all(
         notes.push(format!("The warm-up of {} is found by MSER-5.", human(scenario.warm_up().as_secs_f64(), "s")));
     }
     let (first, most) = args.runs.map_or(scenario.planned_runs(), |runs| (runs, runs));
+    scenario.check_runs(first as usize).map_err(Failure::Usage)?;
     let mut made = runs::all(scenario, seed, first as usize, jobs, cache)?;
     let Some(until) = scenario.until.as_ref().filter(|_| args.runs.is_none()) else { return Ok((made, notes)) };
     let caveat = "Stopping where an interval is narrow makes it and tests at 5 % slightly optimistic: for a test, choose the number of \

@@ -71,6 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let beside = scenario::beside(&args.file);
     let scenario = load(&source, beside)?;
     let (seed, runs) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs));
+    scenario.check_runs(runs as usize).map_err(Failure::Usage)?;
     let seeds = (0..u64::from(runs)).map(|n| seed.wrapping_add(n)).collect();
     let node = Node::parse(&source, &mut Diagnostics::new()).ok_or_else(|| Failure::Usage("no scenario".into()))?;
     let mut sweep = Sweep::new(&node, args.vary.clone(), seeds, args.batch as usize).map_err(Failure::Usage)?;

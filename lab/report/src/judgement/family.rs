@@ -22,7 +22,12 @@ impl Family {
         let with_others = |probabilities: Vec<f64>| {
             Corrections::new(probabilities.into_iter().chain(std::iter::repeat_n(1.0, untestable)).collect())
         };
-        let equalities = pairs.iter().filter_map(|pair| Some(pair.equality?.p())).collect();
+        // Pairs that are told apart up to a limit alone have no equality, which does not depend on the results either.
+        let equality = |pair: &Pair| match pair.equality {
+            Some(equality) => Some(equality.p()),
+            None => pair.limit.map(|_| 1.0),
+        };
+        let equalities = pairs.iter().filter_map(equality).collect();
         let differences: Vec<f64> = pairs.iter().filter_map(|pair| pair.difference.p).collect();
         let tested = differences.len();
         Self { differences: with_others(differences), equalities: with_others(equalities), tested }

@@ -264,3 +264,38 @@ fn means_are_of_the_runs_that_all_variants_have() {
     let comparison = compared_whole(&[of("pie", &few), of("fq-codel", &quick)]);
     assert!(comparison.fewer_runs().is_some_and(|note| note.contains("pie (3 runs).")));
 }
+
+/// Variants that are equal to each other, and told apart from one that did not reach it in all runs, are the best, and have their marks.
+#[test]
+fn equal_variants_are_the_best_where_another_did_not_reach_it() {
+    use crate::simulation::{Quantity, compared_whole};
+    let of = |variant: &str, value: &dyn Fn(u64) -> f64| {
+        let values: Vec<f64> = (1..=8).map(value).collect();
+        Quantity {
+            variant: variant.into(),
+            subject: format!("{variant}: flow short"),
+            mean: values.iter().sum::<f64>() / 8.0,
+            values: values.into_iter().map(Some).collect(),
+            seeds: (1..=8).collect(),
+            half_width_95: Some(1e6),
+            ..Quantity::of_one_run(variant, "flow short", "completion p95", "ns", 0.0)
+        }
+    };
+    let fast = |seed: u64| 200e6 * (1.0 + 0.05 * (seed % 4) as f64);
+    let open = |seed: u64| if seed == 3 { f64::INFINITY } else { 9e9 + 1e8 * (seed % 3) as f64 };
+    let all = [
+        of("fq-codel", &fast),
+        of("cake", &|seed| fast(seed) * 1.001),
+        Quantity { half_width_95: None, ..of("fifo", &open) },
+    ];
+    let comparison = compared_whole(&all);
+    let said = comparison.sentences().remove(0);
+    assert!(said.contains("fq-codel and cake have the least, 215 ms, equal within 2 %"), "{said}");
+    assert!(said.ends_with("not reached by fifo in 1 of 8 runs, behind all that did"), "{said}");
+    let markdown = comparison.markdown();
+    assert!(markdown.contains("**") && !markdown.contains("Nothing is marked"), "{markdown}");
+    // The seven runs of fifo that reached it are drawn.
+    let look = crate::Look::parse("column,form=strip").expect("a look");
+    let drawing = comparison.figure(&crate::palette::Pens::default(), &look).expect("an axis").expect("runs");
+    assert!(drawing.svg().contains("1 of 8 not reached"), "{}", drawing.svg());
+}

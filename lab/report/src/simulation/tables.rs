@@ -1,6 +1,6 @@
 //! The tables of a simulation and of a sweep, for notebooks.
 
-use tidegate_metrics::Digest;
+use tidegate_metrics::{Digest, Value};
 
 use super::{Run, Simulation};
 use crate::columns::{self, Column};
@@ -10,8 +10,34 @@ impl Simulation<'_> {
     /// A table of all values, with a row for each value of each run.
     pub fn values(&self) -> columns::Table {
         let mut rows = Rows::default();
-        self.runs.iter().for_each(|run| rows.values(run));
+        for (run, zeros) in self.runs.iter().zip(self.zeros()) {
+            rows.values(run, &zeros);
+        }
         rows.table(self.scenario).without(&["scenario", "kind", "part", "x", "x_unit"])
+    }
+
+    /// The counts of each run that are 0, which it omits and other runs have.
+    fn zeros(&self) -> Vec<Vec<Value>> {
+        let mut zeros = vec![Vec::new(); self.runs.len()];
+        for of in self.quantities().iter().filter(|of| of.unit == "packets") {
+            for (number, run) in self.runs.iter().enumerate().filter(|(number, _)| of.values[*number] == Some(0.0)) {
+                let subject = of.plain();
+                let is_it = |value: &&Value| {
+                    (&*value.subject, &value.variant, &value.measure) == (subject, &of.variant, &of.measure)
+                };
+                if !run.values.iter().any(|value| is_it(&value)) {
+                    let (variant, measure) = (of.variant.clone(), of.measure.clone());
+                    zeros[number].push(Value {
+                        variant,
+                        subject: subject.to_owned(),
+                        measure,
+                        unit: of.unit,
+                        value: 0.0,
+                    });
+                }
+            }
+        }
+        zeros
     }
 
     /// A table of all curves, with a row for each point.
@@ -24,8 +50,8 @@ impl Simulation<'_> {
     /// A table of all values and points, with a row for each value of each run and each point of a curve.
     pub fn table(&self) -> columns::Table {
         let mut rows = Rows::default();
-        for run in &self.runs {
-            rows.values(run);
+        for (run, zeros) in self.runs.iter().zip(self.zeros()) {
+            rows.values(run, &zeros);
             rows.points(run, self.warm_up_ns);
         }
         rows.table(self.scenario)
@@ -44,7 +70,7 @@ pub fn sweep_rows<'a>(
     let mut axes: Vec<(&str, Vec<Option<String>>)> = Vec::new();
     let mut digests = Vec::new();
     for (values, run) in runs {
-        rows.values(&run);
+        rows.values(&run, &[]);
         let mut digest = Digest::default();
         Digest::from_hex(&run.digest).into_iter().for_each(|one| digest.digest(one));
         digests.resize(rows.seed.len(), Some(digest.to_string()));
@@ -86,8 +112,8 @@ fn text(text: &str) -> Option<String> {
 }
 
 impl Rows {
-    fn values(&mut self, run: &Run<'_>) {
-        for value in run.values {
+    fn values(&mut self, run: &Run<'_>, zeros: &[Value]) {
+        for value in run.values.iter().chain(zeros) {
             self.seed.push(Some(run.seed));
             self.kind.push(text("value"));
             self.variant.push(text(&value.variant));

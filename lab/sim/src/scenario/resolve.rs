@@ -42,6 +42,10 @@ impl Scenario {
             return None;
         }
         scenario.align_windows();
+        if let Err(why) = scenario.check_runs(scenario.runs as usize) {
+            diagnostics.error(file.runs.place, why).label("more than there are windows");
+            return None;
+        }
         for variant in [None].into_iter().chain(scenario.variants.iter().map(Some)) {
             match scenario.probe(variant) {
                 Ok(mut sim) => advice::advise(&scenario, variant, &mut sim, &nodes, diagnostics),

@@ -194,7 +194,33 @@ impl Scenario {
     pub fn planned_runs(&self) -> (u32, u32) {
         match self.until {
             None => (self.runs, self.runs),
-            Some(_) => (self.runs.max(FIRST_RUNS).min(self.most_runs), self.most_runs),
+            Some(_) => {
+                let most = self.windows().map_or(self.most_runs, |windows| self.most_runs.min(windows));
+                (self.runs.max(FIRST_RUNS).min(most), most)
+            }
+        }
+    }
+
+    /// The number of windows of a trace that do not overlap, of which each run has another; `None` if runs do not have such.
+    fn windows(&self) -> Option<u32> {
+        let windows = self.traces.iter().find_map(|trace| trace.drawn).map(|(_, windows)| windows);
+        windows
+            .filter(|windows| windows.step >= self.duration)
+            .map(|windows| u32::try_from(windows.count).unwrap_or(u32::MAX))
+    }
+
+    /// Checks that so many runs with successive seeds are as many replications.
+    ///
+    /// # Errors
+    /// If runs would have windows of a trace that others have: these are no further samples of the line, whatever else they draw.
+    pub fn check_runs(&self, runs: usize) -> Result<(), String> {
+        match self.windows() {
+            Some(windows) if runs > windows as usize => Err(format!(
+                "{runs} runs, and {windows} windows of {} in the trace, of which each run has another: more runs are no further samples of the \
+                 line. Make at most {windows}, shorter runs, or take a longer trace",
+                self.duration
+            )),
+            _ => Ok(()),
         }
     }
 

@@ -484,7 +484,13 @@ fn runs_may_have_windows_of_a_trace() {
     let said = |runs: u64| scenario.notes(1..=runs).join(" ");
     assert!(said(3).contains("Each run has a part of `line` by its seed"), "{}", said(3));
     assert!(said(3).contains("3 runs of 20 s meet 60 of its 60 s, none of them twice"), "{}", said(3));
-    assert!(said(4).contains("4 runs of 20 s meet 60 of its 60 s, some of them the same"), "{}", said(4));
+    // A run that has the window of another is no further sample of the line.
+    assert!(scenario.check_runs(3).is_ok());
+    assert!(scenario.check_runs(4).is_err_and(|why| why.starts_with("4 runs, and 3 windows of 20s in the trace")));
+    let four = Source::new("test.toml", source.text().replace("duration", "runs = 4\nduration"));
+    let mut found = Diagnostics::new();
+    assert!(Scenario::load(&four, Some(&beside), &mut found).is_none());
+    assert!(found.render(&four).contains("more than there are windows"), "{}", found.render(&four));
     assert_eq!(said(1), "");
 }
 

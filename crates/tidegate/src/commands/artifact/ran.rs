@@ -92,6 +92,7 @@ impl Ran {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let jobs = plan.jobs.map_or(processors, usize::from);
         let all = |scenario: &Scenario| -> Result<Vec<Outcome>, Failure> {
+            scenario.check_runs(plan.runs as usize).map_err(Failure::Usage)?;
             let jobs = runs::Jobs { runs: jobs, threads: 1 };
             let made = runs::all(scenario, plan.seed, plan.runs as usize, jobs, None)?;
             match made.ended < made.wanted {
