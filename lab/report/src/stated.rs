@@ -19,7 +19,8 @@ impl Look {
     }
 
     /// The part of a comparison that is stated: what the look chooses or, if it chooses no more than rows, the quantities of `primary`,
-    /// each as `MEASURE of SUBJECT`; all of it without either. Also returns whether the look has chosen it.
+    /// each as `MEASURE of SUBJECT`; all of it without either. Of quantities of `primary` that the look chooses it is corrected for all of
+    /// `primary`. Also returns whether the look has chosen it.
     ///
     /// # Errors
     /// If the look or `primary` names what does not exist, with what does.
@@ -27,7 +28,15 @@ impl Look {
         let is_compared = comparison.groups.iter().any(|group| !group.name.is_empty());
         let is_planned = is_compared && !self.chooses_quantities() && !primary.is_empty();
         if self.chooses_parts() && !comparison.groups.is_empty() && !is_planned {
-            return self.comparison(comparison).map(|part| (part, true));
+            let part = self.comparison(comparison)?;
+            // What was planned together is stated together, wherever a part of it is shown.
+            let planned = Self { quantities: primary.to_vec(), ..Self::page() }.comparison(comparison).ok();
+            let planned = planned.filter(|_| is_compared && !primary.is_empty() && self.rows.is_empty());
+            let is_part = |planned: &Comparison| part.quantities().iter().all(|(measure, of)| planned.has(measure, of));
+            return Ok(match planned.filter(is_part) {
+                Some(whole) => (Comparison { planned: Some(whole.family()), ..part }, true),
+                None => (part, true),
+            });
         }
         if is_planned {
             let look = Self { quantities: primary.to_vec(), ..Self::page() };
