@@ -297,10 +297,10 @@ impl Scenario {
         Span::from_nanos(met)
     }
 
-    /// Gives all traces as many windows as the shortest of them has, so that all lines of a run begin at the same time.
+    /// Gives all traces the windows of the shortest of them, so that all lines of a run begin at the same time, which all of them have.
     pub(super) fn align_windows(&mut self) {
-        let fewest = |a: Windows, b: Windows| if b.count < a.count { b } else { a };
-        let Some(all) = self.traces.iter().filter_map(|trace| Some(trace.drawn?.1)).reduce(fewest) else { return };
+        let drawn = self.traces.iter().filter_map(|trace| trace.drawn);
+        let Some((_, all)) = drawn.min_by_key(|(lasts, _)| *lasts) else { return };
         let drawn = self.traces.iter_mut().filter_map(|trace| trace.drawn.as_mut());
         drawn.for_each(|(_, windows)| *windows = all);
         for conditions in self.wires.iter_mut().filter_map(|wire| wire.conditions.as_mut()) {

@@ -491,6 +491,19 @@ fn runs_may_have_windows_of_a_trace() {
     let mut found = Diagnostics::new();
     assert!(Scenario::load(&four, Some(&beside), &mut found).is_none());
     assert!(found.render(&four).contains("more than there are windows"), "{}", found.render(&four));
+    // Beside a trace that has no room for two windows all lines begin in what it has.
+    let other = "rate-over-time = { kind = \"mahimahi\", file = \"short\", from = \"drawn\" }\n";
+    let both = Source::new(
+        "test.toml",
+        source.text().replacen("rate = \"100mbit\"\n", &format!("rate = \"100mbit\"\n{other}"), 1),
+    );
+    let short: String = (1..=25).map(|second| format!("{}\n", second * 1_000)).collect();
+    let beside = |name: &str| Ok(Source::new("line", if name == "short" { short.clone() } else { line.clone() }));
+    let mut found = Diagnostics::new();
+    let scenario =
+        Scenario::load(&both, Some(&beside), &mut found).unwrap_or_else(|| panic!("{}", found.render(&both)));
+    assert!((1..6).all(|seed| scenario.run(seed, |_| ()).events > 0));
+    assert!(scenario.notes(1..=3).join(" ").contains("some of them the same"), "{}", scenario.notes(1..=3).join(" "));
     assert_eq!(said(1), "");
 }
 
