@@ -432,8 +432,8 @@ impl RateState {
                 self.rate = steps[self.index].1.as_bps();
                 self.index += 1;
                 self.until = match (steps.get(self.index), repeat) {
-                    (Some(next), _) => self.begin + next.0.as_nanos() - self.earlier,
-                    (None, Some(repeat)) => self.begin + repeat.as_nanos() - self.earlier,
+                    (Some(next), _) => (self.begin + next.0.as_nanos()).saturating_sub(self.earlier),
+                    (None, Some(repeat)) => (self.begin + repeat.as_nanos()).saturating_sub(self.earlier),
                     (None, None) => NEVER,
                 };
             }

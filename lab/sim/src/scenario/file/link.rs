@@ -241,8 +241,8 @@ tidegate_config::record! {
     pub struct MahimahiRate as "Mahimahi trace" {
         /// The file, beside the scenario.
         pub file: Spanned<String>,
-        /// The time of the trace at which a run begins, or "drawn": each run begins where its seed draws, all lines at the same share of
-        /// their traces. Default its beginning.
+        /// The time of the trace at which all runs begin, or "drawn": each run has another window of the trace by its seed, the same for all
+        /// lines. Default its beginning.
         pub from: Spanned<TraceBegin> = "0s",
     }
 }
@@ -254,8 +254,8 @@ tidegate_config::record! {
         pub file: Spanned<String>,
         /// The period after which it begins anew. Default: the last rate stays.
         pub repeat: Option<Span>,
-        /// The time of the trace at which a run begins, or "drawn": each run begins where its seed draws, all lines at the same share of
-        /// their traces. Default its beginning.
+        /// The time of the trace at which all runs begin, or "drawn": each run has another window of the trace by its seed, the same for all
+        /// lines. Default its beginning.
         pub from: Spanned<TraceBegin> = "0s",
     }
 }
