@@ -137,8 +137,8 @@ impl Comparison {
             notes.extend(self.remarks());
         }
         if !notes.is_empty() {
-            drawing.caption = notes.join(" ");
-            let lines = look.note(&drawing.caption, small, look.width);
+            let (lines, left_out) = look.note(notes.join(" "), small, look.width);
+            drawing.left_out = left_out;
             drawing.note(&lines, (12.0 * u, y), small);
             y += lines.len() as f64 * small * 1.3;
         }

@@ -87,8 +87,8 @@ impl Comparison {
             if let Some(fewer) = self.fewer_runs() {
                 what += &format!(" {fewer}");
             }
-            let lines = look.note(&what, small, look.width);
-            drawing.caption = what;
+            let (lines, left_out) = look.note(what, small, look.width);
+            drawing.left_out = left_out;
             drawing.note(&lines, (12.0 * u, y - 8.0 * u), small);
             y += lines.len() as f64 * small * 1.3;
         }

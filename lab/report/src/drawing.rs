@@ -21,8 +21,8 @@ pub struct Drawing {
     pub(crate) finish: Finish,
     /// The number of curves of its fullest plot.
     pub(crate) curves: usize,
-    /// What is said below it, whether or not it is there.
-    pub(crate) caption: String,
+    /// The text that its look leaves to a caption, of those that would be below it; empty if it is there.
+    pub(crate) left_out: String,
 }
 
 /// The parts of a [`Look`](crate::Look) that matter when shapes are written.
@@ -30,8 +30,6 @@ pub struct Drawing {
 pub(crate) struct Finish {
     pub(crate) grey: bool,
     pub(crate) on_paper: bool,
-    /// Whether what is said below a figure is left to its caption.
-    pub(crate) without_notes: bool,
 }
 
 /// A point of TeX in points of PDF and SVG: 72.27 and 72 are an inch.
@@ -340,13 +338,10 @@ impl Drawing {
         }
     }
     /// Writes lines of less important text below `y`.
-    /// What the drawing shows, for a caption: what lines and bands are, of how many runs, and what marks mean.
-    pub fn caption(&self) -> &str {
-        &self.caption
-    }
-    /// The caption, if it is not below the drawing.
+    /// The text that belongs into the caption, because its look leaves it out below the drawing: what lines and bands are, of how many
+    /// runs, and what marks mean. `None` if it is there, or there is none.
     pub fn left_out(&self) -> Option<&str> {
-        Some(self.caption.as_str()).filter(|caption| !caption.is_empty() && self.finish.without_notes)
+        Some(self.left_out.as_str()).filter(|text| !text.is_empty())
     }
     pub(crate) fn note(&mut self, lines: &[String], (x, y): (f64, f64), size: f64) {
         for (n, line) in lines.iter().enumerate() {

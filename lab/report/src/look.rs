@@ -41,7 +41,8 @@ pub struct Look {
     pub overlay: bool,
     /// Whether curves have bands around them.
     pub bands: bool,
-    /// Whether what a figure shows is said below it. If not, it is said in the caption: [`Drawing::caption`](crate::Drawing::caption).
+    /// Whether the meaning of lines, bands and marks stands below a figure. If not, [`Drawing::left_out`](crate::Drawing::left_out) has it, for
+    /// the caption.
     pub notes: bool,
     /// The quantities of comparisons to draw and to compare, each as `MEASURE of SUBJECT`; empty for those that `subjects` and
     /// `measures` choose, of which each subject has each measure.
@@ -249,7 +250,7 @@ impl Look {
         self.width / self.size >= 50.0
     }
     pub(crate) fn finish(&self) -> Finish {
-        Finish { grey: self.grey, on_paper: self.on_paper, without_notes: !self.notes }
+        Finish { grey: self.grey, on_paper: self.on_paper }
     }
     /// The heading of a figure with this title, if any.
     pub(crate) fn heading<'a>(&'a self, title: &'a str) -> Option<&'a str> {
@@ -406,9 +407,12 @@ impl Look {
         Ok(Comparison::new(comparison.title.as_str(), found))
     }
 
-    /// The lines of what is said below a figure `width` wide; none if it is left to the caption.
-    pub(crate) fn note(&self, text: &str, size: f64, width: f64) -> Vec<String> {
-        if self.notes { Self::lines(text, size, width - 24.0 * self.unit()) } else { Vec::new() }
+    /// The lines of a text below a figure `width` wide, and the text that is left to the caption: one of both is empty.
+    pub(crate) fn note(&self, text: String, size: f64, width: f64) -> (Vec<String>, String) {
+        match self.notes {
+            true => (Self::lines(&text, size, width - 24.0 * self.unit()), String::new()),
+            false => (Vec::new(), text),
+        }
     }
 
     /// Breaks a text into lines that fit into `most` in the font of any reader.

@@ -119,8 +119,8 @@ impl Panels {
         let plain = |pen: Pen| if several { pen } else { Pen { dash: 0, ..pen } };
         let entries = names.iter().copied().filter(|_| several);
         let legend = Legend::new(entries, look.width - left, small, u);
-        drawing.caption = first.whole_note().unwrap_or_default();
-        let note = look.note(&drawing.caption, small, look.width);
+        let (note, left_out) = look.note(first.whole_note().unwrap_or_default(), small, look.width);
+        drawing.left_out = left_out;
         let lines = if legend.rows > 0 { 22.0 * u + (legend.rows - 1) as f64 * (small + 7.0 * u) } else { 0.0 };
         let below = 20.0 * u + lines + note.len() as f64 * small * 1.3;
         let usual = if columns < 3 { (width * 0.6).clamp(90.0 * u, 190.0 * u) } else { 150.0 * u };
@@ -246,8 +246,7 @@ impl Plot {
         let legend_height = legend.rows as f64 * (size + 7.0 * u);
         let top = 34.0 * u + heading.map_or(0.0, |_| 22.0 * u) + legend_height;
         let small = look.type_of(SMALL);
-        let caption = self.whole_note().unwrap_or_default();
-        let note = look.note(&caption, small, width);
+        let (note, left_out) = look.note(self.whole_note().unwrap_or_default(), small, width);
         let note_height = note.len() as f64 * small * 1.3;
         let usual = if wide { width * 480.0 / 900.0 } else { width * 0.62 + legend_height };
         let rows = if wide { top + 20.0 * u + 20.0 * u * self.curves.len() as f64 } else { 0.0 };
@@ -256,7 +255,7 @@ impl Plot {
         let frame = Frame { left, top, right: width - right, bottom, unit: u };
         let mut drawing =
             Drawing { width, height, title: self.title.clone(), finish: look.finish(), ..Drawing::default() };
-        (drawing.curves, drawing.caption) = (self.curves.len(), caption);
+        (drawing.curves, drawing.left_out) = (self.curves.len(), left_out);
         let begin = if wide { left } else { 6.0 * u };
         if let Some(heading) = heading {
             let heading = fitted(heading, size, width - begin - 12.0 * u);

@@ -260,13 +260,8 @@ impl Group {
                 format!("{means}; not tested, because these are means of what was completed, and not all was by {left}")
             }
             None if !self.differs(at) => format!("all within 2 %, {}", measure.mean(ranked[0].1)),
-            Some(verdict) if verdict.all_alike && !self.leads_open(at, &ranked, family) => {
-                format!("no difference above 2 %, {}", measure.mean(ranked[0].1))
-            }
-            // Who is told apart from a variant that did not reach it in all runs is told apart from one.
-            Some(verdict)
-                if verdict.apart.is_empty() && !verdict.open.is_empty() && !self.leads_open(at, &ranked, family) =>
-            {
+            Some(verdict) if verdict.is_tie() => format!("no difference above 2 %, {}", measure.mean(ranked[0].1)),
+            Some(verdict) if verdict.is_undecided() => {
                 let others = if open.is_empty() { "" } else { " that reached it in all" };
                 undecided(measure, &ranked, verdict, others)
             }
@@ -284,12 +279,10 @@ impl Group {
         let said = |(row, cell): (&Row, &Estimate)| {
             let name = row.name.as_str();
             let less: Vec<&str> = told.iter().filter(|[_, more]| *more == name).map(|[less, _]| *less).collect();
-            let is_after_all = !ranked.is_empty() && ranked.iter().all(|(other, _)| less.contains(other));
+            let is_after_all = less.len() == ranked.len() && ranked.iter().all(|(other, _)| less.contains(other));
             let behind = match less.as_slice() {
                 [] => String::new(),
-                _ if is_after_all && ranked.len() > 1 && less.len() == ranked.len() => {
-                    ", behind all that did".to_owned()
-                }
+                [_, _, ..] if is_after_all => ", behind all that did".to_owned(),
                 less => format!(", behind {}", listed(less)),
             };
             format!("{name}{}{behind}", cell.of_fewer())

@@ -14,7 +14,7 @@ use crate::comparison::{Comparison, Estimate, bin};
 use compared::are_repeated;
 pub(crate) use compared::{better, compared_whole};
 pub use compared::{compared, compared_by_all, differences};
-pub use left::{Left, counted_by, greatest, lost, mark_left, unfinished};
+pub use left::{Left, cautions, counted_by, mark_left, unfinished};
 pub(crate) use left::{is_count, together};
 pub use page::DIFFERENCES;
 pub use tables::sweep_rows;

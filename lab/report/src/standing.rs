@@ -53,13 +53,11 @@ impl Group {
         let Some(verdict) = self.verdict(at, &ranked, family) else {
             return if is_of_completed(&ranked) { Best::OfCompleted } else { Best::Untested };
         };
-        if !self.leads_open(at, &ranked, family) {
-            if verdict.alike.len() + 1 == ranked.len() {
-                return Best::Alike;
-            }
-            if verdict.is_open() {
-                return Best::Undecided;
-            }
+        if verdict.alike.len() + 1 == ranked.len() && !verdict.leads_open {
+            return Best::Alike;
+        }
+        if verdict.is_open() {
+            return Best::Undecided;
         }
         let perhaps = verdict.perhaps();
         let (open, first): (Vec<usize>, Vec<usize>) =
@@ -75,23 +73,15 @@ impl Group {
 #[cfg(test)]
 mod tests {
     use crate::comparison::Comparison;
+    use crate::judgement::tests::quantity;
     use crate::simulation::{Quantity, compared_whole};
 
     /// The first is told apart from the third, and not from the second, whose runs vary so much; the fourth is equal to the first. The second
     /// is perhaps the best, also where its mean is worse than that of the third.
     #[test]
     fn the_best_and_who_is_not_told_apart_from_it_are_named() {
-        let of = |name: &str, value: &dyn Fn(u64) -> f64| Quantity {
-            variant: name.into(),
-            subject: format!("{name}: flow short"),
-            measure: "completion p50".into(),
-            unit: "ns",
-            mean: (1..=6).map(value).sum::<f64>() / 6.0,
-            values: (1..=6).map(|seed| Some(value(seed))).collect(),
-            seeds: (1..=6).collect(),
-            half_width_95: Some(1.0),
-            point: String::new(),
-            left: None,
+        let of = |name: &str, value: &dyn Fn(u64) -> f64| {
+            quantity((name, "flow short", "completion p50"), (1..=6).map(|seed| Some(value(seed))))
         };
         let found = [
             of("fq-codel", &|seed| 229e6 + 1e5 * seed as f64),

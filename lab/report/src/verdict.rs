@@ -25,6 +25,8 @@ pub(crate) struct Verdict {
     pub(crate) equal: Vec<[usize; 2]>,
     /// Whether each variant is equal to each other within 2 %.
     pub(crate) all_alike: bool,
+    /// Whether the best is told apart from another variant, which did not reach the measure in all runs and is none of these.
+    pub(crate) leads_open: bool,
     /// The pairs whose difference the seeds do not change, with the lesser place first. They are not tested: they are in `orders` or in
     /// `equal`.
     pub(crate) fixed: Vec<[usize; 2]>,
@@ -68,6 +70,7 @@ impl Verdict {
             orders: orders.collect(),
             equal: pairs.iter().filter(|pair| family.are_equal(pair)).map(|pair| pair.places).collect(),
             fixed: pairs.iter().filter(|pair| pair.difference.is_fixed()).map(|pair| pair.places).collect(),
+            leads_open: false,
             all_alike: pairs.iter().all(|pair| family.are_equal(pair)),
             reach: 0.0,
             runs: with_best.iter().map(|(_, pair)| pair.difference.runs).min()?,
@@ -101,7 +104,15 @@ impl Verdict {
     }
     /// Whether no variant is told apart from another.
     pub(crate) fn is_open(&self) -> bool {
-        self.orders.is_empty()
+        self.orders.is_empty() && !self.leads_open
+    }
+    /// Whether all are equal within 2 %, and none is told apart from another that is none of these.
+    pub(crate) fn is_tie(&self) -> bool {
+        self.all_alike && !self.leads_open
+    }
+    /// Whether the best is told apart from no other, and not equal to all.
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.apart.is_empty() && !self.open.is_empty() && !self.leads_open
     }
     /// Whether another is told apart as better than the one at this place, which is not the best then, whoever is.
     fn is_beaten(&self, place: usize) -> bool {

@@ -14,7 +14,7 @@ use tidegate_replay::source::{Kind, sniff};
 use tidegate_report::columns::{self, Column};
 use tidegate_report::comparison::Comparison;
 use tidegate_report::simulation::{
-    DIFFERENCES, Quantity, compared, compared_by_all, greatest, lost, mark_left, unfinished, unit,
+    DIFFERENCES, Quantity, cautions, compared, compared_by_all, mark_left, unfinished, unit,
 };
 use tidegate_report::swept::is_of_quantities;
 use tidegate_report::{Fold, Look, Report, Section, swept};
@@ -153,8 +153,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     )?;
     let differences = differences(&chosen);
     let unfinished = unfinished(all.iter().filter(|quantity| chosen.has(&quantity.measure, quantity.plain())));
-    let few = greatest(all.iter(), |measure, subject| chosen.has(measure, subject));
-    let lost = lost(all.iter(), |measure, subject| chosen.has(measure, subject));
+    let cautions = cautions(all.iter(), |measure, subject| chosen.has(measure, subject));
     let items: Vec<Item> = all.into_iter().map(Item::from).collect();
     let mut out = crate::output::stdout();
     if args.json {
@@ -177,7 +176,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let answer = Answer { comparison: &chosen, is_part, primary: &primary, runs: None, all: args.all, files };
     answer.write(&mut out, &items)?;
     // Results of one scenario have the same notes.
-    let mut notes: Vec<String> = unfinished.into_iter().chain(few).chain(lost).collect();
+    let mut notes: Vec<String> = unfinished.into_iter().chain(cautions).collect();
     for note in noted {
         if !notes.contains(&note) {
             notes.push(note);

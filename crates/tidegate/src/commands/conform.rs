@@ -13,6 +13,7 @@ use tidegate_report::{Chart, ChartKind, Format, Look};
 use tidegate_sim::scenario::conform::{Bound, Case, Criterion, Judgement, Runs, Subject, matrix, matrix_axes, suite};
 use tidegate_sim::scenario::sweep::{Axis, Sweep};
 
+use super::scenario::Said;
 use super::simulate::runs::stop_on_signals;
 use super::{figure, sweep};
 use crate::Failure;
@@ -204,7 +205,7 @@ fn draw_matrix(args: &Args, folder: &Path, subject: &Subject) -> Result<(), Fail
     let seeds = (0..u64::from(args.runs)).map(|n| args.seed.wrapping_add(n)).collect();
     let mut made =
         Sweep::new(&node, parsed.map_err(Failure::Failed)?, seeds, args.runs as usize).map_err(Failure::Failed)?;
-    sweep::make(&mut made, source.name(), None, folder, (args.jobs, sweep::Said::default()))?;
+    sweep::make(&mut made, source.name(), None, folder, args.jobs, &Said::default())?;
     let table = figure::read(&[folder.to_owned()])?;
     let [(rate, _), (delay, _)] = axes;
     for variant in scenario.variant_names() {

@@ -1,8 +1,10 @@
 //! Scenario files, as several subcommands read them: loaded and described.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tidegate_config::{Diagnostics, Source};
@@ -39,18 +41,31 @@ pub fn read(source: &Source, beside: Option<&Path>, diagnostics: &mut Diagnostic
     scenario.map(|scenario| Loaded { scenario, files: files.take() })
 }
 
+/// The messages of files that were said.
+pub type Said = Mutex<BTreeSet<String>>;
+
 /// Loads a scenario, whose diagnostics go to standard error.
 ///
 /// # Errors
 /// [`Failure::Usage`] when it is not valid.
 pub fn load(source: &Source, beside: Option<&Path>) -> Result<Loaded, Failure> {
+    load_besides(source, beside, &Said::default())
+}
+
+/// Loads a scenario as [`load`] does, without warnings that are in `said`, which are added to it: the points of a sweep have those of its file.
+pub fn load_besides(source: &Source, beside: Option<&Path>, said: &Said) -> Result<Loaded, Failure> {
     if Meaning::of(source) == Some(Meaning::Shaper) {
         let text = "this is a shaper file; a scenario has a link with `queue = { shaper = \"FILE\" }`, and `tidegate book trying` an example";
         return Err(Failure::Usage(format!("{}: {text}", source.name())));
     }
     let mut diagnostics = Diagnostics::new();
     let loaded = read(source, beside, &mut diagnostics);
-    say(&diagnostics, source);
+    let mut known = said.lock().unwrap_or_else(PoisonError::into_inner);
+    let new = diagnostics.iter().filter(|found| known.insert(found.message.clone())).count();
+    drop(known);
+    if new > 0 || diagnostics.errors() > 0 {
+        say(&diagnostics, source);
+    }
     loaded.ok_or_else(|| refusal(&diagnostics, source))
 }
 

@@ -18,7 +18,7 @@ use tidegate_metrics::{BATCHES, Digest};
 use tidegate_report::Source as Text;
 use tidegate_report::comparison::Comparison;
 use tidegate_report::judgement::Contrast;
-use tidegate_report::simulation::{self, Quantity, Simulation, greatest, lost};
+use tidegate_report::simulation::{self, Quantity, Simulation, cautions};
 use tidegate_report::steady::{Quantile, SteadyValue};
 use tidegate_sim::parallel::Division;
 use tidegate_sim::scenario::{Detail, Outcome, Scenario};
@@ -512,8 +512,7 @@ impl<'a> Report<'a> {
             shapers: shapers::entries(outcome),
         };
         let quantities = found.quantities();
-        let is_stated = |measure: &str, subject: &str| stated.has(measure, subject);
-        let (few, lost) = (greatest(quantities.iter(), is_stated), lost(quantities.iter(), is_stated));
+        let cautions = cautions(quantities.iter(), |measure, subject| stated.has(measure, subject));
         Self {
             scenario: found.scenario,
             sentence: found.sentence,
@@ -523,7 +522,7 @@ impl<'a> Report<'a> {
             digest: found.digest.clone(),
             primary,
             runs: outcomes.iter().map(run).collect(),
-            notes: found.notes.iter().cloned().chain(few).chain(lost).collect(),
+            notes: found.notes.iter().cloned().chain(cautions).collect(),
             unfinished: found.unfinished(),
             no_interval: stated.why_no_interval(),
             steady: found.steady().into_iter().filter_map(SteadyItem::of).collect(),

@@ -6,7 +6,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -18,9 +17,9 @@ use tidegate_report::swept;
 use tidegate_sim::scenario::sweep::{Axis, Batch, Point, Sweep};
 use tidegate_sim::scenario::{Outcome, Scenario};
 
-use super::check::{open, refusal, say};
+use super::check::open;
 use super::figure::read;
-use super::scenario;
+use super::scenario::{self, Said};
 use super::simulate::cache::write_whole;
 use super::simulate::runs::stop_on_signals;
 use super::simulate::shown;
@@ -69,18 +68,15 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let source = open(&args.file)?;
     let beside = scenario::beside(&args.file);
-    let scenario = load(&source, beside)?;
+    let said = Said::default();
+    let scenario = load(&source, beside, &said)?;
     let (seed, runs) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs));
     scenario.check_runs(runs as usize).map_err(Failure::Usage)?;
     let seeds = (0..u64::from(runs)).map(|n| seed.wrapping_add(n)).collect();
     let node = Node::parse(&source, &mut Diagnostics::new()).ok_or_else(|| Failure::Usage("no scenario".into()))?;
     let mut sweep = Sweep::new(&node, args.vary.clone(), seeds, args.batch as usize).map_err(Failure::Usage)?;
-    // Points have the warnings of the file, which has said them.
-    let mut said = Diagnostics::new();
-    scenario::read(&source, beside, &mut said);
-    let said = Said::new(said.iter().map(|found| found.message.clone()).collect());
     for point in sweep.samples().map_err(Failure::Usage)? {
-        load_point(&Source::new(point.named(source.name()), &*point.text), beside, &said)?;
+        load(&Source::new(point.named(source.name()), &*point.text), beside, &said)?;
     }
     for name in sweep.files() {
         // The run that names a file reports why it cannot be read.
@@ -88,7 +84,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             sweep.depend_on(&name, found.text());
         }
     }
-    let (found, names) = make(&mut sweep, source.name(), beside, &args.out, (args.jobs, said))?;
+    let (found, names) = make(&mut sweep, source.name(), beside, &args.out, args.jobs, &said)?;
     if found > 0 {
         renew(&args.out, &names, &scenario.primary)?;
     }
@@ -117,7 +113,8 @@ pub(super) fn make(
     name: &str,
     beside: Option<&Path>,
     folder: &Path,
-    (jobs, said): (Option<u16>, Said),
+    jobs: Option<u16>,
+    said: &Said,
 ) -> Result<(usize, Vec<String>), Failure> {
     let unwritable = |error: std::io::Error| Failure::Usage(format!("cannot write into {}: {error}", folder.display()));
     std::fs::create_dir_all(folder).map_err(unwritable)?;
@@ -211,22 +208,9 @@ fn know(sweep: &mut Sweep, folder: &Path) -> Result<Vec<String>, Failure> {
     Ok(known)
 }
 
-/// Loads a scenario, whose diagnostics go to standard error.
-fn load(source: &Source, beside: Option<&Path>) -> Result<Scenario, Failure> {
-    scenario::load(source, beside).map(|loaded| loaded.scenario)
-}
-
-/// Loads the scenario of a point, whose errors go to standard error, and its warnings unless they are in `said`.
-fn load_point(source: &Source, beside: Option<&Path>, said: &Said) -> Result<Scenario, Failure> {
-    let mut diagnostics = Diagnostics::new();
-    let loaded = scenario::read(source, beside, &mut diagnostics);
-    let mut known = said.lock().unwrap_or_else(PoisonError::into_inner);
-    let new = diagnostics.iter().filter(|found| known.insert(found.message.clone())).count();
-    drop(known);
-    if new > 0 || diagnostics.errors() > 0 {
-        say(&diagnostics, source);
-    }
-    loaded.map(|loaded| loaded.scenario).ok_or_else(|| refusal(&diagnostics, source))
+/// Loads a scenario, whose diagnostics go to standard error but for warnings that are in `said`.
+fn load(source: &Source, beside: Option<&Path>, said: &Said) -> Result<Scenario, Failure> {
+    scenario::load_besides(source, beside, said).map(|loaded| loaded.scenario)
 }
 
 /// Runs `work`; the text of a panic is its error. The hook has written where it was to standard error.
@@ -249,9 +233,6 @@ struct Done {
     failed: Vec<String>,
 }
 
-/// The messages of files that were said.
-pub(super) type Said = Mutex<BTreeSet<String>>;
-
 /// State that the threads share.
 struct Work<'a> {
     sweep: &'a Sweep,
@@ -261,8 +242,8 @@ struct Work<'a> {
     folder: &'a Path,
     /// The next batch.
     next: AtomicUsize,
-    /// The warnings that points have had so far.
-    said: Said,
+    /// The warnings that the file and its points have had so far.
+    said: &'a Said,
 }
 
 impl Work<'_> {
@@ -328,8 +309,7 @@ impl Work<'_> {
         for point in &runs {
             let name = point.named(self.name);
             if loaded.as_ref().is_none_or(|(text, _)| *text != &*point.text) {
-                let source = Source::new(name.as_str(), &*point.text);
-                let load = || load_point(&source, self.beside, &self.said);
+                let load = || load(&Source::new(name.as_str(), &*point.text), self.beside, self.said);
                 let scenario = caught(load).and_then(|loaded| loaded.map_err(|failure| failure.to_string()));
                 loaded = Some((&point.text, scenario));
             }

@@ -113,8 +113,8 @@ impl Grid {
         top += 10.0 * u;
         let (left, width) = self.along(look);
         let labels = self.labels(look);
-        drawing.caption = format!("{}{}", labels.note, self.note);
-        let lines = look.note(&drawing.caption, small, look.width);
+        let (lines, left_out) = look.note(format!("{}{}", labels.note, self.note), small, look.width);
+        drawing.left_out = left_out;
         let turns = (labels.rows - 1) as f64 * size * 1.15;
         let below = 2.6 * size + turns + 24.0 * u + self.legend * small + lines.len() as f64 * small * 1.3 + 10.0 * u;
         let usual = (width * 0.62).clamp(size * 1.9, 60.0 * u).max(small * 1.15 * (self.lines as f64 + 0.5));

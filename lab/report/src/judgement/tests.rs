@@ -1,8 +1,27 @@
 use super::*;
+use crate::simulation::Quantity;
 
 pub(crate) fn estimate(values: &[f64], seeds: &[u64]) -> Estimate {
     let summary = tidegate_metrics::summarise(values).unwrap();
     Estimate::of_runs(summary.mean, summary.half_width, values.to_vec()).with_seeds(seeds.to_vec())
+}
+
+/// A time in runs from seed 1 on; a run may have no value, and an infinite one was not reached.
+pub(crate) fn quantity(
+    (variant, subject, measure): (&str, &str, &str),
+    values: impl Iterator<Item = Option<f64>>,
+) -> Quantity {
+    let values: Vec<Option<f64>> = values.collect();
+    let there: Vec<f64> = values.iter().flatten().copied().collect();
+    let mean = there.iter().sum::<f64>() / there.len() as f64;
+    Quantity {
+        subject: format!("{variant}: {subject}"),
+        mean,
+        seeds: (1..=values.len() as u64).collect(),
+        values,
+        half_width_95: mean.is_finite().then_some(1e6),
+        ..Quantity::of_one_run(variant, subject, measure, "ns", 0.0)
+    }
 }
 
 #[test]
@@ -178,18 +197,9 @@ fn many_comparisons_find_no_difference_of_chance() {
 /// slow is told apart, and one that is as fast in all other runs is not; two that no run reached are not tested.
 #[test]
 fn a_run_that_did_not_reach_it_does_not_hide_what_the_others_say() {
-    use crate::simulation::{Quantity, compared_whole, differences};
+    use crate::simulation::{compared_whole, differences};
     let of = |variant: &str, value: &dyn Fn(u64) -> f64| {
-        let values: Vec<f64> = (1..=10).map(value).collect();
-        Quantity {
-            variant: variant.into(),
-            subject: format!("{variant}: flow page"),
-            mean: values.iter().sum::<f64>() / 10.0,
-            values: values.into_iter().map(Some).collect(),
-            seeds: (1..=10).collect(),
-            half_width_95: None,
-            ..Quantity::of_one_run(variant, "flow page", "completion p95", "ns", 0.0)
-        }
+        quantity((variant, "flow page", "completion p95"), (1..=10).map(|seed| Some(value(seed))))
     };
     let fast = |seed: u64| 200e6 * (1.0 + 0.05 * (seed % 4) as f64);
     let but_for = |open: u64, value: &'static dyn Fn(u64) -> f64| {
@@ -236,19 +246,9 @@ fn a_run_that_did_not_reach_it_does_not_hide_what_the_others_say() {
 /// In the worst run of the slower variant nothing was completed, so that it has no value there. Means are those of the runs that all have.
 #[test]
 fn means_are_of_the_runs_that_all_variants_have() {
-    use crate::simulation::{Quantity, compared_whole};
+    use crate::simulation::compared_whole;
     let of = |variant: &str, value: &dyn Fn(u64) -> Option<f64>| {
-        let values: Vec<Option<f64>> = (1..=10).map(value).collect();
-        let there: Vec<f64> = values.iter().flatten().copied().collect();
-        Quantity {
-            variant: variant.into(),
-            subject: format!("{variant}: flow pages"),
-            mean: there.iter().sum::<f64>() / there.len() as f64,
-            values,
-            seeds: (1..=10).collect(),
-            half_width_95: Some(1e6),
-            ..Quantity::of_one_run(variant, "flow pages", "page load p50", "ns", 0.0)
-        }
+        quantity((variant, "flow pages", "page load p50"), (1..=10).map(value))
     };
     let slow = |seed: u64| if seed == 10 { None } else { Some(386e6 + 1e6 * (seed % 3) as f64) };
     let quick = |seed: u64| Some(if seed == 10 { 3.8e9 } else { 344e6 + 1e6 * (seed % 3) as f64 });
@@ -268,26 +268,13 @@ fn means_are_of_the_runs_that_all_variants_have() {
 /// Variants that are equal to each other, and told apart from one that did not reach it in all runs, are the best, and have their marks.
 #[test]
 fn equal_variants_are_the_best_where_another_did_not_reach_it() {
-    use crate::simulation::{Quantity, compared_whole};
+    use crate::simulation::compared_whole;
     let of = |variant: &str, value: &dyn Fn(u64) -> f64| {
-        let values: Vec<f64> = (1..=8).map(value).collect();
-        Quantity {
-            variant: variant.into(),
-            subject: format!("{variant}: flow short"),
-            mean: values.iter().sum::<f64>() / 8.0,
-            values: values.into_iter().map(Some).collect(),
-            seeds: (1..=8).collect(),
-            half_width_95: Some(1e6),
-            ..Quantity::of_one_run(variant, "flow short", "completion p95", "ns", 0.0)
-        }
+        quantity((variant, "flow short", "completion p95"), (1..=8).map(|seed| Some(value(seed))))
     };
     let fast = |seed: u64| 200e6 * (1.0 + 0.05 * (seed % 4) as f64);
     let open = |seed: u64| if seed == 3 { f64::INFINITY } else { 9e9 + 1e8 * (seed % 3) as f64 };
-    let all = [
-        of("fq-codel", &fast),
-        of("cake", &|seed| fast(seed) * 1.001),
-        Quantity { half_width_95: None, ..of("fifo", &open) },
-    ];
+    let all = [of("fq-codel", &fast), of("cake", &|seed| fast(seed) * 1.001), of("fifo", &open)];
     let comparison = compared_whole(&all);
     let said = comparison.sentences().remove(0);
     assert!(said.contains("fq-codel and cake have the least, 215 ms, equal within 2 %"), "{said}");

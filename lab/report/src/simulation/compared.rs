@@ -105,8 +105,7 @@ pub fn differences(quantities: &[Quantity], stated: &Comparison) -> Vec<Contrast
     }
     let of_group = |group: Vec<&Quantity>| {
         let estimates: Vec<Estimate> = group.iter().map(|quantity| quantity.estimate()).collect();
-        let named = group.iter().map(|quantity| quantity.variant.as_str()).zip(&estimates);
-        let named: Vec<(&str, &Estimate)> = named.collect();
+        let named: Vec<_> = group.iter().map(|quantity| quantity.variant.as_str()).zip(&estimates).collect();
         let (subject, measure) = (group[0].plain(), group[0].measure.as_str());
         let family = names.contains(&(subject, measure)).then_some(&family);
         contrasts(subject, measure, group[0].unit, &named, family)

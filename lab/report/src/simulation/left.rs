@@ -123,23 +123,37 @@ pub(crate) fn together(all: &[(String, String)]) -> Vec<String> {
     groups.iter().map(said).collect()
 }
 
+/// States which of the stated percentiles are the greatest of few values, and how many lost packets those of delay leave out.
+pub fn cautions<'a>(
+    quantities: impl Iterator<Item = &'a Quantity> + Clone,
+    is_stated: impl Fn(&str, &str) -> bool,
+) -> Vec<String> {
+    let few = greatest(quantities.clone(), &is_stated);
+    few.into_iter().chain(lost(quantities, is_stated)).collect()
+}
+
 /// States how many packets are lost beside percentiles of delay that are stated, where these would move the percentile if they counted as
 /// never arriving; `None` if none would.
-pub fn lost<'a>(
+fn lost<'a>(
     quantities: impl Iterator<Item = &'a Quantity> + Clone,
     is_stated: impl Fn(&str, &str) -> bool,
 ) -> Option<String> {
     // For each loss the variants that have it, and their percentages.
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
-    for delay in quantities.clone().filter(|of| is_stated(&of.measure, of.plain())) {
+    let losses = quantities.clone().filter(|of| of.measure.starts_with("loss"));
+    let losses: BTreeMap<(&str, &str), f64> = losses.map(|of| ((&*of.subject, &*of.measure), of.mean)).collect();
+    for delay in quantities {
         let Some((kind, share)) = delay.measure.rsplit_once(" p") else { continue };
         let (Some(direction), Ok(share)) = (kind.strip_prefix("delay"), share.parse::<f64>()) else { continue };
         let name = format!("loss{direction}");
-        let same = quantities.clone().find(|of| of.subject == delay.subject && of.measure == name);
+        let loss = losses.get(&(&*delay.subject, &*name)).copied();
         // A tenth of what is above the percentile moves it by a tenth of the way.
-        let Some(loss) = same.filter(|loss| loss.mean > (100.0 - share) / 10.0) else { continue };
+        let Some(loss) = loss.filter(|loss| *loss > (100.0 - share) / 10.0) else { continue };
+        if !is_stated(&delay.measure, delay.plain()) {
+            continue;
+        }
         let of = format!("{name} of {}", delay.plain());
-        let said = format!("{} {:.2} %", delay.variant, loss.mean);
+        let said = format!("{} {loss:.2} %", delay.variant);
         match found.iter_mut().find(|(known, _)| *known == of) {
             Some((_, all)) if all.contains(&said) => {}
             Some((_, all)) => all.push(said),
@@ -158,7 +172,7 @@ pub fn lost<'a>(
 
 /// States which percentiles of transfers and pages are the greatest of so few values; `None` if none of those that are stated is. `begun`
 /// counts failed ones too, so that a percentile just beyond the limit may not be named.
-pub fn greatest<'a>(
+fn greatest<'a>(
     quantities: impl Iterator<Item = &'a Quantity> + Clone,
     is_stated: impl Fn(&str, &str) -> bool,
 ) -> Option<String> {

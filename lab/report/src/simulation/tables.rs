@@ -1,5 +1,7 @@
 //! The tables of a simulation and of a sweep, for notebooks.
 
+use std::collections::HashSet;
+
 use tidegate_metrics::{Digest, Value};
 
 use super::{Run, Simulation};
@@ -18,22 +20,16 @@ impl Simulation<'_> {
 
     /// The counts of each run that are 0, which it omits and other runs have.
     fn zeros(&self) -> Vec<Vec<Value>> {
+        let name = |value: &Value| (value.label(), value.measure.clone());
+        let known = self.runs.iter().map(|run| run.values.iter().map(name).collect::<HashSet<_>>());
+        let known: Vec<_> = known.collect();
         let mut zeros = vec![Vec::new(); self.runs.len()];
-        for of in self.quantities().iter().filter(|of| of.unit == "packets") {
-            for (number, run) in self.runs.iter().enumerate().filter(|(number, _)| of.values[*number] == Some(0.0)) {
-                let subject = of.plain();
-                let is_it = |value: &&Value| {
-                    (&*value.subject, &value.variant, &value.measure) == (subject, &of.variant, &of.measure)
-                };
-                if !run.values.iter().any(|value| is_it(&value)) {
-                    let (variant, measure) = (of.variant.clone(), of.measure.clone());
-                    zeros[number].push(Value {
-                        variant,
-                        subject: subject.to_owned(),
-                        measure,
-                        unit: of.unit,
-                        value: 0.0,
-                    });
+        for of in self.quantities().into_iter().filter(|of| of.unit == "packets") {
+            let subject = of.plain().to_owned();
+            let zero = Value { variant: of.variant, subject, measure: of.measure, unit: of.unit, value: 0.0 };
+            for (number, _) in of.values.iter().enumerate().filter(|(_, value)| **value == Some(0.0)) {
+                if !known[number].contains(&name(&zero)) {
+                    zeros[number].push(zero.clone());
                 }
             }
         }

@@ -7,8 +7,9 @@ mod link;
 mod tcp;
 mod workload;
 
-use tidegate_config::Spanned;
+use tidegate_config::node::{Node, Value};
 use tidegate_config::values::{Prefix, WallStart};
+use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
 use tidegate_core::Span;
 
 use super::actions::AtSection;
@@ -173,4 +174,22 @@ tidegate_config::record! {
         /// The next node.
         pub via: Spanned<String>,
     }
+}
+
+/// Decodes a time, or the word that may stand in its place.
+pub(super) fn span_or<T>(
+    node: &Node,
+    diagnostics: &mut Diagnostics,
+    (word, meant): (&str, T),
+    time: impl FnOnce(Span) -> T,
+) -> Option<T> {
+    match &node.value {
+        Value::Text(text) if text == word => Some(meant),
+        _ => Span::decode(node, diagnostics).map(time),
+    }
+}
+
+/// The schema of a value that [`span_or`] decodes.
+pub(super) fn schema_of_span_or(word: &str, schemas: &mut Schemas) -> serde_json::Value {
+    serde_json::json!({ "anyOf": [Span::schema(schemas), { "const": word }] })
 }

@@ -15,6 +15,7 @@ use tidegate_core::Span;
 use tidegate_metrics::names::{not_meant, parts_of, the_only};
 use tidegate_metrics::{Points, Series, summarise};
 
+use super::file::{schema_of_span_or, span_or};
 use super::model::Scenario;
 use super::outcome::Outcome;
 use super::run::Run;
@@ -173,16 +174,13 @@ pub enum WarmUp {
 
 impl Decode for WarmUp {
     fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
-        match &node.value {
-            Value::Text(text) if text == "mser-5" => Some(Self::Mser5),
-            _ => Span::decode(node, diagnostics).map(Self::Lasts),
-        }
+        span_or(node, diagnostics, ("mser-5", Self::Mser5), Self::Lasts)
     }
     fn example() -> String {
         "\"5s\"".into()
     }
     fn schema(schemas: &mut Schemas) -> serde_json::Value {
-        json!({ "anyOf": [Span::schema(schemas), { "const": "mser-5" }] })
+        schema_of_span_or("mser-5", schemas)
     }
 }
 

@@ -151,7 +151,7 @@ impl Ran {
         runs.nth(number).map_or(String::new(), name)
     }
 
-    /// What a reader of the results has to know of the runs, which have the same seeds at each point.
+    /// The notes on the runs of a scenario: which part of a trace they meet, for example. The runs of all points have the same seeds.
     pub fn notes(&self) -> Vec<String> {
         let first = self.points.iter().take(1).flat_map(|at| &at.outcomes);
         self.scenario.notes(first.map(|outcome| outcome.seed))

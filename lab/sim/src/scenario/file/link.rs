@@ -7,6 +7,7 @@ use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
 use tidegate_core::{Bytes, Rate, Span};
 
 use super::distribution::{DistributionSection, SameOrDrawn};
+use super::{schema_of_span_or, span_or};
 use crate::driver::Service;
 use crate::impairment::Fault;
 use crate::scenario::queue::QueueSection;
@@ -335,15 +336,12 @@ pub enum TraceBegin {
 
 impl Decode for TraceBegin {
     fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
-        match &node.value {
-            Value::Text(text) if text == "drawn" => Some(Self::Drawn),
-            _ => Span::decode(node, diagnostics).map(Self::At),
-        }
+        span_or(node, diagnostics, ("drawn", Self::Drawn), Self::At)
     }
     fn example() -> String {
         "\"30s\"".into()
     }
     fn schema(schemas: &mut Schemas) -> serde_json::Value {
-        serde_json::json!({ "anyOf": [Span::schema(schemas), { "const": "drawn" }] })
+        schema_of_span_or("drawn", schemas)
     }
 }
