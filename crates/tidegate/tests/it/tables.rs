@@ -39,7 +39,7 @@ fn each_page_has_its_row() {
                 let row = runs.lines().find(|row| row.starts_with(&format!("{seed},{variant},flow web,{measure},")));
                 row.and_then(|row| row.rsplit(',').next()?.parse::<f64>().ok())
             };
-            let rows = || pages.lines().filter(|row| row.starts_with(&format!("{seed},{variant},flow web,")));
+            let rows = || pages.lines().filter(|row| row.starts_with(&format!("{seed},{variant},web,")));
             let loaded = rows().filter(|row| row.ends_with(",true")).count();
             assert!(rows().count() > 1, "{pages}");
             assert_eq!(count("pages begun"), Some(rows().count() as f64), "{seed} {variant}: {runs}");

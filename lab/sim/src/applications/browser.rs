@@ -50,6 +50,8 @@ pub(crate) struct Browser {
     parse: Span,
     read: Span,
     begun: u64,
+    /// The objects of the current page, and their bytes.
+    size: (u64, u64),
     warm_up: u64,
     pages: Pages,
 }
@@ -57,7 +59,7 @@ pub(crate) struct Browser {
 /// The pages that a browser has loaded.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Pages {
-    /// Pages that were begun.
+    /// Pages that were begun after the warm-up, or were not loaded from before its end until the end of the run.
     pub begun: u64,
     /// Pages among them that were loaded completely.
     pub loaded: u64,
@@ -85,11 +87,30 @@ pub struct PageLoad {
     pub finished: bool,
 }
 
+impl Pages {
+    /// Counts a page that begins, of so many objects and bytes.
+    fn begin(&mut self, (objects, bytes): (u64, u64)) {
+        self.begun += 1;
+        self.objects += objects;
+        self.bytes += bytes;
+    }
+}
+
 impl Browser {
     pub fn new(warm_up: u64) -> Self {
         let (stage, parse, read) = (PageStage::Reading, Span::ZERO, Span::ZERO);
         let pages = Pages::default();
-        Self { stage, connections: Vec::new(), todo: VecDeque::new(), parse, read, begun: 0, warm_up, pages }
+        Self {
+            stage,
+            connections: Vec::new(),
+            todo: VecDeque::new(),
+            parse,
+            read,
+            begun: 0,
+            size: (0, 0),
+            warm_up,
+            pages,
+        }
     }
 
     /// Handles the timer: the browser has finished reading or parsing.
@@ -110,10 +131,9 @@ impl Browser {
                 }
                 self.parse = web.parse.sample_span(random);
                 self.read = web.read.sample_span(random);
+                self.size = (self.todo.len() as u64, self.todo.iter().sum());
                 if now >= self.warm_up {
-                    self.pages.begun += 1;
-                    self.pages.objects += self.todo.len() as u64;
-                    self.pages.bytes += self.todo.iter().sum::<u64>();
+                    self.pages.begin(self.size);
                 }
             }
             PageStage::Parsing => self.stage = PageStage::Objects,
@@ -187,10 +207,14 @@ impl Browser {
         PageLoad { begun_ns: self.begun, load_ns: now - self.begun, finished }
     }
 
-    /// The pages until `now`.
+    /// The pages until `now`. A page that began during the warm-up and is still not loaded counts as well: the browser has begun no other
+    /// since, and would be missing from the run in which it waited longest.
     pub fn pages(&self, now: u64) -> Pages {
         let mut pages = self.pages.clone();
-        if self.stage != PageStage::Reading && self.begun >= self.warm_up {
+        if self.stage != PageStage::Reading && now >= self.warm_up {
+            if self.begun < self.warm_up {
+                pages.begin(self.size);
+            }
             pages.load_ns.leave_open(now - self.begun);
             pages.each.push(self.load(now, false));
         }

@@ -74,10 +74,13 @@ impl Simulation {
         self.metrics[flow].transfers.keep(transfer);
     }
 
-    /// The transfers that have begun after the warm-up and are still under way, in the order of their beginning.
+    /// The transfers that have begun after the warm-up and are still under way, in the order of their beginning. Requests that were made before
+    /// are among them: their client waits for the answer before it makes another, and would be missing from the run in which it waited longest.
     pub fn underway(&self) -> Vec<(FlowId, Transfer)> {
         let open = self.connections.iter().flatten().filter_map(|connection| {
-            let transfer = connection.underway().filter(|transfer| transfer.began >= self.warm_up)?;
+            let is_request = matches!(connection.role, Role::Requests(_));
+            let counts = |transfer: &Underway| is_request || transfer.began >= self.warm_up;
+            let transfer = connection.underway().filter(counts)?;
             let paths = &self.paths[connection.group as usize];
             Some((FlowId(connection.group), transfer.ended(paths, self.now, TransferEnd::Cut)))
         });

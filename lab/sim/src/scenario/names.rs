@@ -39,6 +39,11 @@ pub fn pair(from: &[String], to: &[String]) -> Option<Vec<(String, String)>> {
         .then(|| (0..longest).map(|i| (from[i % from.len()].clone(), to[i % to.len()].clone())).collect())
 }
 
+/// The name of a flow without the word that subjects begin with, as in the tables of a trace.
+pub(super) fn without_kind(subject: &str) -> String {
+    subject.strip_prefix("flow ").unwrap_or(subject).to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

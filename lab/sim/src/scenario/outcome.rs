@@ -11,6 +11,7 @@ use super::experience::Experiences;
 use super::file::Measure;
 use super::lasting::Lasting;
 use super::model::{Detail, FlowGroup, Scenario, Variant};
+use super::names::without_kind;
 use super::queue::LinkQueue;
 use crate::applications::PageLoad;
 use crate::engine::Simulation;
@@ -39,7 +40,7 @@ pub struct Report {
 pub struct FlowTransfer {
     /// The variant of the scenario; empty without variants.
     pub variant: String,
-    /// The flow, as it is named in results.
+    /// The name of the flow.
     pub flow: String,
     /// The transfer.
     pub transfer: Transfer,
@@ -50,7 +51,7 @@ pub struct FlowTransfer {
 pub struct FlowPage {
     /// The variant of the scenario; empty without variants.
     pub variant: String,
-    /// The section of flows, as it is named in results.
+    /// The name of the section of flows.
     pub flow: String,
     /// The page.
     pub page: PageLoad,
@@ -337,10 +338,11 @@ impl Outcome {
         if wants(Measure::Application) {
             experiences.values(&mut to);
         }
-        let open = underway.iter().filter(|(flow, _)| section.flows.contains(&flow.index()));
-        let lasting = Lasting::new(&all, open.map(|(_, transfer)| transfer));
+        let open = underway.iter().filter(|(flow, _)| section.flows.contains(&flow.index())).map(|(_, open)| open);
+        let made_before = open.clone().filter(|of| of.begun_ns < scenario.warm_up().as_nanos()).count();
+        let lasting = Lasting::new(&all, open);
         if wants(Measure::Completion) && lasting.all().0.count() + all.failed + all.refused > 0 {
-            to.add("opened", "1", all.opened as f64);
+            to.add("opened", "1", all.opened as f64 + made_before as f64);
             to.add("completed", "1", all.completed as f64);
             to.add("failed", "1", all.failed as f64);
             to.add("refused", "1", all.refused as f64);
@@ -404,7 +406,7 @@ impl Outcome {
         for (number, flow) in section.flows.clone().zip(flows) {
             let named = |transfer: &Transfer| FlowTransfer {
                 variant: String::new(),
-                flow: scenario.flow_name(number),
+                flow: without_kind(&scenario.flow_name(number)),
                 transfer: *transfer,
             };
             self.transfers.extend(flow.transfers.kept.iter().map(named));
@@ -418,7 +420,7 @@ impl Outcome {
     /// Keeps the pages of a section one by one, if details are wanted.
     fn keep_pages(&mut self, scenario: &Scenario, subject: &str, pages: &[PageLoad]) {
         if scenario.detail == Detail::Parts {
-            let named = |page: &PageLoad| FlowPage { variant: String::new(), flow: subject.to_owned(), page: *page };
+            let named = |page: &PageLoad| FlowPage { variant: String::new(), flow: without_kind(subject), page: *page };
             self.pages.extend(pages.iter().map(named));
         }
     }

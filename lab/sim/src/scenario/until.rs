@@ -271,8 +271,12 @@ impl Scenario {
                 true => format!("{meet}, some of them the same, so that intervals are too narrow"),
                 false => format!("{meet}, none of them twice"),
             };
+            let possible = self.windows().map_or(String::new(), |all| match (all as usize).saturating_sub(runs) {
+                0 => ", and no further run is possible".to_owned(),
+                more => format!(", and {more} further runs are possible"),
+            });
             Some(format!(
-                "Each run has a part of `{name}` by its seed: intervals and tests hold for the times of this trace. {meet}."
+                "Each run has a part of `{name}` by its seed: intervals and tests hold for the times of this trace. {meet}{possible}."
             ))
         });
         repeated
