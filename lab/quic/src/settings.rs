@@ -112,25 +112,35 @@ impl Kind for Quic {
     }
 }
 
+impl Quic {
+    /// What its packets carry, of the `ecn` of the file. Prague is for L4S, unless the file says otherwise; quinn sends ECT(0).
+    fn ecn(&self, said: Option<EcnUse>) -> EcnUse {
+        let is_scalable = matches!(self.congestion, Control::Own(Algorithm::Prague));
+        said.unwrap_or(if is_scalable { EcnUse::L4s } else { EcnUse::Accurate })
+    }
+}
+
 impl Protocol for Quic {
     fn connect(&self, seed: u64, ecn: Option<EcnUse>) -> [Box<dyn End>; 2] {
-        // Prague is for L4S, unless the file says otherwise; quinn sends ECT(0).
-        let scalable = matches!(self.congestion, Control::Own(Algorithm::Prague));
-        let ecn = ecn.unwrap_or(if scalable { EcnUse::L4s } else { EcnUse::Accurate });
-        let shared = Arc::new(SharedQuic::new(self, seed, ecn));
+        let shared = Arc::new(SharedQuic::new(self, seed, self.ecn(ecn)));
         QuicEnd::both(&shared).map(|end| Box::new(end) as Box<dyn End>)
     }
     fn largest_packet(&self) -> u32 {
         self.datagram.value.as_u64() as u32 + UDP_HEADER
     }
-    fn settings(&self) -> (&'static str, String) {
+    fn settings(&self, ecn: Option<EcnUse>) -> (&'static str, String) {
         let control = match self.congestion {
             Control::Quinn(quinn) => quinn.word().to_owned(),
             Control::Own(algorithm) => algorithm.name(),
         };
         let Self { datagram, window, initial_window, .. } = self;
+        let ecn = match self.ecn(ecn) {
+            EcnUse::No => "no ECN",
+            EcnUse::Classic | EcnUse::Accurate => "ECN with ECT(0)",
+            EcnUse::L4s => "L4S with ECT(1)",
+        };
         let settings = format!(
-            "{control}, datagrams of {}, window of {}, {} datagrams at first",
+            "{control}, {ecn}, datagrams of {}, window of {}, {} datagrams at first",
             datagram.value, window.value, initial_window.value
         );
         ("QUIC", settings)

@@ -15,8 +15,8 @@ pub trait Protocol: fmt::Debug + Send + Sync {
     fn connect(&self, seed: u64, ecn: Option<EcnUse>) -> [Box<dyn End>; 2];
     /// The size of its largest packet on the link, headers included.
     fn largest_packet(&self) -> u32;
-    /// Its name, and its settings in one line.
-    fn settings(&self) -> (&'static str, String);
+    /// Its name, and its settings in one line, which say what its packets carry with this `ecn`.
+    fn settings(&self, ecn: Option<EcnUse>) -> (&'static str, String);
 }
 
 /// One end of a connection. Data is counted and has no contents.

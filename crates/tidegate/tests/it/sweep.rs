@@ -56,6 +56,13 @@ fn a_warning_is_said_once() {
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert_eq!(said.matches("DCTCP without ECN, which is Reno").count(), 1, "{said}");
+    // Prague has L4S by itself, and is told of nothing where the file takes it away.
+    for (tcp, warns) in [("congestion = \"prague\"", false), ("congestion = \"prague\", ecn = false", true)] {
+        folder
+            .with("net.toml", NET.replace("{ kind = \"bulk\" }", &format!("{{ kind = \"bulk\" }}\ntcp = {{ {tcp} }}")));
+        let said = text(&tidegate(&["check", &net]).stderr);
+        assert_eq!(said.contains("Prague without ECN"), warns, "{said}");
+    }
 }
 
 /// A rate that is added later stands between those that were there, as in the command that added it, in the table and with `--all`.

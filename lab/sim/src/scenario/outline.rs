@@ -132,7 +132,7 @@ impl Scenario {
                 _ => None,
             });
             let other = first.and_then(|flow| match &flow.transport {
-                Transport::Other { protocol, .. } => Some(protocol.settings()),
+                Transport::Other { protocol, ecn } => Some(protocol.settings(*ecn)),
                 _ => None,
             });
             OutlinedFlow { name: section.name.clone(), count: section.flows.len(), between, tcp, other }

@@ -53,6 +53,15 @@ pub(super) fn advise(
     }
 }
 
+/// The name of a congestion control that learns of congestion by marks, and the `ecn` that it needs.
+fn needs_ecn(algorithm: &Algorithm) -> Option<(&'static str, &'static str)> {
+    match algorithm {
+        Algorithm::Dctcp => Some(("DCTCP", "true")),
+        Algorithm::Prague => Some(("Prague", "\"l4s\"")),
+        _ => None,
+    }
+}
+
 struct Advice<'a> {
     scenario: &'a Scenario,
     sim: &'a mut Simulation,
@@ -181,17 +190,11 @@ impl Advice<'_> {
             let number = section.flows.start;
             let Some(spec) = self.scenario.flows.get(number) else { continue };
             if let Transport::Tcp(tcp) = &spec.transport
-                && matches!(tcp.algorithm, Algorithm::Dctcp)
-                && tcp.ecn == EcnUse::No
+                && let (Some((name, ecn)), EcnUse::No) = (needs_ecn(&tcp.algorithm), tcp.ecn)
             {
-                let message = format!("flow {} has DCTCP without ECN, which is Reno", section.name);
-                self.warn(
-                    13,
-                    section.place,
-                    message,
-                    "is told of no congestion but by losses",
-                    "add ecn = true".to_owned(),
-                );
+                let message = format!("flow {} has {name} without ECN, which is Reno", section.name);
+                let help = format!("write ecn = {ecn}");
+                self.warn(13, section.place, message, "is told of no congestion but by losses", help);
             }
             let side = spec.workload.data_side();
             let slowest = self.sim.slowest(number, side);
