@@ -108,10 +108,14 @@ impl Origin {
             _ => self.clone(),
         }
     }
-    /// The dependency on `name` in `folder`, as a line of Cargo.toml that ends in `rest`.
+    /// The dependency on `name` in `folder`, as a line of Cargo.toml that ends in `rest`. Cargo refuses a tree that has become another version
+    /// than the one that wrote the crate.
     fn dependency(&self, name: &str, folder: &str, rest: &str) -> String {
         let source = match self {
-            Self::Tree(root) => format!("path = {}", quoted(&root.join(folder).display().to_string())),
+            Self::Tree(root) => {
+                let path = quoted(&root.join(folder).display().to_string());
+                format!("path = {path}, version = \"{}\"", env!("CARGO_PKG_VERSION"))
+            }
             Self::Git(url) => format!("git = {}", quoted(url)),
             Self::Version(version) => format!("version = {}", quoted(version)),
         };
@@ -326,7 +330,7 @@ mod tests {
         let seen = Origin::Tree(root.clone()).seen_from(&root.join("lab"));
         assert_eq!(
             seen.dependency("tidegate-core", "crates/core", ""),
-            "tidegate-core = { path = \"../crates/core\" }"
+            format!("tidegate-core = {{ path = \"../crates/core\", version = \"{}\" }}", env!("CARGO_PKG_VERSION"))
         );
     }
 
