@@ -126,6 +126,9 @@ impl Comparison {
         if look.on_paper && self.cells().any(|estimate| estimate.half.is_some()) {
             notes.push(format!("Bars: means{}; lines: 95 % intervals of the mean.", self.of_runs()));
         }
+        if self.cells().any(|estimate| estimate.half.is_some() && estimate.low() < 0.0) {
+            notes.push("An interval without an end on the left reaches below 0.".to_owned());
+        }
         if look.on_paper && own_scales {
             notes.push("Each subject has a scale of its own.".to_owned());
         }

@@ -131,7 +131,7 @@ impl Report {
             let named = panels.flatten().filter(|(_, plot)| is_meant(plot));
             let all = named.filter_map(|(name, plot)| Some((name, left(plot)?))).collect();
             let mut drawn = [(look.plot(overlaid(all)?)?, Vec::new())];
-            drawn[0].1 = drawn[0].0.pens(&pens);
+            drawn[0].1 = pens.of_overlay(&drawn[0].0.names().collect::<Vec<_>>());
             name_by_variants(&mut drawn);
             return stacked(&drawn, look).ok_or_else(|| "there is nothing to draw".into());
         }

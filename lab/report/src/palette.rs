@@ -115,6 +115,12 @@ impl Pens {
 }
 
 impl Pens {
+    /// The pens of curves that are laid over each other. Curves of one subject alone, such as the flows of one variant, have colours of their
+    /// own: that of the subject would tell none apart.
+    pub fn of_overlay(&self, names: &[&str]) -> Vec<Pen> {
+        let is_of_one = names.len() > 1 && names.iter().all(|name| split(name).0 == split(names[0]).0);
+        if is_of_one { (0..names.len()).map(Pen::nth).collect() } else { self.of_curves(names) }
+    }
     /// The colours of bars beside each other, which have no dash. Up to eight names all have different ones: that of the name, or
     /// else the first that is free. In `grey` they are numbered from 0, so that few have greys that are far apart.
     pub fn of_bars(&self, names: &[&str], grey: bool) -> Vec<usize> {

@@ -63,6 +63,8 @@ impl Drawing {
     pub fn pdf(&self) -> Vec<u8> {
         let [catalog, pages, page, content, font, descriptor, file] = [1, 2, 3, 4, 5, 6, 7].map(Ref::new);
         let mut pdf = Pdf::new();
+        // What it has is of version 1.4, and pdfTeX warns of files above 1.5.
+        pdf.set_version(1, 5);
         pdf.catalog(catalog).pages(pages);
         pdf.pages(pages).kids([page]).count(1);
         let mut writer = pdf.page(page);
