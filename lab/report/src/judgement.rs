@@ -279,10 +279,7 @@ impl Contrast {
     }
     /// As [`times`](Self::times), of the one that has more.
     pub fn times_of_more(&self) -> Option<String> {
-        let [ratio, low, high] = self.difference.ratio()?;
-        let more = if ratio < 1.0 { [ratio, high, low].map(f64::recip) } else { [ratio, low, high] };
-        let [ratio, low, high] = more.map(three_digits);
-        Some(format!("{ratio} ({low} to {high})"))
+        times_of_more(&self.difference)
     }
     /// The name of the test in tables; `none` where the seeds do not change the difference.
     pub fn test(&self) -> &'static str {
@@ -526,6 +523,14 @@ impl Comparison {
         }
         table
     }
+}
+
+/// How many times as much the variant that has more has, with the 95 % interval; `None` if something else was tested.
+pub(crate) fn times_of_more(difference: &Difference) -> Option<String> {
+    let [ratio, low, high] = difference.ratio()?;
+    let more = if ratio < 1.0 { [ratio, high, low].map(f64::recip) } else { [ratio, low, high] };
+    let [ratio, low, high] = more.map(three_digits);
+    Some(format!("{ratio} ({low} to {high})"))
 }
 
 /// A ratio with three digits, which one ten times as far from 1 has, too.

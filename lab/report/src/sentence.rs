@@ -115,10 +115,19 @@ fn unchanged(ranked: &Ranked<'_>, verdict: &Verdict) -> String {
         *bin == 0.0 && !values.is_empty() && values.iter().all(|value| *value == values[0])
     };
     let constant: Vec<usize> = (0..ranked.len()).filter(is_constant).collect();
-    let others = verdict.fixed.iter().filter(|pair| !pair.iter().all(|place| constant.contains(place)));
-    let others = others.map(|pair| {
-        let names = together(ranked, pair);
-        let is_same = ranked[pair[0]].1.mean == ranked[pair[1]].1.mean;
+    // What differs by the same from a third differs by the same from each other.
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    for pair in verdict.fixed.iter().filter(|pair| !pair.iter().all(|place| constant.contains(place))) {
+        match groups.iter_mut().find(|group| pair.iter().any(|place| group.contains(place))) {
+            Some(group) => {
+                group.extend(pair.iter().filter(|place| !group.contains(place)).copied().collect::<Vec<_>>())
+            }
+            None => groups.push(pair.to_vec()),
+        }
+    }
+    let others = groups.iter().map(|group| {
+        let names = together(ranked, group);
+        let is_same = group.iter().all(|place| ranked[*place].1.mean == ranked[group[0]].1.mean);
         if is_same {
             format!("; {names} have the same in each run")
         } else {
@@ -176,49 +185,69 @@ fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> St
     text
 }
 
-/// States what the next variant behind the best has, and the worst, and which others are equal to these or to each other.
+/// The most groups of variants behind the best of which a sentence has the values.
+const MOST_BEHIND: usize = 6;
+
+/// States what the variants behind the best have, from the next to the worst, how many times as much the worst has, and which of them are
+/// not told apart from each other.
 fn behind_the_best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> String {
-    let mut groups = behind(ranked, verdict);
-    let Some(last) = groups.iter().flatten().copied().max() else { return String::new() };
-    let (best, (name, worst)) = (ranked[0].1.mean, ranked[last]);
-    let equal = if verdict.is_some() { ", equal within 2 %" } else { " each" };
-    let at = groups.iter().position(|group| group.contains(&last)).unwrap_or(0);
-    let value = measure.mean(worst);
-    let last = groups.remove(at);
-    // Of one that is not told apart from the best the sentence has the value.
-    let next = if at > 0 && verdict.is_none_or(|verdict| verdict.doubtful().is_empty()) {
-        Some(groups.remove(0))
-    } else {
-        None
+    let groups = behind(ranked, verdict);
+    let Some(last) = groups.last() else { return String::new() };
+    let equal = if verdict.is_some() { " (equal within 2 %)" } else { " each" };
+    let has = |group: &[usize]| {
+        let (has, equal) = if group.len() > 1 { (" have", equal) } else { (" has", "") };
+        format!("{}{has} {}{equal}", together(ranked, group), measure.mean(ranked[group[0]].1))
     };
-    let mut text = match next.as_deref() {
-        None => String::new(),
-        Some([next]) => format!("; next is {} with {}", ranked[*next].0, measure.mean(ranked[*next].1)),
-        Some(group) => {
-            format!("; next are {} with {}{equal}", together(ranked, group), measure.mean(ranked[group[0]].1))
-        }
-    };
-    text += &match last.as_slice() {
-        [_] => format!("; {name} has {value}"),
-        group => format!("; {} have {value}{equal}", together(ranked, group)),
-    };
-    let (small, great) = (best.min(worst.mean), best.max(worst.mean));
+    let mut said: Vec<String> = groups.iter().map(|group| has(group)).collect();
+    if groups.len() > MOST_BEHIND {
+        let between = MOST_BEHIND - 1..groups.len() - 1;
+        let others: usize = groups[between.clone()].iter().map(Vec::len).sum();
+        said.splice(between, [format!("{others} others are between")]);
+    }
+    let times = times_as_much(measure, ranked, verdict, last[0]);
+    format!("; {}{times}{}", said.join(", "), not_told_apart(ranked, verdict))
+}
+
+/// States by how much a variant is behind the best; empty if that is no tenth, or if nobody knows.
+fn times_as_much(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>, place: usize) -> String {
+    let (best, worst) = (ranked[0].1, ranked[place].1);
+    let (small, great) = (best.mean.min(worst.mean), best.mean.max(worst.mean));
+    let times = great / small;
     // Nobody knows how many times as much as perhaps nothing it is.
     let is_above_zero = |estimate: &Estimate| estimate.mean > estimate.half.unwrap_or(0.0).max(0.0);
-    if is_above_zero(ranked[0].1) && is_above_zero(worst) {
-        let times = great / small;
-        text += &match measure.better {
-            _ if times < 1.1 => String::new(),
-            // A MOS is on a scale from 1 to 5, of which a share means nothing.
-            Better::More if measure.name.starts_with("MOS") => format!(", {:.1} less", great - small),
-            Better::More => format!(", {:.0} % less", (1.0 - small / great) * 100.0),
-            _ => format!(", {times:.1} times as much"),
-        };
+    if !(is_above_zero(best) && is_above_zero(worst)) || times < 1.1 {
+        return String::new();
     }
-    for group in groups.iter().filter(|group| group.len() > 1) {
-        text += &format!("; {} have {}{equal}", together(ranked, group), measure.mean(ranked[group[0]].1));
+    let tested = verdict.and_then(|verdict| verdict.times.iter().find(|(other, _)| *other == place));
+    match measure.better {
+        // A MOS is on a scale from 1 to 5, of which a share means nothing.
+        Better::More if measure.name.starts_with("MOS") => format!(", {:.1} less", great - small),
+        Better::More => format!(", {:.0} % less", (1.0 - small / great) * 100.0),
+        _ => match tested {
+            Some((_, times)) => format!(", {times} times as much"),
+            None => format!(", {times:.1} times as much"),
+        },
     }
-    text
+}
+
+/// States which variants behind the best are not told apart from each other, or from those that are equal to the best or perhaps the best;
+/// empty if all are.
+fn not_told_apart(ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> String {
+    let Some(verdict) = verdict else { return String::new() };
+    let is_behind = |place: &usize| verdict.apart.contains(place);
+    let of_best = |pair: &&[usize; 2]| !pair.contains(&verdict.best) && pair.iter().any(is_behind);
+    let open: Vec<&[usize; 2]> = verdict.unknown.iter().filter(of_best).collect();
+    let both = open.iter().filter(|pair| pair.iter().all(is_behind)).count();
+    let (behind, all) = (verdict.apart.len(), verdict.apart.len() * verdict.apart.len().saturating_sub(1) / 2);
+    match open.len() {
+        0 => String::new(),
+        n if n == both && n == all && behind > 2 => "; these are not told apart from each other".to_owned(),
+        n if n <= 3 => {
+            let pairs: Vec<String> = open.iter().map(|pair| together(ranked, &pair[..])).collect();
+            format!("; not told apart: {}", pairs.join("; "))
+        }
+        n => format!("; {n} pairs of these are not told apart"),
+    }
 }
 
 impl Group {
@@ -486,7 +515,7 @@ mod tests {
         assert_eq!(
             some.sentences(),
             [
-                "loss of flow call: b has the least, 11 %; next is a with 12 %; c and d have 24.5 %, equal within 2 %, 2.2 times as much; \
+                "loss of flow call: b has the least, 11 %; a has 12 %, c and d have 24.5 % (equal within 2 %), 2.2 times as much; \
               the seeds do not change those of b and a; c and d have the same in each run"
             ]
         );
@@ -541,11 +570,11 @@ mod tests {
         ]);
         assert_eq!(
             twins,
-            "delay p99 of flow call: cake has the least, 17.1 ms; next are codel and same with 30.1 ms, equal within 2 %; fifo and twin \
-             have 76 ms, equal within 2 %, 4.4 times as much; codel and same have the same in each run; fifo and twin have the same in \
+            "delay p99 of flow call: cake has the least, 17.1 ms; codel and same have 30.1 ms (equal within 2 %), fifo and twin \
+             have 76 ms (equal within 2 %), 4.4 times as much; codel and same have the same in each run; fifo and twin have the same in \
              each run"
         );
-        // The second is named, and those between it and the last are in the table.
+        // All behind the best are named, from the next to the worst.
         let four = said(vec![
             of("codel", &|n| 30e6 + 1e4 * n as f64),
             of("cake", &fast),
@@ -554,7 +583,7 @@ mod tests {
         ]);
         assert_eq!(
             four,
-            "delay p99 of flow call: cake has the least, 17.1 ms; next is codel with 30.1 ms; fifo has 76 ms, 4.4 times as much"
+            "delay p99 of flow call: cake has the least, 17.1 ms; codel has 30.1 ms, pie has 40.5 ms, fifo has 76 ms, 4.4 times as much"
         );
         let runs = [("fifo", 9e6), ("codel", 5e6), ("twin", 9e6)]
             .map(|(name, value)| Row { name: name.into(), cells: vec![Some(Estimate::from(value))] });

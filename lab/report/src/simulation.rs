@@ -249,6 +249,16 @@ mod tests {
         let dropped = quantity("dropped for early");
         assert_eq!((dropped.mean, dropped.values[..].to_vec()), (4.0, vec![Some(11.0), Some(1.0), Some(0.0), None]));
         assert_eq!(quantity("queueing mean").mean, 5.0, "no packet has a delay in the other runs");
+        // So do its rows in the table of a sweep, where another point has not dropped for this reason in any run.
+        let at = |rate: &str| vec![("link.1.rate".to_owned(), rate.to_owned())];
+        let (two, five) = (at("2mbit"), at("5mbit"));
+        let of_sweep = runs[..3].iter().map(|values| (two.as_slice(), run(values)));
+        let table = sweep_rows(of_sweep.chain([(five.as_slice(), run(&runs[2]))]), &[]);
+        let counts: Vec<f64> = (0..table.known("value").expect("values").len())
+            .filter(|row| table.known("measure").expect("measures").text(*row).as_deref() == Some("dropped for early"))
+            .filter_map(|row| table.known("value").expect("values").text(row)?.parse().ok())
+            .collect();
+        assert_eq!(counts, [11.0, 1.0, 0.0]);
         // A value that only a later run has stands with the rest of its subject.
         let late = [vec![value("", "throughput", "bps", 1e6)], vec![value("", "marked", "packets", 1.0)]];
         let other = Value { subject: "link b->a".into(), ..value("", "throughput", "bps", 1e6) };
@@ -324,8 +334,10 @@ mod tests {
         let said = comparison.sentences();
         assert_eq!(
             said,
-            ["completion p99 of flow short: cake has the least, 2 s; pie has 3 s, 1.5 times as much; not reached by \
-              fifo in 2 of 4 runs"]
+            [
+                "completion p99 of flow short: cake has the least, 2 s; pie has 3 s, 1.50 (1.49 to 1.52) times as much; not \
+              reached by fifo in 2 of 4 runs"
+            ]
         );
         assert_eq!(comparison.groups[0].best(0, &comparison.family()), ["cake"]);
         // The runs of fifo that did not reach it count with 3.008 s, the longest of any, and are no further from the others than those that did.

@@ -1,7 +1,7 @@
 //! [`Verdict`]: which of several variants is the best by a measure, and how the others stand to it.
 
 use crate::comparison::{Better, Estimate};
-use crate::judgement::{Family, Pair, pairs};
+use crate::judgement::{Family, Pair, pairs, times_of_more};
 
 /// The best of several variants according to their runs, and how the others stand to it, by their places.
 pub(crate) struct Verdict {
@@ -23,6 +23,10 @@ pub(crate) struct Verdict {
     pub(crate) orders: Vec<[usize; 2]>,
     /// The pairs of variants that are equal within 2 %, with the lesser place first.
     pub(crate) equal: Vec<[usize; 2]>,
+    /// The pairs that are neither told apart nor equal, with the lesser place first.
+    pub(crate) unknown: Vec<[usize; 2]>,
+    /// How many times as much as the best, or as little, variants have by the ratio that was tested.
+    pub(crate) times: Vec<(usize, String)>,
     /// Whether each variant is equal to each other within 2 %.
     pub(crate) all_alike: bool,
     /// Whether the best is told apart from another variant, which did not reach the measure in all runs and is none of these.
@@ -69,6 +73,15 @@ impl Verdict {
             candidates: Vec::new(),
             orders: orders.collect(),
             equal: pairs.iter().filter(|pair| family.are_equal(pair)).map(|pair| pair.places).collect(),
+            unknown: pairs
+                .iter()
+                .filter(|pair| !family.are_apart(pair) && !family.are_equal(pair))
+                .map(|pair| pair.places)
+                .collect(),
+            times: with_best
+                .iter()
+                .filter_map(|(other, pair)| Some((*other, times_of_more(&pair.difference)?)))
+                .collect(),
             fixed: pairs.iter().filter(|pair| pair.difference.is_fixed()).map(|pair| pair.places).collect(),
             leads_open: false,
             all_alike: pairs.iter().all(|pair| family.are_equal(pair)),

@@ -91,8 +91,8 @@ pub fn unfinished<'a>(quantities: impl Iterator<Item = &'a Quantity>) -> Option<
     let most = if is_of_points { ", at the point where it is the greatest share" } else { "" };
     (!said.is_empty()).then(|| {
         format!(
-            "Not completed, in the mean of a run{most}: {}{more}. Percentiles and distributions count each as longer than it had lasted \
-             (Kaplan and Meier), and are not reached where nobody knows how much longer; means are of those completed.",
+            "Not completed, in the mean of a run{most}: {}{more}. Percentiles and distributions count such as longer than they had lasted \
+             (Kaplan and Meier): a percentile that lies among them is not reached. Means are of what was completed.",
             said.join("; ")
         )
     })
@@ -160,7 +160,9 @@ fn lost<'a>(
             None => found.push((of, vec![said])),
         }
     }
-    let said: Vec<String> = found.iter().map(|(of, all)| format!("{of}: {}", all.join(", ").trim_start())).collect();
+    let more = found.len().saturating_sub(MOST);
+    let said = found.iter().take(MOST).map(|(of, all)| format!("{of}: {}", all.join(", ").trim_start()));
+    let said: Vec<String> = said.chain((more > 0).then(|| format!("{more} more"))).collect();
     (!said.is_empty()).then(|| {
         format!(
             "Delays are of the packets that arrived. So many others were lost that percentiles would be greater with them: {}. Judge both \

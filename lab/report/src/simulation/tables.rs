@@ -1,6 +1,6 @@
 //! The tables of a simulation and of a sweep, for notebooks.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use tidegate_metrics::{Digest, Value};
 
@@ -62,11 +62,20 @@ pub fn sweep_rows<'a>(
     runs: impl IntoIterator<Item = (&'a [(String, String)], Run<'a>)>,
     primary: &[String],
 ) -> columns::Table {
+    let runs: Vec<_> = runs.into_iter().collect();
+    let mut points: BTreeMap<&[(String, String)], Vec<usize>> = BTreeMap::new();
+    runs.iter().enumerate().for_each(|(number, (values, _))| points.entry(*values).or_default().push(number));
+    let mut zeros = vec![Vec::new(); runs.len()];
+    for places in points.into_values() {
+        let all =
+            Simulation { runs: places.iter().map(|place| runs[*place].1.clone()).collect(), ..Simulation::default() };
+        places.into_iter().zip(all.zeros()).for_each(|(place, of_run)| zeros[place] = of_run);
+    }
     let mut rows = Rows::default();
     let mut axes: Vec<(&str, Vec<Option<String>>)> = Vec::new();
     let mut digests = Vec::new();
-    for (values, run) in runs {
-        rows.values(&run, &[]);
+    for ((values, run), zeros) in runs.into_iter().zip(zeros) {
+        rows.values(&run, &zeros);
         let mut digest = Digest::default();
         Digest::from_hex(&run.digest).into_iter().for_each(|one| digest.digest(one));
         digests.resize(rows.seed.len(), Some(digest.to_string()));
