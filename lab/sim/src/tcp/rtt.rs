@@ -18,7 +18,7 @@ pub struct RtoBounds {
     pub min: Span,
     /// The largest RTO (RFC 6298, 2.5: at least 60 s).
     pub max: Span,
-    /// The granularity G of the sender's clock, below which the RTTVAR term does not fall.
+    /// The granularity G of the sender's clock, below which the RTTVAR term does not fall. That of Linux falls no lower than its least RTO.
     pub granularity: Span,
 }
 

@@ -96,7 +96,7 @@ tidegate_config::choices! {
         /// RFC 6298, RFC 6675 and RFC 5681, without refinements that came later: what the laws of papers are about.
         Rfc = "rfc",
         /// TCP as Linux has it: CUBIC, RACK-TLP, PRR, HyStart, timestamps and thus 1448 B in a segment, D-SACK, a retransmission
-        /// timeout of at least 200 ms, and a window of 4 MiB.
+        /// timeout at least 200 ms above SRTT, acknowledgements delayed by 40 ms, and a window of 4 MiB.
         Linux = "linux",
     }
 }
@@ -111,6 +111,8 @@ const LINUX: &str = r#"
     mss = "1448B"
     d-sack = true
     min-rto = "200ms"
+    rto-margin = "200ms"
+    delayed-ack = "40ms"
     window = "4MiB"
 "#;
 
@@ -164,8 +166,10 @@ tidegate_config::record! {
         /// How long an acknowledgement is delayed in expectation of a second segment; 0 acknowledges every segment.
         /// Default 100 ms.
         pub delayed_ack: Span = "100ms",
-        /// The shortest retransmission timeout. Default 1 s (RFC 6298; Linux has 200 ms).
+        /// The shortest retransmission timeout. Default 1 s (RFC 6298).
         pub min_rto: Span = "1s",
+        /// How far the retransmission timeout is above SRTT at least (G of RFC 6298, 2.3). Default 1 ms; Linux has 200 ms.
+        pub rto_margin: Span = "1ms",
         /// The explicit congestion notification that is negotiated. Default none, and `"l4s"` with Prague.
         pub ecn: Option<EcnWord>,
         /// How much an acknowledgement counts when the window grows. Default its bytes.

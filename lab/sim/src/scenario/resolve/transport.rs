@@ -98,7 +98,7 @@ impl Resolver<'_> {
             initial_window: tcp.initial_window.value,
             receive_buffer: tcp.window.value.as_u64(),
             delayed_ack: (!tcp.delayed_ack.is_zero()).then_some(tcp.delayed_ack),
-            rto: RtoBounds { min: tcp.min_rto, ..RtoBounds::default() },
+            rto: RtoBounds { min: tcp.min_rto, granularity: tcp.rto_margin, ..RtoBounds::default() },
             growth: tcp.growth,
             rack_tlp: matches!(tcp.recovery.value, RecoveryWord::Rack),
             prr: tcp.prr,
