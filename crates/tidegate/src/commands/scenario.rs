@@ -87,7 +87,16 @@ pub fn describe(out: &mut impl Write, source: &Source, loaded: &Loaded) -> std::
         all => format!(", each with {}: {}", several(all.len(), "variant"), all.join(", ")),
     };
     let duration = human(scenario.duration.as_secs_f64(), "s");
-    writeln!(out, "{}", wrapped(&format!("{duration}, {runs} from seed {}{variants}", scenario.seed), width()))?;
+    let warm_up = match scenario.finds_warm_up() {
+        true => ", of which those at the beginning are not measured that a rule finds (MSER-5)".to_owned(),
+        false if scenario.warm_up().is_zero() => String::new(),
+        false => format!(", of which the first {} are not measured", human(scenario.warm_up().as_secs_f64(), "s")),
+    };
+    writeln!(
+        out,
+        "{}",
+        wrapped(&format!("{duration}{warm_up}, {runs} from seed {}{variants}", scenario.seed), width())
+    )?;
     writeln!(
         out,
         "{}, {}, {}",
@@ -118,7 +127,14 @@ pub fn describe(out: &mut impl Write, source: &Source, loaded: &Loaded) -> std::
             (true, true) => " in the mean, changing both ways",
         };
         let line = format!("{}{changing}", rate(*line));
-        queues.row([link.clone(), line, wait(*delay), kinds.join(", ")].map(Into::into));
+        // A variant that is called as its discipline needs no second name.
+        let kind = |(kind, variants): &(String, Vec<String>)| match variants.as_slice() {
+            [] => kind.clone(),
+            [only] if only == kind => kind.clone(),
+            variants => format!("{kind} ({})", variants.join(", ")),
+        };
+        let kinds = kinds.iter().map(kind).collect::<Vec<_>>().join(", ");
+        queues.row([link.clone(), line, wait(*delay), kinds].map(Into::into));
     }
     for table in [flows, queues].into_iter().filter(|table| !table.rows.is_empty()) {
         write!(out, "\n{}", table.text(width()))?;
@@ -165,7 +181,10 @@ pub fn to_json(loaded: &Loaded) -> Value {
         let quic = other.as_ref().filter(|(name, _)| *name == "QUIC").map(|(_, settings)| settings);
         json!({ "name": name, "flows": count, "from": from, "to": to, "tcp": tcp, "quic": quic })
     };
-    let queue = |OutlinedQueue { link, rate, changes, both_change, delay, kinds }: &OutlinedQueue| json!({ "link": link, "rate_bps": rate.as_bps(), "changes": changes, "both_change": both_change, "delay_ns": delay.as_nanos(), "disciplines": kinds });
+    let queue = |OutlinedQueue { link, rate, changes, both_change, delay, kinds }: &OutlinedQueue| {
+        json!({ "link": link, "rate_bps": rate.as_bps(), "changes": changes, "both_change": both_change, "delay_ns": delay.as_nanos(),
+        "disciplines": kinds.iter().map(|(kind, _)| kind).collect::<Vec<_>>() })
+    };
     json!({
         "sentence": scenario.sentence,
         "duration_ns": scenario.duration.as_nanos(),

@@ -303,9 +303,12 @@ fn scenarios_and_shaper_files_are_told_apart() {
     let output = tidegate(&["check", "-"], scenario);
     let out = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    for expected in
-        ["a valid scenario", "5 s, 3 runs from seed 1, each with 2 variants: short, fair", "codel, drr", "bulk"]
-    {
+    for expected in [
+        "a valid scenario",
+        "5 s, 3 runs from seed 1, each with 2 variants: short, fair",
+        "codel (short), drr (fair)",
+        "bulk",
+    ] {
         assert!(out.contains(expected), "no `{expected}` in:\n{out}");
     }
     // The settings of TCP that are in force are named, and how to have those of Linux unless they are.

@@ -1,6 +1,6 @@
 //! [`Outline`]: what a scenario consists of, for people who check a file before they run it.
 
-use tidegate_core::{Rate, Span};
+use tidegate_core::{Ecn, Rate, Span};
 
 use super::model::{Scenario, Wire};
 use super::queue::LinkQueue;
@@ -37,8 +37,8 @@ pub struct OutlinedQueue {
     pub both_change: bool,
     /// Its propagation delay.
     pub delay: Span,
-    /// The different kinds of its queue, in the order of the variants.
-    pub kinds: Vec<String>,
+    /// The different kinds of its queue, in the order of the variants, each with the names of those that have it.
+    pub kinds: Vec<(String, Vec<String>)>,
 }
 
 /// A section of flows.
@@ -91,9 +91,11 @@ impl OutlinedTcp {
         ];
         let has = refinements.iter().filter(|(has, _)| *has).map(|(_, name)| *name);
         let parts = [control.as_str(), recovery].into_iter().chain(has).collect::<Vec<_>>().join(", ");
-        let (rto, window) = (config.rto.min, config.receive_buffer / 1024);
+        let (rto, window) = (config.rto, config.receive_buffer / 1024);
+        let above = if rto.granularity >= rto.min { " above the round trip" } else { "" };
+        let rto = rto.min.max(rto.granularity);
         let settings =
-            format!("{parts}, timeout of at least {rto}, segments of {} B, window of {window} KiB", config.mss);
+            format!("{parts}, timeout of at least {rto}{above}, segments of {} B, window of {window} KiB", config.mss);
         // Prague and BBR decide themselves how much they send while they repair losses.
         let in_proportion = config.prr || matches!(config.algorithm, Algorithm::Prague | Algorithm::Bbr);
         let is_quick = config.rto.min <= Span::from_millis(200);
@@ -110,11 +112,17 @@ impl Scenario {
             LinkQueue::Shaper(..) => "shaper file".to_owned(),
         };
         let queue = |number: usize| {
-            let variants = self.variants.iter().map(|variant| self.queue_of(number, Some(variant)));
-            let own = std::iter::once(self.queue_of(number, None)).filter(|_| self.variants.is_empty());
-            let mut kinds: Vec<String> = variants.chain(own).flatten().map(kind).collect();
-            let mut known = std::collections::BTreeSet::new();
-            kinds.retain(|kind| known.insert(kind.clone()));
+            let variants =
+                self.variants.iter().map(|of| Some((self.queue_of(number, Some(of))?, Some(of.name.clone()))));
+            let own = std::iter::once(self.queue_of(number, None).map(|queue| (queue, None)));
+            let own = own.filter(|_| self.variants.is_empty());
+            let mut kinds: Vec<(String, Vec<String>)> = Vec::new();
+            for (queue, variant) in variants.chain(own).flatten() {
+                match kinds.iter_mut().find(|(known, _)| *known == kind(queue)) {
+                    Some((_, variants)) => variants.extend(variant),
+                    None => kinds.push((kind(queue), Vec::from_iter(variant))),
+                }
+            }
             let (wire, link) = (&self.wires[number], self.wire_name(number));
             let mean = wire.conditions.as_ref().and_then(|conditions| conditions.mean_rate);
             let (rate, delay, changes) = (mean.unwrap_or(wire.line.rate), wire.line.delay, wire.conditions.is_some());
@@ -133,6 +141,8 @@ impl Scenario {
             });
             let other = first.and_then(|flow| match &flow.transport {
                 Transport::Other { protocol, ecn } => Some(protocol.settings(*ecn)),
+                Transport::Udp { ecn: Ecn::Ect0 } => Some(("UDP", "ECT(0)".to_owned())),
+                Transport::Udp { ecn: Ecn::Ect1 } => Some(("UDP", "ECT(1), as of L4S".to_owned())),
                 _ => None,
             });
             OutlinedFlow { name: section.name.clone(), count: section.flows.len(), between, tcp, other }
@@ -179,7 +189,9 @@ mod tests {
         assert_eq!(outline.variants, ["a", "b", "c"]);
         let line = outline.queues.iter().find(|queue| queue.link == "gate->far").expect("the bottleneck");
         assert_eq!((line.rate, line.delay, line.changes), (Rate::from_mbit(10), Span::from_millis(5), false));
-        assert_eq!(line.kinds, ["codel", "pie"]);
+        let of =
+            |kind: &str, variants: &[&str]| (kind.to_owned(), variants.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(line.kinds, [of("codel", &["a", "b"]), of("pie", &["c"])]);
         let between = ["s1", "far"].map(str::to_owned);
         let tcp = OutlinedTcp {
             settings: "reno, SACK, timeout of at least 1s, segments of 1460 B, window of 1024 KiB".into(),
@@ -199,7 +211,7 @@ mod tests {
         let linux = of("defaults = \"linux\"").expect("a scenario");
         assert_eq!(
             linux.settings,
-            "cubic, RACK-TLP, PRR, HyStart, timestamps, D-SACK, timeout of at least 200ms, segments of 1448 B, window of 4096 KiB"
+            "cubic, RACK-TLP, PRR, HyStart, timestamps, D-SACK, timeout of at least 200ms above the round trip, segments of 1448 B, window of 4096 KiB"
         );
         assert!(linux.repairs_as_linux);
         let whole = "congestion = \"cubic\", recovery = \"rack\", prr = true, hystart = true, timestamps = true, mss = \"1448B\", \

@@ -103,6 +103,27 @@ fn a_change_that_breaks_a_promise_of_rates_has_a_warning() {
     assert_eq!(warnings("top-level", "altq"), "");
 }
 
+/// The ends of a variant's link are the other way round: its queue is on the way back, and is compared on a link where it is not.
+#[test]
+fn a_variant_on_another_link_than_the_others_has_a_warning() {
+    let warnings = |ends: &str| {
+        let text = format!(
+            "{HEAD}[[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"10mbit\"\nqueue = {{ kind = \"fifo\" }}\n\
+             [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\n{BULK}\n\
+             [[variant]]\nname = \"fifo\"\nfrom = \"r\"\nto = \"b\"\nqueue = {{ kind = \"fifo\" }}\n\
+             [[variant]]\nname = \"cake\"\nfrom = \"r\"\nto = \"b\"\nqueue = {{ kind = \"cake\" }}\n\
+             [[variant]]\nname = \"codel\"\n{ends}\nqueue = {{ kind = \"codel\" }}\n"
+        );
+        let (source, mut found) = (Source::new("t", text), Diagnostics::new());
+        assert!(Scenario::load(&source, None, &mut found).is_some(), "{}", found.render(&source));
+        found.render(&source)
+    };
+    let found = warnings("from = \"b\"\nto = \"r\"");
+    assert!(found.contains("variant codel has another queue on b->r, and the others have theirs on r->b"), "{found}");
+    assert!(!found.contains("variant fifo") && !found.contains("variant cake"), "{found}");
+    assert!(!warnings("from = \"r\"\nto = \"b\"").contains("another queue"));
+}
+
 /// A queue that packets reach no faster than they leave it, and classes that get less than the link has.
 #[test]
 fn a_bottleneck_that_is_elsewhere_has_a_warning() {

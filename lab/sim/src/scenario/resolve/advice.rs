@@ -36,6 +36,7 @@ pub(super) fn advise(
         // A variant differs only in its queue.
         Some(variant) => {
             let wires: Vec<usize> = variant.queues.iter().map(|(wire, _)| *wire).collect();
+            advice.direction(variant, &wires);
             advice.queues(Some(variant), &wires);
             advice.classes(Some(variant), &wires);
             advice.bottlenecks(Some(variant), &wires);
@@ -75,6 +76,23 @@ impl Advice<'_> {
         if self.shown.insert((kind, place.start)) {
             self.diagnostics.warning(place, message).label(label).help(help);
         }
+    }
+
+    /// Warns about a variant with a queue of another link than all others have: it is compared by a link on which it is nothing.
+    fn direction(&mut self, variant: &Variant, wires: &[usize]) {
+        let mut others = self.scenario.variants.iter().filter(|other| other.name != variant.name);
+        let Some(first) = others.next() else { return };
+        let mut common: BTreeSet<usize> = first.queues.iter().map(|(wire, _)| *wire).collect();
+        others.for_each(|other| common.retain(|wire| other.queue_at(*wire).is_some()));
+        let (Some(at), Some(own)) = (common.first(), wires.first()) else { return };
+        if wires.iter().any(|wire| common.contains(wire)) {
+            return;
+        }
+        let (at, own) = (self.scenario.wire_name(*at), self.scenario.wire_name(*own));
+        let message =
+            format!("variant {} has another queue on {own}, and the others have theirs on {at}", variant.name);
+        let help = "turn `from` and `to` around, if it is to be compared on the same link".to_owned();
+        self.warn(14, variant.place, message, "leaves the queue of that link as it is", help);
     }
 
     /// The flows whose data crosses each link.
@@ -195,6 +213,14 @@ impl Advice<'_> {
                 let message = format!("flow {} has {name} without ECN, which is Reno", section.name);
                 let help = format!("write ecn = {ecn}");
                 self.warn(13, section.place, message, "is told of no congestion but by losses", help);
+            }
+            if let Transport::Tcp(tcp) = &spec.transport
+                && matches!(tcp.algorithm, Algorithm::Reno | Algorithm::Cubic)
+                && tcp.ecn == EcnUse::L4s
+            {
+                let message = format!("flow {} asks for the low latency of L4S and is not scalable", section.name);
+                let help = "write ecn = true, or congestion = \"prague\"".to_owned();
+                self.warn(15, section.place, message, "a mark halves its window (RFC 9331, 4.3)", help);
             }
             let side = spec.workload.data_side();
             let slowest = self.sim.slowest(number, side);
