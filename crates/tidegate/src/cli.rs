@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use tidegate_config::decode::is_printable;
@@ -139,12 +140,26 @@ impl From<tidegate_papers::Failure> for Failure {
 #[derive(Default)]
 pub struct Registry {
     refused: Option<discipline::RegisterError>,
+    of_crate: Option<&'static str>,
+}
+
+/// The folder of the crate that this program is built from, if it adds kinds to Tidegate.
+static OWN_CRATE: OnceLock<&'static str> = OnceLock::new();
+
+/// The folder of the crate that this program is built from, if it adds kinds to Tidegate.
+#[cfg(feature = "lab")]
+pub(crate) fn own_crate() -> Option<&'static str> {
+    OWN_CRATE.get().copied()
 }
 
 impl Registry {
     /// An empty registry.
     pub fn new() -> Self {
         Self::default()
+    }
+    /// An empty registry of a crate in this folder, which is `env!("CARGO_MANIFEST_DIR")`: `tidegate artifact` packs its source.
+    pub fn of_crate(folder: &'static str) -> Self {
+        Self { of_crate: Some(folder), ..Self::default() }
     }
     /// Adds a kind to shaper files, scenarios, replay, scripts and live. [`main_with`] reports a name that is taken.
     #[must_use]
@@ -164,6 +179,9 @@ pub fn main_from(registry: Registry, arguments: impl IntoIterator<Item = OsStrin
     if let Some(refused) = registry.refused {
         message!("tidegate: {refused}");
         return ExitCode::FAILURE;
+    }
+    if let Some(folder) = registry.of_crate {
+        let _ = OWN_CRATE.set(folder);
     }
     #[cfg(feature = "lab")]
     commands::schema::register_transports();

@@ -2,6 +2,7 @@
 
 mod claims;
 mod inputs;
+mod own;
 mod pack;
 mod ran;
 mod readme;
@@ -200,6 +201,9 @@ struct Manifest {
     /// The SHA-256 of that program; empty if it could not be read.
     #[serde(default)]
     program: String,
+    /// The name of the program if it has kinds of its own, which others do not have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    needs: Option<String>,
     /// How long all runs took, in seconds, and on how many processors; zero if that is not known.
     #[serde(default)]
     seconds: f64,

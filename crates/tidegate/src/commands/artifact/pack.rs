@@ -12,6 +12,7 @@ use tidegate_sim::scenario::sweep::Axis;
 
 use super::claims::{self, Claim};
 use super::inputs::{Inputs, Inside, load};
+use super::own::{self, Own};
 use super::ran::{Plan, Ran};
 use super::sums::{self, Sums};
 use super::{Args, Expected, FIGURE_TOLERANCE, FigureSpec, Manifest, TABLE, is_plain, readme};
@@ -20,6 +21,12 @@ use crate::commands::compare::Named;
 
 /// The script of an artifact.
 const SCRIPT: &str = include_str!("../../../templates/artifact/reproduce");
+
+/// The script, which calls a program with this one's name.
+fn script() -> String {
+    let program = Own::of_this_program().map_or_else(|| "tidegate".to_owned(), |own| own.program);
+    SCRIPT.replace("{{program}}", &program)
+}
 
 /// A failure with the path of a file.
 fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
@@ -156,7 +163,7 @@ fn pack_parts(args: &Args, parts: &[Part<'_>]) -> Result<(), Failure> {
     }
     let title = args.title.as_deref().unwrap_or("Simulations");
     let readme = readme::of_parts(title, &rows);
-    for (name, bytes) in [("README.md", readme.as_bytes()), ("reproduce", SCRIPT.as_bytes())] {
+    for (name, bytes) in [("README.md", readme.as_bytes()), ("reproduce", script().as_bytes())] {
         sums.add(Path::new(name), bytes)?;
         fs::write(folder.join(name), bytes).map_err(failed(&folder.join(name)))?;
     }
@@ -201,6 +208,10 @@ fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, S
     for (path, text) in &inputs.files {
         write(&input.join(path), text.as_bytes())?;
     }
+    let own = Own::of_this_program();
+    for (path, bytes) in own.as_ref().map(Own::files).transpose()?.unwrap_or_default() {
+        write(&Path::new(own::FOLDER).join(path), &bytes)?;
+    }
     // What is run is what was packed: an artifact that does not load is noticed here.
     let inside = Inside { folder: &folder.join(input), name: &inputs.scenario };
     let (_, scenario) = load(&inside)?;
@@ -242,6 +253,7 @@ fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, S
             .unwrap_or_else(|| "A simulation".into()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         program: sums::of_program().unwrap_or_default(),
+        needs: own.map(|own| own.program),
         seconds: (ran.elapsed.as_secs_f64() * 1e3).ceil() / 1e3,
         processors: ran.jobs,
         scenario: inputs.scenario.display().to_string(),
@@ -276,7 +288,7 @@ fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, S
     }
     let inputs: Vec<String> = inputs.files.keys().map(|path| path.display().to_string()).collect();
     write(Path::new("README.md"), readme::text(&manifest, &ran, &inputs).as_bytes())?;
-    write(Path::new("reproduce"), SCRIPT.as_bytes())?;
+    write(Path::new("reproduce"), script().as_bytes())?;
     let mut out = crate::output::stdout();
     writeln!(out, "{}: packed, {} runs, digest {}", folder.display(), manifest.digests.len(), manifest.digest)?;
     seal(folder, &sums)?;

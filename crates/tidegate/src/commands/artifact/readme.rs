@@ -1,6 +1,7 @@
 //! The README of an artifact, in the form that artifact evaluation asks for.
 
 use super::claims::Claim;
+use super::own::FOLDER;
 use super::ran::Ran;
 use super::{Manifest, TABLE, TOLERANCE, Tolerance};
 use tidegate_display::human;
@@ -116,6 +117,30 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
         None => (String::new(), " --vary ...".to_owned(), String::new()),
     };
     let notes = ran.notes();
+    let (version, command) = (&manifest.version, manifest.needs.as_deref().unwrap_or("tidegate"));
+    let (software, source, own) = match &manifest.needs {
+        None => (
+            format!(
+                "`tidegate {version}` in the search path, or named by `TIDEGATE=/path/to/tidegate`. From its source tree:\n  \
+                 `cargo install --path crates/tidegate`"
+            ),
+            "",
+            String::new(),
+        ),
+        Some(program) => (
+            format!(
+                "`{program}`, which is Tidegate {version} with what the crate in `{FOLDER}/` adds, in the search path or named by\n  \
+                 `TIDEGATE=/path/to/{program}`; `tidegate` alone does not know it. To build it, put the source tree of Tidegate {version} into this\n  \
+                 folder as `tidegate` (or a link to it), unless `{FOLDER}/Cargo.toml` names another source, and then\n  \
+                 `cargo build --release --manifest-path {FOLDER}/Cargo.toml --features command --bin {program}` and\n  \
+                 `export TIDEGATE=\"$PWD/{FOLDER}/target/release/{program}\"`"
+            ),
+            ", and the source of what is not Tidegate's in `crate/`",
+            format!(
+                "| `{FOLDER}/` | the crate of `{program}`, with the path of Tidegate's tree made `../tidegate` |\n"
+            ),
+        ),
+    };
     let facts = [
         ("version", manifest.version.clone()),
         ("took", human(manifest.seconds, "s")),
@@ -132,7 +157,13 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
         ("last", manifest.seed.wrapping_add(u64::from(manifest.runs) - 1).to_string()),
         ("scenario", plain(&manifest.scenario)),
         ("figures", manifest.figures.iter().map(|spec| figure(&spec.name)).collect()),
-        ("files", inputs.iter().map(|path| format!("| `input/{path}` | {} |\n", what(path))).chain([table]).collect()),
+        (
+            "files",
+            inputs.iter().map(|path| format!("| `input/{path}` | {} |\n", what(path))).chain([own, table]).collect(),
+        ),
+        ("software", software),
+        ("source", source.to_owned()),
+        ("command", command.to_owned()),
         // The texts of others come last, so that a place in them stays as it is.
         ("notes", notes.iter().map(|note| plain(note) + "\n\n").collect()),
         ("table", manifest.stated().markdown()),

@@ -8,6 +8,7 @@ use tidegate_report::{Format, Look};
 
 use super::claims::{self, Claim};
 use super::inputs::{Inside, inside};
+use super::own::{self, Own};
 use super::ran::{Plan, Ran};
 use super::readme;
 use super::sums::{self, Sums};
@@ -66,6 +67,15 @@ fn repeat(folder: &Path, jobs: Option<u16>) -> Result<(), Failure> {
     if let Some(first) = others.first() {
         let more = if others.len() == 1 { String::new() } else { format!(" and {} more", others.len() - 1) };
         writeln!(out, "{}{more}: not packed, and not checked", first.display())?;
+    }
+    if let Some(needs) = &manifest.needs
+        && Own::of_this_program().is_none()
+    {
+        return Err(Failure::Usage(format!(
+            "this artifact needs `{needs}`, which is tidegate with what the crate in its folder `{}` adds: README.md says how to build it, and \
+             TIDEGATE=/path/to/{needs} names it",
+            own::FOLDER
+        )));
     }
     let program = sums::of_program().unwrap_or_default();
     let build = match (manifest.version == ours, program == manifest.program) {

@@ -143,6 +143,7 @@ mod tests {
 
     fn manifest(values: Vec<Expected>, percent: f64) -> Manifest {
         Manifest {
+            needs: None,
             artifact: 1,
             title: String::new(),
             version: "0".into(),
