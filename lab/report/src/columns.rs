@@ -297,7 +297,13 @@ impl Table {
             ends.all(|other| other == first).then_some(first)
         };
         let found = self.column(name).or_else(by_end);
-        found.ok_or_else(|| format!("the table has no column `{name}`; it has {}", self.names.join(", ")))
+        found.ok_or_else(|| {
+            let same: Vec<&str> = self.names.iter().map(String::as_str).filter(|known| end(known) == name).collect();
+            match same.as_slice() {
+                [] => format!("the table has no column `{name}`; it has {}", self.names.join(", ")),
+                same => format!("`{name}` may be each of {}; write it whole", same.join(", ")),
+            }
+        })
     }
     /// The rows that have all texts of `wanted`, which are pairs of column and text, or an error with the texts that exist.
     pub(crate) fn rows_with(&self, wanted: &[(String, String)]) -> Result<Vec<usize>, String> {
@@ -365,6 +371,19 @@ pub(crate) mod tests {
             .with("seed", Column::Integer(vec![Some(1), None, Some(u64::MAX)]))
             .with("value", Column::Number(vec![Some(0.1), Some(-1e300), None]))
             .with("holds", Column::Truth(vec![Some(true), Some(false), None]))
+    }
+
+    /// The end of a name is enough where one column has it, or all that have it have the same values.
+    #[test]
+    fn the_end_of_a_name_that_two_columns_have_is_said_to_be_of_both() {
+        let rate = |text: &str| Column::Text(vec![Some(text.to_owned())]);
+        let two = Table::default().with("link.a->b.rate", rate("5mbit")).with("queue.rate", rate("4mbit"));
+        assert_eq!(
+            two.known("rate"),
+            Err("`rate` may be each of link.a->b.rate, queue.rate; write it whole".to_owned())
+        );
+        assert!(two.known("queue.rate").is_ok());
+        assert!(two.known("delay").is_err_and(|why| why.starts_with("the table has no column `delay`")));
     }
 
     #[test]

@@ -89,7 +89,8 @@ impl Named {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let files: &[PathBuf] = &args.named.iter().map(|named| named.path.clone()).collect::<Vec<_>>();
-    if !files.iter().any(|path| path.is_dir()) {
+    let is_sweep = |path: &PathBuf| path.is_dir() && !path.join("results.json").is_file();
+    if !files.iter().any(is_sweep) {
         for (option, does) in
             [(!args.only.is_empty(), "--only chooses runs"), (!args.by.is_empty(), "--by chooses columns")]
         {
@@ -101,10 +102,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
     }
     args.output.try_them(files.iter().map(PathBuf::as_path))?;
-    let load = |path: &PathBuf| match (path.is_dir(), path.join("results.json")) {
-        (true, results) if results.is_file() => load(&results),
+    let load = |path: &PathBuf| match (is_sweep(path), path.is_dir()) {
         (true, _) => sweep(path, args),
-        (false, _) => load(path),
+        (false, true) => load(&path.join("results.json")),
+        (false, false) => load(path),
     };
     let (mut loaded, mut primary, mut noted, mut digests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for path in files {
@@ -360,6 +361,17 @@ fn load(path: &Path) -> Result<Loaded, Failure> {
     };
     Read::by_ref(&mut file).take(1).read_to_end(&mut bytes).map_err(|error| wrong(&error.to_string()))?;
     if bytes.first() != Some(&b'{') {
+        let parquet = b"PAR1";
+        file.by_ref()
+            .take(parquet.len() as u64 - 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| wrong(&error.to_string()))?;
+        if bytes == parquet {
+            return Err(wrong("a table; `tidegate figure` draws it"));
+        }
+        if std::str::from_utf8(&bytes).is_ok_and(|text| text.chars().all(|c| !c.is_control() || c.is_whitespace())) {
+            return Err(wrong("neither results nor a recording"));
+        }
         let whole: Box<dyn Read> = Box::new(BufReader::new(std::io::Cursor::new(bytes).chain(file)));
         let Kind::Recording(whole) = sniff(whole).map_err(|error| wrong(&error.to_string()))? else {
             return Err(wrong("a capture contains no results; `tidegate replay` computes them"));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use tidegate_report::columns::Table;
+use tidegate_report::columns::{Column, Table};
 use tidegate_report::{Chart, ChartKind, Format, Look};
 
 use crate::Failure;
@@ -15,7 +15,7 @@ use crate::output::{draw, look};
 /// is chosen with --only; --over divides them by others, such as the goodput of one flow by that of another.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The tables (Parquet), or folders with tables
+    /// The tables (Parquet, without compression or with snappy, or CSV), or folders with tables in Parquet
     #[arg(required = true, value_name = "TABLE")]
     tables: Vec<PathBuf>,
     #[command(flatten)]
@@ -160,15 +160,56 @@ pub(super) fn read(named: &[PathBuf]) -> Result<Table, Failure> {
         let wrong = |why: String| Failure::Usage(format!("{}: {why}", path.display()));
         let bytes = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
         let beside = path.with_extension("parquet");
-        let part = Table::from_parquet(bytes).map_err(|error| {
+        let is_csv = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("csv"));
+        let part =
+            if is_csv { from_csv(&bytes) } else { Table::from_parquet(bytes).map_err(|error| error.to_string()) };
+        let part = part.map_err(|error| {
             wrong(match beside != path && beside.exists() {
                 true => format!("not a table of results in Parquet; {} is", beside.display()),
+                false if error.contains("Disabled feature") => {
+                    format!("{error}; write it without compression or with snappy, or as CSV")
+                }
                 false => format!("not a table of results: {error}"),
             })
         })?;
         table.append(part.without_runs(&mut known)).map_err(wrong)?;
     }
     Ok(table.in_order())
+}
+
+/// Reads a table of CSV with heads, as pandas and R write it. A column has integers, numbers or truths if all of its values are; an empty
+/// value is missing.
+fn from_csv(bytes: &[u8]) -> Result<Table, String> {
+    let mut reader = csv::Reader::from_reader(bytes);
+    let heads: Vec<String> = reader.headers().map_err(|error| error.to_string())?.iter().map(str::to_owned).collect();
+    let mut columns: Vec<Vec<Option<String>>> = vec![Vec::new(); heads.len()];
+    for record in reader.records() {
+        let record = record.map_err(|error| error.to_string())?;
+        let values = record.iter().map(|value| (!value.is_empty()).then(|| value.to_owned()));
+        columns.iter_mut().zip(values).for_each(|(column, value)| column.push(value));
+    }
+    Ok(heads.iter().zip(columns).fold(Table::default(), |table, (head, values)| table.with(head, typed(values))))
+}
+
+/// A column of texts as that of the narrowest type that all of them are of.
+fn typed(values: Vec<Option<String>>) -> Column {
+    fn all<T>(values: &[Option<String>], read: impl Fn(&str) -> Option<T>) -> Option<Vec<Option<T>>> {
+        let has_any = values.iter().any(Option::is_some);
+        let read = |value: &Option<String>| value.as_ref().map_or(Some(None), |text| read(text).map(Some));
+        values.iter().map(read).collect::<Option<Vec<_>>>().filter(|_| has_any)
+    }
+    let truth = |text: &str| match text {
+        "true" | "True" | "TRUE" => Some(true),
+        "false" | "False" | "FALSE" => Some(false),
+        _ => None,
+    };
+    if let Some(integers) = all(&values, |text| text.parse::<u64>().ok()) {
+        return Column::Integer(integers);
+    }
+    if let Some(numbers) = all(&values, |text| text.parse::<f64>().ok()) {
+        return Column::Number(numbers);
+    }
+    all(&values, truth).map_or(Column::Text(values), Column::Truth)
 }
 
 /// The files of tables, with those in folders by their names.

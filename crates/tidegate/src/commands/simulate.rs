@@ -93,7 +93,7 @@ pub struct Args {
 }
 
 /// A value over all runs.
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 pub(super) struct Item {
     /// With the name of the variant before it, where there are variants.
     subject: String,
@@ -318,6 +318,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let begin = Instant::now();
     let (made, mut notes) = run_all(args, &scenario, seed, jobs, cache.as_ref())?;
     notes.extend(scenario.notes(made.outcomes.iter().map(|outcome| outcome.seed)));
+    notes.extend(args.out.as_ref().and_then(|_| written::left_out(&made.outcomes)));
     let mut stopped = stopped(args, &made)?;
     let outcomes = &made.outcomes;
     // A digest of some of the runs would be taken for that of all.

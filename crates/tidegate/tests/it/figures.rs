@@ -401,6 +401,15 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
     assert!(said.status.success(), "{}", text(&said));
     assert!(fs::read_to_string(folder.0.join("box.svg")).expect("a figure").contains("Logarithmic axis."));
     fs::write(folder.0.join("points.csv"), "the paper,4000000\n").expect("written");
+    // A table of somebody else, as pandas writes it.
+    let rows =
+        "variant,seed,value,finished\nmy \"own\",1,3.5,True\nmy \"own\",2,,False\nfifo,1,9,True\nfifo,2,8,True\n";
+    fs::write(folder.0.join("others.csv"), rows).expect("written");
+    let said = tidegate(&folder, "figure|others.csv|--kind|strip|--by|variant|--only|finished=true|--out|others.svg");
+    assert!(said.status.success(), "{}", text(&said));
+    assert!(fs::read_to_string(folder.0.join("others.svg")).expect("a figure").contains(">fifo<"));
+    fs::write(folder.0.join("t.csv"), "a,b,c\n1,2,3\n1,2\n").expect("written");
+    assert!(tidegate(&folder, "simulate|s.toml|--no-cache|--out|home").status.success());
     fs::write(folder.0.join("no.parquet"), "no").expect("written");
     for (arguments, why) in [
         (format!("{heat}|heat.eps"), ".svg, .pdf"),
@@ -411,6 +420,10 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
         ("figure|nowhere|--kind|ecdf|--out|x.svg".into(), "nowhere"),
         (format!("{lines}|--beside|points.csv"), "line 1: CURVE,X,Y"),
         ("figure|t|--kind|box|--log-x|--out|x.svg".into(), "--log-x is of points and lines"),
+        ("figure|t.csv|--kind|ecdf|--out|x.svg".into(), "found record with 2 fields"),
+        ("compare|s.toml".into(), "neither results nor a recording"),
+        ("compare|home|--only|nosuch=1".into(), "--only chooses runs of a sweep"),
+        ("compare|home|--by|nosuch".into(), "--by chooses columns of a sweep"),
         (boxes.into(), "several texts in `link.a->b.rate`, which would be drawn as one: 4mbit, 8mbit"),
     ] {
         let said = tidegate(&folder, &arguments);

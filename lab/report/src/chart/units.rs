@@ -33,7 +33,7 @@ pub(super) fn of_results(unit: &str) -> &str {
 
 /// The name of a column without the unit that it ends with, and this unit.
 pub(super) fn named_unit(name: &str) -> Option<(&str, &'static str)> {
-    let ends = [("_ns", "ns"), ("_bytes", "B"), ("_bps", "bps")];
+    let ends = [("_ns", "ns"), ("_s", "s"), ("_bytes", "B"), ("_bps", "bps")];
     ends.into_iter().find_map(|(end, unit)| Some((name.strip_suffix(end)?, unit)))
 }
 

@@ -1,16 +1,17 @@
 //! The files of `simulate --out`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use tidegate_display::human;
 use tidegate_metrics::Curve;
 use tidegate_report::columns::{self, Column, field};
 use tidegate_report::comparison::Comparison;
 use tidegate_report::curves;
 use tidegate_report::judgement::difference_columns;
 use tidegate_report::simulation::{self, Simulation};
-use tidegate_sim::metrics::TransferEnd;
+use tidegate_sim::metrics::{MOST_TRANSFERS, TransferEnd};
 use tidegate_sim::scenario::{FlowPage, FlowTransfer, Outcome};
 
 use super::Report;
@@ -151,6 +152,27 @@ pub fn all(
         }
     }
     Ok(())
+}
+
+/// States of which flows not all transfers are in the table, because they have too many; `None` if all are.
+pub fn left_out(outcomes: &[Outcome]) -> Option<String> {
+    let mut kept: BTreeMap<(u64, &str, &str), usize> = BTreeMap::new();
+    for run in outcomes {
+        // Those that the end of the run cut short are kept besides.
+        for done in run.transfers.iter().filter(|done| done.transfer.end != TransferEnd::Cut) {
+            *kept.entry((run.seed, &done.variant, &done.flow)).or_default() += 1;
+        }
+    }
+    let full = kept.into_iter().filter(|(_, count)| *count >= MOST_TRANSFERS).map(|((_, _, flow), _)| flow);
+    let full: Vec<&str> = full.collect::<BTreeSet<_>>().into_iter().collect();
+    (!full.is_empty()).then(|| {
+        format!(
+            "The table of transfers has, of each {}, the first {} that ended and all that the end of the run cut: shares and percentiles of \
+             its rows are not those of the run. The values are of all.",
+            full.join(" and "),
+            human(MOST_TRANSFERS as f64, "")
+        )
+    })
 }
 
 /// The pages of all runs, one in a row. The load time of one that was not loaded is how long it had been loading at the end.
