@@ -109,12 +109,13 @@ impl Comparison {
                     for (n, at) in measures.iter().enumerate() {
                         let Some(estimate) = row.cells.get(*at).and_then(Option::as_ref) else { continue };
                         let place = (left + column * n as f64, y);
-                        let Some(bars) = scales[n].as_ref().filter(|_| estimate.is_reached()) else {
-                            drawing.text((place.0 + 4.0 * u, y), Anchor::Start, size, Ink::Text, NOT_REACHED);
-                            continue;
-                        };
                         let best = best[n].contains(&row.name.as_str());
                         starred |= best;
+                        let Some(bars) = scales[n].as_ref().filter(|_| estimate.is_reached()) else {
+                            let text = if best { format!("{NOT_REACHED} *") } else { NOT_REACHED.to_owned() };
+                            drawing.text((place.0 + 4.0 * u, y), Anchor::Start, size, Ink::Text, text);
+                            continue;
+                        };
                         bars.bar(&mut drawing, (estimate, place), (colour(&row.name), best), look);
                     }
                 }

@@ -220,16 +220,26 @@ impl Group {
         rows
     }
 
+    /// The rows that are told apart by a measure: those of [`ranked`](Self::ranked), and those that reached it in some runs. The tests
+    /// say who is the best of them; a single run that did not end does not make a variant the worst.
+    pub(crate) fn judged<'a>(&'a self, at: usize) -> Vec<(&'a str, &'a Estimate)> {
+        let mut rows = self.ranked(at);
+        let open = self.rows.iter().filter_map(|row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?)));
+        rows.extend(open.filter(|(_, cell)| !cell.is_reached() && cell.can_be_tested() && !cell.is_never_reached()));
+        rows
+    }
+
     /// The variants that are perhaps the best by a measure, from the best mean to the worst. None are if no variant is told apart from
     /// another.
     pub(crate) fn best(&self, at: usize, family: &Family) -> Vec<&str> {
-        let ranked = self.ranked(at);
-        if self.measures[at].better == Better::Neither || ranked.len() < 2 {
+        let (ranked, judged) = (self.ranked(at), self.judged(at));
+        if self.measures[at].better == Better::Neither || judged.len() < 2 {
             return Vec::new();
         }
-        match self.verdict(at, &ranked, family) {
+        match self.verdict(at, &judged, family) {
             Some(verdict) if verdict.is_open() => Vec::new(),
-            Some(verdict) => verdict.candidates.iter().map(|place| ranked[*place].0).collect(),
+            Some(verdict) => verdict.candidates.iter().map(|place| judged[*place].0).collect(),
+            None if ranked.len() < 2 => Vec::new(),
             None if is_of_completed(&ranked) || ranked.iter().any(|(_, estimate)| estimate.is_untested()) => Vec::new(),
             None => ranked.iter().filter(|other| other.1.mean == ranked[0].1.mean).map(|other| other.0).collect(),
         }
@@ -237,9 +247,9 @@ impl Group {
 
     /// The members of [`best`](Self::best) that runs do not tell apart from the best: they may be better or worse.
     pub(crate) fn perhaps(&self, at: usize, family: &Family) -> Vec<&str> {
-        let ranked = self.ranked(at);
-        let verdict = self.verdict(at, &ranked, family).filter(|verdict| !verdict.is_open());
-        verdict.map_or(Vec::new(), |verdict| verdict.perhaps().into_iter().map(|place| ranked[place].0).collect())
+        let judged = self.judged(at);
+        let verdict = self.verdict(at, &judged, family).filter(|verdict| !verdict.is_open());
+        verdict.map_or(Vec::new(), |verdict| verdict.perhaps().into_iter().map(|place| judged[place].0).collect())
     }
 
     /// How the variants stand to the best by a measure, by their places in `ranked`.
@@ -429,9 +439,20 @@ impl Comparison {
         table
     }
 
+    /// The mean of a measure over the runs that all variants have, half its interval and the number of these runs, if others have a value besides.
+    pub fn over_common(&self, subject: &str, variant: &str, measure: &str) -> Option<(f64, Option<f64>, usize)> {
+        let group = self.groups.iter().find(|group| group.name == subject)?;
+        let at = group.measures.iter().position(|known| known.name == measure)?;
+        let cell = group.rows.iter().find(|row| row.name == variant)?.cells.get(at)?.as_ref()?;
+        Some((cell.mean, cell.half, cell.common?))
+    }
+
     /// The numbers as columns, with a row for each mean and its interval or, if `of_runs` is set, for each run.
     pub(crate) fn columns(&self, of_runs: bool) -> columns::Table {
         let mut texts: [Vec<Option<String>>; 4] = Default::default();
+        // Runs are paired by their seeds, and some variants have a value in fewer of them.
+        let cells = || self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).flatten();
+        let has_seeds = cells().all(|cell| cell.seeds.len() == cell.values.len());
         let (mut run, mut value, mut half) = (Vec::new(), Vec::new(), Vec::new());
         for (group, row) in self.groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, row))) {
             for (measure, cell) in group.measures.iter().zip(&row.cells) {
@@ -440,7 +461,7 @@ impl Comparison {
                 for (n, number) in if of_runs { &cell.values } else { means }.iter().enumerate() {
                     let names = [&group.name, &row.name, &measure.name, &measure.unit];
                     texts.iter_mut().zip(names).for_each(|(column, name)| column.push(Some(name.clone())));
-                    run.push(Some(n as u64 + 1));
+                    run.push(Some(if has_seeds { cell.seeds.get(n).copied() } else { None }.unwrap_or(n as u64 + 1)));
                     value.push(Some(*number));
                     half.push(cell.half);
                 }
@@ -451,7 +472,10 @@ impl Comparison {
             table = table.with(name, Column::Text(column));
         }
         match of_runs {
-            true => table.with("run", Column::Integer(run)).with("value", Column::Number(value)),
+            true => {
+                let run_is = if has_seeds { "seed" } else { "run" };
+                table.with(run_is, Column::Integer(run)).with("value", Column::Number(value))
+            }
             false => table.with("mean", Column::Number(value)).with("half_width_95", Column::Number(half)),
         }
     }

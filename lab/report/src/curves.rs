@@ -96,7 +96,10 @@ fn spread(all: &[&[(f64, f64)]], missing: Missing) -> (Vec<(f64, f64)>, Band) {
     // A quantile between a run that has ended and one that has not may leave less than any run has: it has ended too.
     let left = all.iter().flat_map(|points| points.iter()).map(|point| 1.0 - point.1).filter(|left| *left > 1e-12);
     let least_left = left.fold(f64::INFINITY, f64::min) * (1.0 - 1e-9);
-    let ended = |share: f64| if missing == Missing::Last && 1.0 - share < least_left { 1.0 } else { share };
+    // Where a run has not ended at all, a median between it and one that has is what it is.
+    let all_end =
+        missing == Missing::Last && all.iter().all(|points| points.last().is_some_and(|point| point.1 > 1.0 - 1e-12));
+    let ended = |share: f64| if all_end && 1.0 - share < least_left { 1.0 } else { share };
     for x in places {
         let mut values: Vec<f64> = Vec::with_capacity(all.len());
         for (points, next) in all.iter().zip(&mut next) {

@@ -187,6 +187,12 @@ fn more_runs(difference: &Difference, equality: Option<&Equality>, comparisons: 
     difference.more_runs(comparisons).into_iter().chain(equal).min()
 }
 
+/// The means of estimates as tests weigh them: of runs that did not reach a time those up to the limit.
+pub(crate) fn means(estimates: &[&Estimate]) -> Vec<f64> {
+    let limit = restricted::limit(estimates);
+    estimates.iter().map(|estimate| restricted::weighed(estimate, limit).mean).collect()
+}
+
 /// Tests all pairs of estimates that have several runs. Runs that did not reach a time count with the longest that one of the estimates
 /// reached.
 pub(crate) fn pairs(estimates: &[&Estimate]) -> Vec<Pair> {

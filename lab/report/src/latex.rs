@@ -335,16 +335,18 @@ fn aligned(column: &[&Number]) -> Vec<String> {
     };
     let number = |number: &&Number| {
         let Some(Measured { mean, half, fewer, mark }) = number else { return String::new() };
-        if mean == OPEN {
-            // After its point the space is that within a sentence.
-            return format!("{mean}{}", fewer.replacen(' ', "\\ ", 1));
-        }
-        let (whole, rest) = split(mean);
         let shown = match mark {
+            // The bold of numbers is that of mathematics.
+            Some(Mark::Best) if mean == OPEN => format!("\\textbf{{{mean}}}"),
             Some(Mark::Best) => format!("\\best{{{mean}}}"),
             Some(Mark::Perhaps) => format!("\\perhaps{{{mean}}}"),
             None => mean.clone(),
         };
+        if mean == OPEN {
+            // After its point the space is that within a sentence.
+            return format!("{shown}{}", fewer.replacen(' ', "\\ ", 1));
+        }
+        let (whole, rest) = split(mean);
         let mut text = format!("{}{shown}{}", before(&whole, means.0), after(&rest, means.1));
         let sign = if narrow { "{<}" } else { "" };
         text += &match half {

@@ -141,9 +141,11 @@ impl Rows {
                     let at = group.measures.iter().position(|measure| measure.name == head.name)?;
                     let estimate = row.cells.get(at)?.as_ref()?;
                     let Estimate { mean, half, .. } = estimate;
+                    let has = |names: &[Vec<&str>]| names[at].contains(&row.name.as_str());
+                    let mark = has(&best).then(|| if has(&perhaps) { Mark::Perhaps } else { Mark::Best });
                     if let Some((open, runs)) = estimate.open {
                         let of = if open == runs { String::new() } else { format!(" ({open}/{runs})") };
-                        return Some(Measured { mean: OPEN.to_owned(), half: None, fewer: of, mark: None });
+                        return Some(Measured { mean: OPEN.to_owned(), half: None, fewer: of, mark });
                     }
                     let (mean, half) = match family {
                         Some(_) => {
@@ -152,8 +154,6 @@ impl Rows {
                         // Text has no room to align decimals that differ.
                         None => alike.numbers(*mean, *half),
                     };
-                    let has = |names: &[Vec<&str>]| names[at].contains(&row.name.as_str());
-                    let mark = has(&best).then(|| if has(&perhaps) { Mark::Perhaps } else { Mark::Best });
                     Some(Measured { mean, half, fewer: estimate.of_fewer(), mark })
                 };
                 let name = if n == 0 { group.name.clone() } else { String::new() };

@@ -88,7 +88,7 @@ impl<'a> Quantity<'a> {
     fn more_runs(&self, family: &Family) -> Option<String> {
         let mut all: Vec<(u64, usize)> = Vec::new();
         for (group, at) in &self.at {
-            let Some(verdict) = group.verdict(*at, &group.ranked(*at), family) else { continue };
+            let Some(verdict) = group.verdict(*at, &group.judged(*at), family) else { continue };
             if !verdict.doubtful().is_empty() {
                 all.push((verdict.most_more?, verdict.runs));
             }

@@ -197,9 +197,11 @@ impl Ruler {
     pub(crate) fn label_in(&mut self, scale: f64) {
         let step = self.ticks.windows(2).map(|two| two[1].0 - two[0].0).fold(f64::INFINITY, f64::min) / scale;
         let places = if step.is_finite() { (-(step.log10() + 1e-9).floor()).clamp(0.0, 12.0) as usize } else { 0 };
+        // Of ticks from 0.02 to 5 each has its own.
+        let is_log = self.scale == Scale::Log;
         for (value, label) in &mut self.ticks {
             let value = *value / scale;
-            *label = if step.is_finite() { format!("{value:.places$}") } else { plain(value) };
+            *label = if step.is_finite() && !is_log { format!("{value:.places$}") } else { plain(value) };
         }
     }
     /// Whether its ticks are evenly spaced, as those of a linear axis are unless they are values that were taken.

@@ -260,7 +260,7 @@ impl Group {
         if ranked.len() + open.len() < 2 || measure.better == Better::Neither {
             return None;
         }
-        let and = if open.iter().any(|said| said.contains(", behind ")) { "; " } else { ", " };
+        let and = if open.iter().any(|said| said.contains(", ")) { "; " } else { ", " };
         let not_reached = match (open.as_slice(), ranked.as_slice()) {
             ([], _) => String::new(),
             (_, []) => {
@@ -289,7 +289,13 @@ impl Group {
                 format!("{means}; not tested, because these are means of what was completed, and not all was by {left}")
             }
             None if !self.differs(at) => format!("all within 2 %, {}", measure.mean(ranked[0].1)),
-            Some(verdict) if verdict.is_tie() => format!("no difference above 2 %, {}", measure.mean(ranked[0].1)),
+            Some(verdict) if verdict.is_tie() => {
+                let mut ends = [ranked[0].1, ranked[ranked.len() - 1].1];
+                ends.sort_by(|a, b| a.mean.total_cmp(&b.mean));
+                let [least, most] = ends.map(|end| measure.mean(end));
+                let values = if least == most { least } else { format!("{least} to {most}") };
+                format!("no difference above 2 %, {values}")
+            }
             Some(verdict) if verdict.is_undecided() => {
                 let others = if open.is_empty() { "" } else { " that reached it in all" };
                 undecided(measure, &ranked, verdict, others)
@@ -314,7 +320,14 @@ impl Group {
                 [_, _, ..] if is_after_all => ", behind all that did".to_owned(),
                 less => format!(", behind {}", listed(less)),
             };
-            format!("{name}{}{behind}", cell.of_fewer())
+            let is_ahead = |other: &&str| told.contains(&[name, other]);
+            let ahead: Vec<&str> = ranked.iter().map(|(other, _)| *other).filter(is_ahead).collect();
+            let ahead = if ahead.is_empty() { String::new() } else { format!(", ahead of {}", listed(&ahead)) };
+            // Of whom nothing else is said the reader would believe that it is behind the best.
+            let best = ranked.first().map(|(best, _)| *best).filter(|best| !less.contains(best) && !is_ahead(best));
+            let is_tested = cell.can_be_tested() && !cell.is_never_reached();
+            let open = best.filter(|_| is_tested).map_or(String::new(), |best| format!(", not told apart from {best}"));
+            format!("{name}{}{behind}{ahead}{open}", cell.of_fewer())
         };
         cells.filter(|(_, cell)| !cell.is_reached()).map(said).collect()
     }
@@ -339,7 +352,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                "goodput of flow call: no difference above 2 %, 5 Mbit/s",
+                "goodput of flow call: no difference above 2 %, 4.99 Mbit/s to 5 Mbit/s",
                 "delay p99 of flow call: pie has the least, 12 ms, not told apart from codel with 13 ms (about 180 more runs would \
                  decide); fifo has 100 ms, 8.3 times as much",
             ]

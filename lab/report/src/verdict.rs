@@ -1,7 +1,7 @@
 //! [`Verdict`]: which of several variants is the best by a measure, and how the others stand to it.
 
 use crate::comparison::{Better, Estimate};
-use crate::judgement::{Family, Pair, pairs, times_of_more};
+use crate::judgement::{Family, Pair, means, pairs, times_of_more};
 
 /// The best of several variants according to their runs, and how the others stand to it, by their places.
 pub(crate) struct Verdict {
@@ -50,7 +50,8 @@ impl Verdict {
     /// Judges estimates, whose tests belong to `family`; `None` if they cannot be tested.
     pub(crate) fn of(estimates: &[&Estimate], better: Better, family: &Family) -> Option<Self> {
         let order = |a: &f64, b: &f64| if better == Better::More { b.total_cmp(a) } else { a.total_cmp(b) };
-        let best = (0..estimates.len()).min_by(|a, b| order(&estimates[*a].mean, &estimates[*b].mean))?;
+        let means = means(estimates);
+        let best = (0..estimates.len()).min_by(|a, b| order(&means[*a], &means[*b]))?;
         let pairs = pairs(estimates);
         let with_best: Vec<(usize, &Pair)> = pairs
             .iter()
@@ -101,13 +102,14 @@ impl Verdict {
                 (false, true) => verdict.apart.push(other),
                 (false, false) => {
                     verdict.open.push(other);
-                    verdict.reach = verdict.reach.max(pair.reach(estimates, family.len()));
+                    let reach = if pair.limit.is_some() { f64::INFINITY } else { pair.reach(estimates, family.len()) };
+                    verdict.reach = verdict.reach.max(reach);
                     more.extend(pair.more_runs(family.len()).map(|more| (more, other)));
                 }
             }
         }
         let mut places: Vec<usize> = (0..estimates.len()).collect();
-        places.sort_by(|a, b| order(&estimates[*a].mean, &estimates[*b].mean));
+        places.sort_by(|a, b| order(&means[*a], &means[*b]));
         verdict.candidates = places.into_iter().filter(|place| !verdict.is_beaten(*place)).collect();
         more.retain(|(_, about)| verdict.candidates.contains(about));
         let is_known = more.len() == verdict.doubtful().len();

@@ -48,8 +48,9 @@ impl Answer<'_> {
                 self.write_differences(out)?;
             }
         }
-        let shown: Vec<&Item> = items.iter().filter(|item| self.all || self.has(item)).collect();
-        tables(out, shown.iter().copied(), width())?;
+        let shown = items.iter().filter(|item| self.all || self.has(item));
+        let shown: Vec<Item> = shown.cloned().map(|item| item.as_compared(self.comparison)).collect();
+        tables(out, shown.iter(), width())?;
         if let Some(why) = self.comparison.why_no_interval().filter(|_| !self.is_compared()) {
             writeln!(out, "{}", wrapped(&why, width()))?;
         }

@@ -133,7 +133,7 @@ impl Estimate {
             return if open == runs { String::new() } else { format!(" in {open} of {runs} runs") };
         }
         match self.common {
-            Some(common) => of_fewer(common, self.runs() - common),
+            Some(common) => format!(" (the {common} runs that all have)"),
             None => of_fewer(self.values.len().max(1), self.missing),
         }
     }

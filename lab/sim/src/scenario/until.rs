@@ -272,7 +272,7 @@ impl Scenario {
                 false => format!("{meet}, none of them twice"),
             };
             let possible = self.windows().map_or(String::new(), |all| match (all as usize).saturating_sub(runs) {
-                0 => ", and no further run is possible".to_owned(),
+                0 => ", and no further run is possible: more need shorter runs or a longer trace".to_owned(),
                 more => format!(", and {more} further runs are possible"),
             });
             Some(format!(

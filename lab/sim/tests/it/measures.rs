@@ -503,7 +503,9 @@ fn runs_may_have_windows_of_a_trace() {
     let said = |runs: u64| scenario.notes(1..=runs).join(" ");
     assert!(said(3).contains("Each run has a part of `line` by its seed"), "{}", said(3));
     assert!(
-        said(3).contains("3 runs of 20 s meet 60 of its 60 s, none of them twice, and no further run is possible."),
+        said(3).contains(
+            "3 runs of 20 s meet 60 of its 60 s, none of them twice, and no further run is possible: more need"
+        ),
         "{}",
         said(3)
     );

@@ -24,6 +24,15 @@ impl Item {
             measured && subject == plain && group.rows.iter().any(|of_part| of_part.name == row)
         })
     }
+    /// The value as the sentences of a comparison have it: over the runs that all variants have, if others have one besides.
+    pub(in crate::commands) fn as_compared(mut self, whole: &Comparison) -> Self {
+        if let Some((mean, half, runs)) = whole.over_common(self.plain(), &self.variant, &self.measure) {
+            (self.mean, self.half_width_95) = (mean, half);
+            let all = self.values.len();
+            self.values = (0..all).map(|run| (run < runs).then_some(mean)).collect();
+        }
+        self
+    }
     /// Says of how many runs it is, for behind the number, if others have no value or have reached it.
     fn of_fewer(&self) -> String {
         let (open, measured) = (self.not_reached.len(), self.values.iter().flatten().count());
