@@ -215,7 +215,7 @@ mod tests {
         );
         assert!(linux.repairs_as_linux);
         let whole = "congestion = \"cubic\", recovery = \"rack\", prr = true, hystart = true, timestamps = true, mss = \"1448B\", \
-                     d-sack = true, min-rto = \"200ms\", window = \"4MiB\"";
+                     d-sack = true, min-rto = \"200ms\", rto-margin = \"200ms\", delayed-ack = \"40ms\", window = \"4MiB\"";
         assert_eq!(of(whole), Ok(linux));
         let other = of("congestion = \"bbr\", prr = false, defaults = \"linux\"").expect("a scenario");
         assert!(other.settings.starts_with("bbr, RACK-TLP, timestamps,"), "{other:?}");
