@@ -28,10 +28,14 @@ TWIN_INLINE void twin_cbq_place(struct twin_cbq *cbq, u32 node)
 	}
 }
 
-/* Classes come below their limits by this time, which does not run back. */
+TWIN_GLOBAL u32 twin_cbq_release(struct twin_cbq *cbq TWIN_GIVEN);
+
+/* Classes come below their limits by this time, and queues that delay packets release them. The time does not run back. */
 TWIN_GLOBAL u32 twin_cbq_advance(struct twin_cbq *cbq TWIN_GIVEN, u64 now)
 {
 	cbq->now = max_u64(cbq->now, now);
+	if (cbq->now >= cbq->next_release)
+		twin_cbq_release(cbq);
 	if (cbq->now < cbq->next_due)
 		return 0;
 	cbq->next_due = U64_MAX;
@@ -132,11 +136,19 @@ TWIN_INLINE void twin_cbq_catch_up(struct twin_cbq *cbq, u32 leaf)
 	cbq_turn_catch_up(&twin_cbq_leaf_of(cbq, leaf)->turn, twin_cbq_ring_of(cbq, leaf)->round, twin_cbq_allotment(cbq, leaf));
 }
 
-/* The queue of a leaf has packets, or none. */
-TWIN_INLINE void twin_cbq_set_ready(struct twin_cbq *cbq, u32 leaf, bool ready)
+/* The queue of a leaf releases its next packet at `due`; TWIN_IDLE: it has none. */
+TWIN_INLINE void twin_cbq_set_due(struct twin_cbq *cbq, u32 leaf, u64 due)
 {
 	u64 bit = twin_cbq_bit(leaf);
+	bool ready = due <= cbq->now;
 
+	twin_cbq_leaf_of(cbq, leaf)->due = due;
+	if (ready || due == TWIN_IDLE) {
+		cbq->delayed &= ~bit;
+	} else {
+		cbq->delayed |= bit;
+		cbq->next_release = min_u64(cbq->next_release, due);
+	}
 	if (((cbq->ready & bit) != 0) == ready)
 		return;
 	if (ready)
@@ -144,10 +156,23 @@ TWIN_INLINE void twin_cbq_set_ready(struct twin_cbq *cbq, u32 leaf, bool ready)
 	cbq->ready ^= bit;
 }
 
-/* A leaf whose queue has lost its last packets without sending one. */
-TWIN_GLOBAL u32 twin_cbq_emptied(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf)
+/* The same for a leaf whose queue has lost packets without sending one, or has other packets. */
+TWIN_GLOBAL u32 twin_cbq_refresh(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 due)
 {
-	twin_cbq_set_ready(cbq, leaf, false);
+	twin_cbq_set_due(cbq, leaf, due);
+	return 0;
+}
+
+/* Queues that delay packets release those of which it is time. */
+TWIN_GLOBAL u32 twin_cbq_release(struct twin_cbq *cbq TWIN_GIVEN)
+{
+	u64 of = cbq->delayed;
+
+	cbq->next_release = U64_MAX;
+	TWIN_FOR(u32, leaf, 0, TWIN_CBQ_LEAVES) {
+		if (of & twin_cbq_bit(leaf))
+			twin_cbq_set_due(cbq, leaf, twin_cbq_leaf_of(cbq, leaf)->due);
+	}
 	return 0;
 }
 
@@ -174,13 +199,13 @@ TWIN_INLINE void twin_cbq_arrives(struct twin_cbq *cbq, u64 now, u64 waiting)
 		cbq_link_use_idle_until(&cbq->link, cbq->now);
 }
 
-/* The packet has arrived for a leaf, whose queue had `before` packets and has `after`. */
-TWIN_GLOBAL u32 twin_cbq_arrived(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 before, u64 after)
+/* The packet has arrived for a leaf, whose queue had `before` packets and has `after`, of which it releases the next at `due`. */
+TWIN_GLOBAL u32 twin_cbq_arrived(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 before, u64 after, u64 due)
 {
 	if (cbq->params.sharing.kind == CBQ_SHARING_TOP_LEVEL)
 		cbq->top_level = cbq_sharing_level_on_arrival(cbq->params.sharing, cbq->top_level,
 							      twin_cbq_level(twin_cbq_lender(cbq, leaf)));
-	twin_cbq_set_ready(cbq, leaf, after != 0);
+	twin_cbq_set_due(cbq, leaf, due);
 	if (before == 0 && after != 0)
 		twin_cbq_regulate_if_stuck(cbq, leaf);
 	twin_cbq_reset_if_none_may_send(cbq);
@@ -235,7 +260,7 @@ TWIN_GLOBAL u32 twin_cbq_pick(struct twin_cbq *cbq TWIN_GIVEN, u64 always)
 	u32 lowest;
 
 	if (always)
-		return twin_cbq_first_of(cbq, cbq->ready);
+		return twin_cbq_first_of(cbq, cbq->ready | cbq->delayed);
 	if (cbq->ready == 0 || cbq_link_use_earliest_release(&cbq->link, &cbq->params) > cbq->now)
 		return TWIN_NONE;
 	lowest = twin_cbq_lowest(cbq);
@@ -292,8 +317,8 @@ TWIN_GLOBAL u64 twin_cbq_tick(struct twin_cbq *cbq TWIN_GIVEN, u64 size)
 	return cbq_link_use_tick(&cbq->link, &cbq->params, cbq->now, size);
 }
 
-/* A leaf has sent a packet of this size, and has `left` packets more. */
-TWIN_GLOBAL u32 twin_cbq_serve(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 size, u64 left)
+/* A leaf has sent a packet of this size, and has `left` packets more, of which its queue releases the next at `due`. */
+TWIN_GLOBAL u32 twin_cbq_serve(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 size, u64 left, u64 due)
 {
 	u32 level = twin_cbq_lender(cbq, leaf), lender = TWIN_NONE, node = leaf;
 	u64 finish;
@@ -301,7 +326,7 @@ TWIN_GLOBAL u32 twin_cbq_serve(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 si
 	twin_cbq_take_turn(cbq, leaf, size);
 	/* Ends the suspension of a leaf that sent because no class could. */
 	cbq->asleep &= ~twin_cbq_bit(leaf);
-	twin_cbq_set_ready(cbq, leaf, left != 0);
+	twin_cbq_set_due(cbq, leaf, due);
 	finish = twin_cbq_tick(cbq, size);
 	TWIN_FOR(u32, up, 0, TWIN_CBQ_LEVELS) {
 		if (twin_cbq_node_of(cbq, node)->level == level)
@@ -315,7 +340,7 @@ TWIN_GLOBAL u32 twin_cbq_serve(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 si
 	if (left != 0)
 		twin_cbq_regulate_if_stuck(cbq, leaf);
 	if (cbq->params.sharing.kind == CBQ_SHARING_TOP_LEVEL)
-		cbq->top_level = cbq_sharing_level_once_sent(cbq->params.sharing, cbq->top_level, left != 0,
+		cbq->top_level = cbq_sharing_level_once_sent(cbq->params.sharing, cbq->top_level, due <= cbq->now,
 							     twin_cbq_level(twin_cbq_lender(cbq, leaf)));
 	twin_cbq_reset_if_none_may_send(cbq);
 	return 0;
@@ -329,6 +354,41 @@ TWIN_INLINE u64 twin_cbq_awaited(struct twin_cbq *cbq, u32 node)
 	return waits != 0 ? twin_cbq_node_of(cbq, node)->estimator.under_time : U64_MAX;
 }
 
+/* When the limits of a leaf, and of those that it may borrow from, allow it to send. */
+TWIN_GLOBAL u64 twin_cbq_permitted_at(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf)
+{
+	u64 bit = twin_cbq_bit(leaf), at = twin_cbq_node_of(cbq, leaf)->estimator.under_time;
+	u32 node = leaf;
+
+	if (cbq->asleep & bit)
+		return at;
+	TWIN_FOR(u32, up, 0, TWIN_CBQ_LEVELS) {
+		node = twin_cbq_node_of(cbq, node)->parent;
+		if (node == TWIN_NONE || (*twin_cbq_under(cbq, node) & bit) == 0)
+			break;
+		at = min_u64(at, twin_cbq_node_of(cbq, node)->estimator.under_time);
+	}
+	return at;
+}
+
+/* When the first of the leaves may send whose queues delay their packets. rescue: when one that may borrow does although no class has rate. */
+TWIN_GLOBAL u64 twin_cbq_first_delayed(struct twin_cbq *cbq TWIN_GIVEN, u64 rescue)
+{
+	u64 first = U64_MAX;
+
+	TWIN_FOR(u32, leaf, 0, TWIN_CBQ_LEAVES) {
+		u64 at;
+
+		if ((cbq->delayed & twin_cbq_bit(leaf)) == 0)
+			continue;
+		at = twin_cbq_permitted_at(cbq, leaf);
+		if (cbq->borrowers & twin_cbq_bit(leaf))
+			at = min_u64(at, rescue);
+		first = min_u64(first, max_u64(at, twin_cbq_leaf_of(cbq, leaf)->due));
+	}
+	return first;
+}
+
 /* When the next packet may leave. */
 TWIN_GLOBAL u64 twin_cbq_deadline(struct twin_cbq *cbq TWIN_GIVEN, u64 now)
 {
@@ -336,8 +396,9 @@ TWIN_GLOBAL u64 twin_cbq_deadline(struct twin_cbq *cbq TWIN_GIVEN, u64 now)
 	u64 due = U64_MAX;
 
 	now = max_u64(cbq->now, now);
-	if (cbq->ready == 0)
+	if ((cbq->ready | cbq->delayed) == 0)
 		return TWIN_IDLE;
+	from = cbq_link_use_rescue_from(&cbq->link, &cbq->params, now);
 	if (twin_cbq_lowest(cbq) != 0) {
 		due = now;
 	} else {
@@ -346,10 +407,11 @@ TWIN_GLOBAL u64 twin_cbq_deadline(struct twin_cbq *cbq TWIN_GIVEN, u64 now)
 				break;
 			due = min_u64(due, twin_cbq_awaited(cbq, twin_cbq_node_at(cbq, i)));
 		}
-		from = cbq_link_use_rescue_from(&cbq->link, &cbq->params, now);
 		if (from.some && twin_cbq_rescued(cbq) != 0)
 			due = min_u64(due, from.value);
 	}
+	if (cbq->delayed != 0)
+		due = min_u64(due, twin_cbq_first_delayed(cbq, from.some ? from.value : U64_MAX));
 	if (due == U64_MAX)
 		return TWIN_IDLE;
 	due = max_u64(due, cbq_link_use_earliest_release(&cbq->link, &cbq->params));

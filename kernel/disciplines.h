@@ -131,15 +131,10 @@ TWIN_INLINE bool twin_is_stepped(const struct twin_options *options, struct twin
 	       twin_is_late(held, number, options->step_full, saturating_sub_u64(held->latest, packet->at));
 }
 
-/* Whether the kind delays packets by RAS; CBQ has no leaves that do. */
+/* Whether the kind delays packets by RAS. */
 TWIN_INLINE bool twin_is_ras(const struct twin_options *options)
 {
-#ifdef TWIN_TREES
-	(void)options;
-	return false;
-#else
 	return options->kind == TWIN_RAS;
-#endif
 }
 
 /* Whether the colours of packets matter. */
@@ -605,7 +600,7 @@ TWIN_INLINE void twin_set_rate(const struct twin_options *options, struct twin_d
 TWIN_INLINE bool twin_supports(const struct twin_options *options)
 {
 	/* A packet more is held before another is dropped for it. */
-	return ((options->kind < TWIN_KINDS && (options->kind != TWIN_RAS || twin_is_ras(options))) || twin_is_own(options) || (twin_is_cake(options) && twin_supports_cake(options))) &&
+	return (options->kind < TWIN_KINDS || twin_is_own(options) || (twin_is_cake(options) && twin_supports_cake(options))) &&
 	       options->limit_packets < TWIN_SLOTS && options->meter < TWIN_METERS &&
 	       (!twin_is_fair(options) || options->queues > 0) && twin_queues(options) <= TWIN_SPACE &&
 	       (!twin_measures(options) || (options->records > options->limit_packets && options->records <= TWIN_RECORDS)) &&

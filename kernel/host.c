@@ -270,6 +270,12 @@ static void enqueue_in(struct twin_arrival arrival, struct decision *decision)
 		drop(decision, slot);
 }
 
+/* When the queue of a leaf of CBQ releases its next packet. */
+static u64 leaf_due(u32 leaf)
+{
+	return twin_deadline(options_of(leaf), &state.disciplines[leaf], &state.held, state.held.latest);
+}
+
 /* A packet arrives for a class of CBQ. */
 static void enqueue_in_tree(const u64 *record, struct decision *decision)
 {
@@ -285,7 +291,7 @@ static void enqueue_in_tree(const u64 *record, struct decision *decision)
 	enqueue_in((struct twin_arrival){ .size = record[2], .key = record[4], .pair = twin_pair_of(record[3] >> 32, record[3] >> 32),
 					  .class = leaf, .service = record[3] >> 16 & 0xff },
 		   decision);
-	twin_cbq_arrived(&cbq, leaf, before, state.disciplines[leaf].backlog.packets);
+	twin_cbq_arrived(&cbq, leaf, before, state.disciplines[leaf].backlog.packets, leaf_due(leaf));
 }
 
 /* The slot of the packet that leaves CBQ; TWIN_NONE for none. */
@@ -297,10 +303,11 @@ static u32 dequeue_in_tree(struct decision *decision)
 	while ((leaf = twin_cbq_pick(&cbq, false)) != TWIN_NONE) {
 		slot = release(leaf, decision);
 		if (slot == TWIN_NONE) {
-			twin_cbq_emptied(&cbq, leaf);
+			twin_cbq_refresh(&cbq, leaf, leaf_due(leaf));
 			continue;
 		}
-		twin_cbq_serve(&cbq, leaf, twin_packet_of(&state.held, slot)->size, state.disciplines[leaf].backlog.packets);
+		twin_cbq_serve(&cbq, leaf, twin_packet_of(&state.held, slot)->size, state.disciplines[leaf].backlog.packets,
+			       leaf_due(leaf));
 		return slot;
 	}
 	return TWIN_NONE;
@@ -400,7 +407,7 @@ static bool change_class(const u64 *record)
 
 	if (node >= TWIN_CBQ_NODES || fread(&tree.class[node], sizeof(tree.class[node]), 1, stdin) != 1)
 		return false;
-	twin_cbq_change(&tree, &cbq, &state, twin_now(&state.held, record[1]), node);
+	twin_cbq_change(&tree, &cbq, twin_now(&state.held, record[1]), node);
 	return true;
 }
 

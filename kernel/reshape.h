@@ -12,6 +12,7 @@ TWIN_INLINE void twin_cbq_leave(struct twin_cbq *cbq, u32 leaf)
 	u64 bit = twin_cbq_bit(leaf);
 
 	cbq->ready &= ~bit;
+	cbq->delayed &= ~bit;
 	cbq->asleep &= ~bit;
 	ring->members &= ~bit;
 	ring->version++;
@@ -90,7 +91,7 @@ TWIN_GLOBAL u32 twin_cbq_begin_class(const struct twin_cbq_options *options TWIN
 	node->counts = (struct twin_cbq_counts){0};
 	if (number < TWIN_CBQ_LEAVES) {
 		*twin_cbq_leaf_of(cbq, number) =
-			(struct twin_cbq_leaf){ .priority = class->priority, .position = class->position };
+			(struct twin_cbq_leaf){ .priority = class->priority, .position = class->position, .due = TWIN_IDLE };
 		if (!twin_cbq_is_vacant(options, number))
 			twin_cbq_join(cbq, number);
 	}
@@ -101,7 +102,8 @@ TWIN_GLOBAL u32 twin_cbq_begin_class(const struct twin_cbq_options *options TWIN
 TWIN_GLOBAL u32 twin_cbq_begin(const struct twin_cbq_options *options TWIN_GIVEN, struct twin_cbq *cbq TWIN_GIVEN)
 {
 	twin_cbq_take_params(options, &cbq->params);
-	cbq->ready = cbq->asleep = 0;
+	cbq->ready = cbq->asleep = cbq->delayed = 0;
+	cbq->next_release = U64_MAX;
 	cbq->leaf_count = options->leaves;
 	cbq->node_count = options->leaves + options->inner;
 	cbq->top_level = cbq_highest();
@@ -131,7 +133,7 @@ TWIN_GLOBAL u32 twin_cbq_is_in(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u32 no
 }
 
 /* Puts a leaf among those whose queues have packets again, if its own has: its class has changed, or one above it. */
-TWIN_GLOBAL u32 twin_cbq_rejoin(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 packets, u64 is_it)
+TWIN_GLOBAL u32 twin_cbq_rejoin(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 is_it)
 {
 	struct twin_cbq_leaf *of = twin_cbq_leaf_of(cbq, leaf);
 
@@ -139,7 +141,7 @@ TWIN_GLOBAL u32 twin_cbq_rejoin(struct twin_cbq *cbq TWIN_GIVEN, u32 leaf, u64 p
 	if (is_it)
 		cbq_turn_set(&of->turn, cbq->params.general, twin_cbq_ring_of(cbq, leaf)->round, twin_cbq_allotment(cbq, leaf),
 			     cbq->turns);
-	twin_cbq_set_ready(cbq, leaf, packets != 0);
+	twin_cbq_set_due(cbq, leaf, of->due);
 	return 0;
 }
 
@@ -167,8 +169,7 @@ TWIN_GLOBAL u32 twin_cbq_join_again(struct twin_cbq *cbq TWIN_GIVEN, u32 node)
 }
 
 /* Changes a class, of which the options have all but the place in the tree. The leaves below it keep their packets. */
-TWIN_INLINE void twin_cbq_change(const struct twin_cbq_options *options, struct twin_cbq *cbq, struct twin_state *state, u64 now,
-				 u32 node)
+TWIN_INLINE void twin_cbq_change(const struct twin_cbq_options *options, struct twin_cbq *cbq, u64 now, u32 node)
 {
 	twin_cbq_advance(cbq, now);
 	twin_cbq_begin_change(cbq, node);
@@ -176,7 +177,7 @@ TWIN_INLINE void twin_cbq_change(const struct twin_cbq_options *options, struct 
 	twin_cbq_join_again(cbq, node);
 	TWIN_FOR(u32, leaf, 0, TWIN_CBQ_LEAVES) {
 		if (leaf < cbq->leaf_count && twin_cbq_is_in(cbq, leaf, node))
-			twin_cbq_rejoin(cbq, leaf, state->disciplines[twin_index(leaf, TWIN_DISCIPLINES)].backlog.packets, leaf == node);
+			twin_cbq_rejoin(cbq, leaf, leaf == node);
 	}
 	twin_cbq_find_all_lenders(options, cbq);
 }

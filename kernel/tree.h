@@ -92,6 +92,8 @@ struct twin_cbq_leaf {
 	/* Its allotment in a round, and the version of its ring for which that was computed; 0 for none. */
 	s64 allotment;
 	u64 allotted_at;
+	/* When its queue releases the next packet; TWIN_IDLE where it has none. */
+	u64 due;
 	u32 priority, position;
 };
 
@@ -110,8 +112,13 @@ struct twin_cbq {
 	cbq_link_use link;
 	/* No class that is over its limit comes below it before. */
 	u64 next_due;
-	/* Leaves with packets; those that sleep while they are over their limits, whatever their ancestors have; those that may borrow. */
+	/*
+	 * Leaves whose queues may release a packet; those that sleep while they are over their limits, whatever their ancestors have; those
+	 * that may borrow.
+	 */
 	u64 ready, asleep, borrowers;
+	/* Leaves with packets that their queues delay, and a time before which none of them is released. */
+	u64 delayed, next_release;
 	/* For each level the leaves that could use the rate of a class there, itself or above, since it is not over its limit. */
 	u64 lends[TWIN_CBQ_LEVELS];
 	/* Inner classes that are not over their limits, and for each inner class the leaves that may borrow from it. */

@@ -53,11 +53,17 @@ __noinline u32 twin_tree_arrives(u64 now, u32 class)
 	return twin_cbq_leaf_for(&tree, class);
 }
 
+/* When the queue of a leaf releases its next packet. */
+__noinline u64 twin_leaf_due(u32 leaf)
+{
+	return twin_deadline(options_of(leaf), discipline_of(leaf), &state.held, state.held.latest);
+}
+
 /* Tells the tree what became of the queue of a leaf, which had as many packets before one arrived. */
 static __always_inline void tree_arrived(u32 leaf, u64 before)
 {
 	if (leaf != TWIN_NONE)
-		twin_cbq_arrived(&cbq, leaf, before, discipline_of(leaf)->backlog.packets);
+		twin_cbq_arrived(&cbq, leaf, before, discipline_of(leaf)->backlog.packets, twin_leaf_due(leaf));
 }
 
 /* The slot of the packet that leaves the tree; TWIN_NONE for none. always: one does if there is any. */
@@ -66,34 +72,29 @@ static __always_inline u32 release_from_tree(struct Qdisc *sch, bool always)
 	u32 number = TWIN_NONE;
 
 	twin_cbq_advance(&cbq, state.held.latest);
-	/* Each of the queues may lose its last packets and send none. */
-	TWIN_FOR(u32, i, 0, TWIN_CBQ_LEAVES + 1) {
+	/* Queues may lose packets and send none. */
+	TWIN_FOR(u32, i, 0, TWIN_SLOTS) {
 		u32 leaf = twin_cbq_pick(&cbq, always);
 
 		if (leaf == TWIN_NONE)
 			break;
 		number = release(sch, leaf, always, false);
 		if (number != TWIN_NONE) {
-			twin_cbq_serve(&cbq, leaf, twin_packet_of(&state.held, number)->size, discipline_of(leaf)->backlog.packets);
+			twin_cbq_serve(&cbq, leaf, twin_packet_of(&state.held, number)->size, discipline_of(leaf)->backlog.packets,
+				       twin_leaf_due(leaf));
 			break;
 		}
-		twin_cbq_emptied(&cbq, leaf);
+		twin_cbq_refresh(&cbq, leaf, twin_leaf_due(leaf));
 	}
 	return number;
 }
 
-/* The packets of a leaf have been queued anew. */
-__noinline int twin_refresh_leaf(u32 leaf)
-{
-	twin_cbq_set_ready(&cbq, leaf, discipline_of(leaf)->backlog.packets != 0);
-	return 0;
-}
-
+/* The packets of leaves have been queued anew. */
 __noinline int twin_refresh_tree(void)
 {
 	TWIN_FOR(u32, leaf, 0, TWIN_CBQ_LEAVES) {
 		if (leaf < cbq.leaf_count)
-			twin_refresh_leaf(leaf);
+			twin_cbq_refresh(&cbq, leaf, twin_leaf_due(leaf));
 	}
 	return 0;
 }
@@ -128,7 +129,7 @@ __noinline u32 twin_class_is_other(u32 node)
 __noinline int twin_follow_class(u64 now, u32 node)
 {
 	tree.class[twin_index(node, TWIN_CBQ_NODES)] = *twin_cbq_class(&fresh_tree, node);
-	twin_cbq_change(&tree, &cbq, &state, now, node);
+	twin_cbq_change(&tree, &cbq, now, node);
 	RECORD(call = (struct twin_call){ .first = twin_cbq_class(&tree, node)->rate,
 					  .flow = twin_cbq_class(&tree, node)->priority, .pair = twin_cbq_class(&tree, node)->borrows,
 					  .second = node < TWIN_CBQ_LEAVES ? node + 1 : node - TWIN_CBQ_LEAVES + tree.leaves + 1 };

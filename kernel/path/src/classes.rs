@@ -15,9 +15,7 @@ use super::options::fbq_options::{
 };
 use super::options::fbq_profile::WORDS as PROFILE;
 use super::options::fbq_promise::WORDS as PROMISE;
-use super::options::{
-    CAKE, CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, INGRESS, MERED, Options, RAS, SPACE,
-};
+use super::options::{CAKE, CBQ_LEAVES, FBQ_CLASSES, FBQ_PROFILES, FBQ_PROMISES, FIFO, INGRESS, MERED, Options, SPACE};
 use super::shards::{Granted, Rates};
 
 const CLASSES: usize = FBQ_CLASSES as usize;
@@ -151,11 +149,9 @@ impl Classes {
         let queue = Options { kind: FIFO, limit_packets: PACKETS, limit_bytes: largest, ..Options::default() };
         insides.resize(count.min(CLASSES), Some(queue));
         examine(&insides, lack);
-        // CAKE has a program of its own, as CBQ has, whose leaves do not delay packets.
-        for (kind, name) in [(CAKE, "cake"), (RAS, "ras")] {
-            if insides.iter().flatten().any(|options| options.kind == kind) {
-                lack(format!("kind = \"{name}\" in a class of cbq"));
-            }
+        // CAKE has a program of its own, as CBQ has.
+        if insides.iter().flatten().any(|options| options.kind == CAKE) {
+            lack("kind = \"cake\" in a class of cbq".into());
         }
         note(format!(
             "up to {} may leave at once of a class, although less is asked for: the kernel does not segment superpackets here",

@@ -50,8 +50,8 @@ const KINDS: [u64; 16] =
     [FIFO, CODEL, RED, ARED, PIE, DRR, SFQ, FQ_CODEL, FQ_PIE, MERED, INGRESS, DUALPI2, WRED, RIO, RAS, CAKE];
 
 /// The discipline of a class at random, for packets of which one lasts about `typical` nanoseconds at the total rate. `room` are the
-/// queues that are left; only one has records, and only one is CAKE, or none where `left` says so. RAS is where packets may be delayed.
-pub fn inside(random: &mut Stream, typical: u64, room: &mut u64, delays: bool, left: &mut [bool; 2]) -> Options {
+/// queues that are left; only one has records, and only one is CAKE, or none where `left` says so.
+pub fn inside(random: &mut Stream, typical: u64, room: &mut u64, left: &mut [bool; 2]) -> Options {
     let [records, cake] = left;
     let mut kind = KINDS[random.below(KINDS.len() as u64) as usize];
     if [MERED, INGRESS].contains(&kind) && !std::mem::take(records) {
@@ -59,9 +59,6 @@ pub fn inside(random: &mut Stream, typical: u64, room: &mut u64, delays: bool, l
     }
     if kind == CAKE && !std::mem::take(cake) {
         kind = FQ_CODEL;
-    }
-    if kind == RAS && !delays {
-        kind = RIO;
     }
     let least = if matches!(kind, PIE | FQ_PIE | DUALPI2) { 10_000_000 } else { 1_000 };
     let interval = typical.saturating_mul(spread(random, 1, 200)).clamp(least, 4_000_000_000);
@@ -157,7 +154,7 @@ impl Classes {
         let classes: Vec<_> = (0..count).map(|_| class(random)).collect();
         let (mut room, mut left) = (SPACE, [true; 2]);
         let mut inside =
-            |class: &[u64; CLASS]| (class[INSIDE] == 1).then(|| inside(random, typical, &mut room, true, &mut left));
+            |class: &[u64; CLASS]| (class[INSIDE] == 1).then(|| inside(random, typical, &mut room, &mut left));
         let insides = classes.iter().map(&mut inside).collect();
         Self {
             rate,

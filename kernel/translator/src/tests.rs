@@ -394,6 +394,11 @@ fn planted_differences_of_a_tree_are_found() {
             "begin_class(options, cbq, leaf);",
         ),
         ("reshape.h", ".position = class->position", ".position = 0"),
+        // Leaves whose queues delay packets.
+        ("cbq.h", "at = twin_cbq_permitted_at(cbq, leaf);", "at = 0;"),
+        ("cbq.h", "at = min_u64(at, rescue);", "at = max_u64(at, rescue);"),
+        ("cbq.h", "if (cbq->asleep & bit)", "if (false && bit)"),
+        ("cbq.h", "next_release = min_u64(cbq->next_release, due)", "next_release = max_u64(cbq->next_release, due)"),
     ];
     are_found(CBQ, &planted);
 }

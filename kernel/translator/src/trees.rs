@@ -10,7 +10,7 @@ use tidegate_core::qdisc::Outlet;
 use tidegate_core::random::Stream;
 use tidegate_core::{Bytes, ClassId, Instant, Packet, Qdisc, Rate, Span};
 use tidegate_kernel::options::cbq_class_options::{BORROWS, LEVEL, PARENT, POSITION, PRIORITY, RATE};
-use tidegate_kernel::options::{CBQ, CBQ_INNER, CBQ_LEAVES, FIFO, FQ_CODEL, Options, RED, SPACE};
+use tidegate_kernel::options::{CBQ, CBQ_INNER, CBQ_LEAVES, FIFO, FQ_CODEL, Options, RAS, RED, SPACE};
 use tidegate_kernel::tree::{self, CLASS_NUMBERS};
 
 use super::classes::{inside, record_of};
@@ -80,7 +80,7 @@ impl Tree {
         }
         // The program with CBQ has no CAKE.
         let (mut room, mut left) = (SPACE, [true, false]);
-        let mut insides: Vec<_> = (0..occupied).map(|_| inside(random, typical, &mut room, false, &mut left)).collect();
+        let mut insides: Vec<_> = (0..occupied).map(|_| inside(random, typical, &mut room, &mut left)).collect();
         let fifo = |random: &mut Stream| Options {
             kind: FIFO,
             limit_packets: spread(random, 1, 200),
@@ -260,7 +260,7 @@ impl Tree {
         let root = ClassId(6);
         let new = Params::new(Rate::from_mbit(20), mtu, root);
         let params = match name {
-            "cbq" => Params { default: Some(ClassId(3)), ..new },
+            "cbq" | "cbq_ras" => Params { default: Some(ClassId(3)), ..new },
             "cbq_ancestors" => Params {
                 sharing: Sharing::AncestorOnly,
                 general: General::PacketRoundRobin,
@@ -278,7 +278,17 @@ impl Tree {
             _ => return None,
         };
         let small = Options { limit_packets: 12, limit_bytes: 2_000_000, ..Options::default() };
-        let insides = vec![
+        // It releases packets of short queues later than their classes could send them.
+        let shaper = Options {
+            kind: RAS,
+            limit_bytes: 100_000,
+            shaping_rates: [1_000_000, 4_000_000, 20_000_000],
+            shaping_bytes: [6_000, 30_000, 90_000],
+            interval: 20_000_000,
+            slack: 1_000_000,
+            ..small
+        };
+        let mut insides = vec![
             Options { kind: FIFO, ..small },
             Options {
                 kind: FQ_CODEL,
@@ -304,6 +314,9 @@ impl Tree {
             },
             Options { kind: FIFO, ..small },
         ];
+        if name == "cbq_ras" {
+            insides[..2].fill(shaper);
+        }
         let tree = |rates: [u64; 6]| {
             let class = |rate: u64, priority| Class::new(Rate::from_kbit(rate)).with_priority(priority);
             let [a, b, c, d, first, second] = rates;
@@ -321,7 +334,7 @@ impl Tree {
     }
 
     /// The names of [`preset`](Self::preset).
-    pub const PRESETS: [&'static str; 3] = ["cbq", "cbq_ancestors", "cbq_top_level"];
+    pub const PRESETS: [&'static str; 4] = ["cbq", "cbq_ancestors", "cbq_top_level", "cbq_ras"];
 }
 
 /// The queue of a leaf.
