@@ -222,7 +222,7 @@ impl Group {
 
     /// The rows that are told apart by a measure: those of [`ranked`](Self::ranked), and those that reached it in some runs. The tests
     /// say who is the best of them; a single run that did not end does not make a variant the worst.
-    pub(crate) fn judged<'a>(&'a self, at: usize) -> Vec<(&'a str, &'a Estimate)> {
+    pub(crate) fn judged(&self, at: usize) -> Vec<(&str, &Estimate)> {
         let mut rows = self.ranked(at);
         let open = self.rows.iter().filter_map(|row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?)));
         rows.extend(open.filter(|(_, cell)| !cell.is_reached() && cell.can_be_tested() && !cell.is_never_reached()));

@@ -49,7 +49,7 @@ impl Answer<'_> {
             }
         }
         let shown = items.iter().filter(|item| self.all || self.has(item));
-        let shown: Vec<Item> = shown.cloned().map(|item| item.as_compared(self.comparison)).collect();
+        let shown: Vec<Item> = shown.cloned().map(|item| item.over_common(self.comparison)).collect();
         tables(out, shown.iter(), width())?;
         if let Some(why) = self.comparison.why_no_interval().filter(|_| !self.is_compared()) {
             writeln!(out, "{}", wrapped(&why, width()))?;

@@ -25,7 +25,7 @@ impl Item {
         })
     }
     /// The value as the sentences of a comparison have it: over the runs that all variants have, if others have one besides.
-    pub(in crate::commands) fn as_compared(mut self, whole: &Comparison) -> Self {
+    pub(in crate::commands) fn over_common(mut self, whole: &Comparison) -> Self {
         if let Some((mean, half, runs)) = whole.over_common(self.plain(), &self.variant, &self.measure) {
             (self.mean, self.half_width_95) = (mean, half);
             let all = self.values.len();
