@@ -227,6 +227,9 @@ impl KernelPath {
                 self.open_other_end(&mut rtnl, &device)?;
             }
             rtnl.up(to.index)?;
+            if to.returns {
+                rtnl.wait_until_running(to.index)?;
+            }
         }
         for line in &to.lines {
             let Some(index) = line.index else { continue };
