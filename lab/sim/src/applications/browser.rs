@@ -59,7 +59,7 @@ pub(crate) struct Browser {
 /// The pages that a browser has loaded.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Pages {
-    /// Pages that were begun after the warm-up, or were not loaded from before its end until the end of the run.
+    /// Pages that were begun after the warm-up, or were still loading when it ended.
     pub begun: u64,
     /// Pages among them that were loaded completely.
     pub loaded: u64,
@@ -180,7 +180,10 @@ impl Browser {
             return Step::Wait;
         }
         self.stage = PageStage::Reading;
-        if self.begun >= self.warm_up {
+        if now >= self.warm_up {
+            if self.begun < self.warm_up {
+                self.pages.begin(self.size);
+            }
             self.pages.loaded += 1;
             self.pages.load_ns.finish(now - self.begun);
             if self.pages.each.len() < MOST_PAGES {
@@ -207,8 +210,8 @@ impl Browser {
         PageLoad { begun_ns: self.begun, load_ns: now - self.begun, finished }
     }
 
-    /// The pages until `now`. A page that began during the warm-up and is still not loaded counts as well: the browser has begun no other
-    /// since, and would be missing from the run in which it waited longest.
+    /// The pages until `now`. A page that was still loading when the warm-up ended counts, whether or not it has come since: without those
+    /// the longest pages would be missing, and a browser that waits for one of them has begun no other.
     pub fn pages(&self, now: u64) -> Pages {
         let mut pages = self.pages.clone();
         if self.stage != PageStage::Reading && now >= self.warm_up {
