@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use crate::Failure;
 use crate::cli::own_crate;
@@ -20,20 +21,24 @@ pub struct Own {
     folder: PathBuf,
     /// The name of its program.
     pub program: String,
+    /// When that was built.
+    built: Option<SystemTime>,
 }
 
 impl Own {
     /// The crate of this program; `None` if it is Tidegate alone.
     pub fn of_this_program() -> Option<Self> {
-        let program = std::env::current_exe().ok()?.file_name()?.to_string_lossy().into_owned();
-        Some(Self { folder: own_crate()?.into(), program })
+        let path = std::env::current_exe().ok()?;
+        let program = path.file_name()?.to_string_lossy().into_owned();
+        let built = path.metadata().and_then(|metadata| metadata.modified()).ok();
+        Some(Self { folder: own_crate()?.into(), program, built })
     }
 
     /// What builds the crate: its manifest, versions, source and tests. The path of Tidegate's tree is replaced by that of a tree beside the
-    /// crate.
+    /// artifact.
     ///
     /// # Errors
-    /// If the folder that it was built from is not there or cannot be read.
+    /// If the folder that it was built from is not there or cannot be read, or its source has changed since the program was built.
     pub fn files(&self) -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
         let mut found = BTreeMap::new();
         for name in ["Cargo.toml", "Cargo.lock", "build.rs"] {
@@ -53,7 +58,7 @@ impl Own {
         let tree =
             text.split("path = \"").skip(1).find_map(|rest| rest.split_once("/crates/core\"").map(|(tree, _)| tree));
         if let Some(tree) = tree.filter(|tree| !tree.contains('"')) {
-            *manifest = text.replace(&format!("path = \"{tree}/"), "path = \"../tidegate/").into_bytes();
+            *manifest = text.replace(&format!("path = \"{tree}/"), "path = \"../../tidegate/").into_bytes();
         }
         Ok(found)
     }
@@ -75,6 +80,13 @@ impl Own {
     fn add(&self, inside: &Path, found: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Failure> {
         let path = self.folder.join(inside);
         let Some(metadata) = path.symlink_metadata().ok().filter(fs::Metadata::is_file) else { return Ok(()) };
+        let is_source = inside.extension().is_some_and(|end| end == "rs") && !inside.starts_with("tests");
+        if is_source && self.built.zip(metadata.modified().ok()).is_some_and(|(built, changed)| changed > built) {
+            return Err(Failure::Usage(format!(
+                "{}: changed since this program was built, which has not run what would be packed: build it again",
+                path.display()
+            )));
+        }
         if metadata.len() > LARGEST || found.len() == MOST {
             return Err(Failure::Usage(format!(
                 "{}: the source of a crate that is packed has at most {MOST} files of {LARGEST} B each",
@@ -89,6 +101,8 @@ impl Own {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     /// What builds a crate is packed, beside a tree of Tidegate that others have elsewhere; what it built is not.
@@ -117,11 +131,15 @@ mod tests {
         ] {
             write(name, text);
         }
-        let own = Own { folder: folder.clone(), program: "own-tidegate".into() };
+        let later = SystemTime::now() + Duration::from_secs(60);
+        let own = |built| Own { folder: folder.clone(), program: "own-tidegate".into(), built: Some(built) };
+        let stale = own(SystemTime::UNIX_EPOCH).files();
+        assert!(stale.is_err_and(|why| why.to_string().contains("changed since this program was built")));
+        let own = own(later);
         let found = own.files().expect("read");
         let names: Vec<String> = found.keys().map(|path| path.display().to_string()).collect();
         assert_eq!(names, ["Cargo.lock", "Cargo.toml", "src/deep/part.rs", "src/lib.rs", "tests/laws.rs"]);
-        assert_eq!(String::from_utf8_lossy(&found[Path::new("Cargo.toml")]), manifest("../tidegate"));
+        assert_eq!(String::from_utf8_lossy(&found[Path::new("Cargo.toml")]), manifest("../../tidegate"));
         fs::remove_dir_all(&folder).expect("removed");
         assert!(own.files().is_err_and(|why| why.to_string().contains("build it again where the crate is")));
     }
