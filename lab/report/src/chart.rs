@@ -343,7 +343,7 @@ impl Chart {
         let (axis, scale) = scaled_axis(self.label(at, values) + &ratios, &unit, self.log, most_of_all);
         let far = greatest(&mut rows.iter().filter_map(|(row, _)| along.number(*row)));
         let unit_along = self.unit_along(table, along, &rows);
-        let over_time = self.x == "x" && unit_along == "s";
+        let over_time = (self.x == "x" && unit_along == "s") || ["time_s", "time_ns"].contains(&self.x.as_str());
         let x_title = if over_time && self.labels[0].is_empty() { "time".to_owned() } else { self.label(0, &self.x) };
         let (mut x_axis, x_scale) = scaled_axis(x_title, &unit_along, self.log_x, far);
         let mut places: Vec<f64> = rows.iter().filter_map(|(row, _)| along.number(*row)).map(|x| x * x_scale).collect();
@@ -543,7 +543,15 @@ impl Chart {
         for (_, [x, y], value) in self.placed(table, &rows, (&xs, &ys))? {
             cells[y][x].push(value);
         }
-        let mean = |values: &Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        // Of two ratios that are each other's inverse the means are, too.
+        let is_ratio = !self.over.is_empty() && cells.iter().flatten().flatten().all(|value| *value > 0.0);
+        let sum = |values: &Vec<f64>, of: fn(f64) -> f64| values.iter().map(|value| of(*value)).sum::<f64>();
+        let mean = |values: &Vec<f64>| {
+            let count = values.len() as f64;
+            let mean =
+                || if is_ratio { (sum(values, f64::ln) / count).exp() } else { sum(values, |value| value) / count };
+            (!values.is_empty()).then(mean)
+        };
         let means: Vec<Vec<Option<f64>>> = cells.iter().map(|row| row.iter().map(mean).collect()).collect();
         let half = |values: &Vec<f64>| summarise(values).and_then(|of| of.half_width);
         let halves = cells.iter().map(|row| row.iter().map(half).collect()).collect();
@@ -552,8 +560,9 @@ impl Chart {
         if counts.most == 0 {
             return Err("no row is left to draw".into());
         }
+        let kind = if is_ratio { "geometric means" } else { "means" };
         let mut note =
-            counts.said(runs_in(table, &rows)).map(|of| format!("Cells: means of {of}.")).unwrap_or_default();
+            counts.said(runs_in(table, &rows)).map(|of| format!("Cells: {kind} of {of}.")).unwrap_or_default();
         let flat = || means.iter().flatten().flatten();
         if flat().all(|mean| mean.is_infinite()) {
             return Err("no cell is reached by all of its values".into());

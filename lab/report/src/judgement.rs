@@ -99,7 +99,8 @@ impl Pair {
     pub(crate) fn reach(&self, estimates: &[&Estimate], comparisons: usize) -> f64 {
         let [a, b] = self.places.map(|place| estimates[place]);
         let pairs = by_seed(a, b);
-        let reach = match ratio(&pairs, a, b).filter(|_| self.difference.ratio().is_some()) {
+        // Also where the difference is tested: nobody differs by more than all of it.
+        let reach = match ratio(&pairs, a, b) {
             Some(by_ratio) => Equality::reach(comparisons, by_ratio),
             None => Equality::reach(comparisons, weighted(&pairs, a, b)),
         };

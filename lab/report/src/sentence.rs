@@ -242,7 +242,7 @@ fn not_told_apart(ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> String {
     match open.len() {
         0 => String::new(),
         n if n == both && n == all && behind > 2 => "; these are not told apart from each other".to_owned(),
-        n if n <= 3 => {
+        n if n <= 6 => {
             let pairs: Vec<String> = open.iter().map(|pair| together(ranked, &pair[..])).collect();
             format!("; not told apart: {}", pairs.join("; "))
         }

@@ -88,11 +88,18 @@ pub fn unfinished<'a>(quantities: impl Iterator<Item = &'a Quantity>) -> Option<
     let more = found.len().saturating_sub(MOST);
     let more = if more > 0 { format!("; {more} more") } else { String::new() };
     let said = together(&found.iter().take(MOST).map(one).collect::<Vec<_>>());
+    // What begins late is seen for less time, and in a queue that grows takes longer: the estimate assumes that neither has to do with the other.
+    let is_much = found.iter().any(|(_, left, _)| left.count > left.begun / 10.0);
+    let late = if is_much {
+        " Of so many the percentiles may be too short, as what began late was watched for less time: let flows end before the run (`stop`)."
+    } else {
+        ""
+    };
     let most = if is_of_points { ", at the point where it is the greatest share" } else { "" };
     (!said.is_empty()).then(|| {
         format!(
             "Not completed, in the mean of a run{most}: {}{more}. Percentiles and distributions count such as longer than they had lasted \
-             (Kaplan and Meier): a percentile that lies among them is not reached. Means are of what was completed.",
+             (Kaplan and Meier): a percentile that lies among them is not reached. Means are of what was completed.{late}",
             said.join("; ")
         )
     })
