@@ -240,15 +240,15 @@ impl Rtnl {
         })
     }
 
-    /// Waits until a link that was set up sends what it is given, for at most two seconds. Until the kernel has seen the carrier of a new one with
-    /// two ends, in a thread of its own, it drops that. Returns whether it does.
-    pub fn wait_until_running(&mut self, index: u32) -> Result<bool> {
+    /// Waits until a link that was set up sends what it is given, for a limited time. Until the kernel has seen the carrier of a new one with
+    /// two ends, in a thread of its own, it drops that silently. Returns whether it does.
+    pub fn wait_until_running(&mut self, index: u32, most: Duration) -> Result<bool> {
         let begun = Instant::now();
         loop {
             match self.link_by_index(index)? {
                 None => return Ok(false),
                 Some(link) if link.state == OperationalState::Up => return Ok(true),
-                Some(_) if begun.elapsed() > Duration::from_secs(2) => return Ok(false),
+                Some(_) if begun.elapsed() > most => return Ok(false),
                 Some(_) => thread::sleep(Duration::from_millis(1)),
             }
         }

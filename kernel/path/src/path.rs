@@ -39,6 +39,8 @@ use crate::tree;
 const LARGEST_MTU: u32 = 65_535;
 /// How long the queue may take to empty at an end.
 const EMPTYING: Duration = Duration::from_secs(2);
+/// How long a device with two ends may take until it sends what it is given.
+const RUNNING: Duration = Duration::from_secs(2);
 /// The number of an interface by which packets came in is its index above this number: `TWIN_INTERFACES` of kernel/classify.h.
 const INTERFACES: u64 = 1 << 63;
 /// How long packets that have left the queue of our device may take to arrive.
@@ -228,7 +230,7 @@ impl KernelPath {
             }
             rtnl.up(to.index)?;
             if to.returns {
-                rtnl.wait_until_running(to.index)?;
+                rtnl.wait_until_running(to.index, RUNNING)?;
             }
         }
         for line in &to.lines {

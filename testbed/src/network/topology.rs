@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use tidegate_live::netns::Namespace;
-use tidegate_live::rtnl::{Address, OperationalState, Route, Rtnl, sysctl};
+use tidegate_live::rtnl::{Address, Route, Rtnl, sysctl};
 use tidegate_units::{Bytes, Rate};
 
 use crate::delay::{Capacity, DelayLine};
@@ -304,12 +304,7 @@ fn settle(interface: &str, addresses: &[Ipv4Addr], gateway: Option<Ipv4Addr>) ->
 /// solicitations, which it repeats only after a second.
 fn wait_until_up(interface: &str) {
     let Ok(mut rtnl) = Rtnl::open() else { return };
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(5)
-        && matches!(rtnl.link(interface), Ok(Some(link)) if link.state != OperationalState::Up)
-    {
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    let _ = rtnl.index(interface).and_then(|index| rtnl.wait_until_running(index, Duration::from_secs(5)));
 }
 
 /// Resolves the link addresses of both ends before anything is measured. Packets that wait for resolution wait behind

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidegate_live::netns::Namespace;
-use tidegate_live::rtnl::{Address, OperationalState, Rtnl, sysctl};
+use tidegate_live::rtnl::{Address, Rtnl, sysctl};
 
 /// Two namespaces joined by a veth pair: `tg0` in the left one, `peer0` in the right one.
 #[derive(Debug)]
@@ -74,9 +74,6 @@ pub fn bring_up(device: &str, own: [IpAddr; 2]) {
 /// When that takes too long.
 pub fn wait_for_carrier(device: &str) {
     let mut rtnl = Rtnl::open().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while rtnl.link(device).unwrap().unwrap().state != OperationalState::Up {
-        assert!(Instant::now() < deadline, "no carrier");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let index = rtnl.index(device).unwrap();
+    assert!(rtnl.wait_until_running(index, Duration::from_secs(20)).unwrap(), "no carrier");
 }

@@ -188,7 +188,7 @@ pub fn what_arrives_passes_a_device_with_two_ends() -> Ended {
             }
             rtnl.up(device).unwrap();
             rtnl.up(other).unwrap();
-            assert!(rtnl.wait_until_running(device).unwrap());
+            assert!(rtnl.wait_until_running(device, Duration::from_secs(20)).unwrap());
         })
         .unwrap();
     let passed = passed_by_device(&pair);
