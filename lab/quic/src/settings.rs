@@ -113,7 +113,7 @@ impl Kind for Quic {
 }
 
 impl Quic {
-    /// What its packets carry, of the `ecn` of the file. Prague is for L4S, unless the file says otherwise; quinn sends ECT(0).
+    /// The ECN of its packets: that of the file or else, of Prague, that of L4S, and of the others ECT(0), which quinn sends.
     fn ecn(&self, said: Option<EcnUse>) -> EcnUse {
         let is_scalable = matches!(self.congestion, Control::Own(Algorithm::Prague));
         said.unwrap_or(if is_scalable { EcnUse::L4s } else { EcnUse::Accurate })

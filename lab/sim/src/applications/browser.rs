@@ -88,8 +88,8 @@ pub struct PageLoad {
 }
 
 impl Pages {
-    /// Counts a page that begins, of so many objects and bytes.
-    fn begin(&mut self, (objects, bytes): (u64, u64)) {
+    /// Counts a page of so many objects and bytes, when it is loaded or the run ends.
+    fn add(&mut self, (objects, bytes): (u64, u64)) {
         self.begun += 1;
         self.objects += objects;
         self.bytes += bytes;
@@ -132,9 +132,6 @@ impl Browser {
                 self.parse = web.parse.sample_span(random);
                 self.read = web.read.sample_span(random);
                 self.size = (self.todo.len() as u64, self.todo.iter().sum());
-                if now >= self.warm_up {
-                    self.pages.begin(self.size);
-                }
             }
             PageStage::Parsing => self.stage = PageStage::Objects,
             PageStage::Main | PageStage::Objects => {}
@@ -181,9 +178,7 @@ impl Browser {
         }
         self.stage = PageStage::Reading;
         if now >= self.warm_up {
-            if self.begun < self.warm_up {
-                self.pages.begin(self.size);
-            }
+            self.pages.add(self.size);
             self.pages.loaded += 1;
             self.pages.load_ns.finish(now - self.begun);
             if self.pages.each.len() < MOST_PAGES {
@@ -215,9 +210,7 @@ impl Browser {
     pub fn pages(&self, now: u64) -> Pages {
         let mut pages = self.pages.clone();
         if self.stage != PageStage::Reading && now >= self.warm_up {
-            if self.begun < self.warm_up {
-                pages.begin(self.size);
-            }
+            pages.add(self.size);
             pages.load_ns.leave_open(now - self.begun);
             pages.each.push(self.load(now, false));
         }

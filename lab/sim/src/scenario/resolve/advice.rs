@@ -14,9 +14,9 @@ use tidegate_core::{Bytes, DropReason, Instant, Qdisc, Rate, Span};
 
 use crate::engine::Simulation;
 use crate::packet::SimPacket;
-use crate::scenario::model::{Scenario, Variant};
+use crate::scenario::model::{FlowGroup, Scenario, Variant};
 use crate::scenario::queue::LinkQueue;
-use crate::tcp::{Algorithm, EcnUse};
+use crate::tcp::{Algorithm, Config, EcnUse};
 use crate::workload::{Transport, Workload};
 
 /// A warm-up of fewer round trips ends during the slow start of most flows.
@@ -51,15 +51,6 @@ pub(super) fn advise(
             advice.needs();
             advice.nodes(nodes);
         }
-    }
-}
-
-/// The name of a congestion control that learns of congestion by marks, and the `ecn` that it needs.
-fn needs_ecn(algorithm: &Algorithm) -> Option<(&'static str, &'static str)> {
-    match algorithm {
-        Algorithm::Dctcp => Some(("DCTCP", "true")),
-        Algorithm::Prague => Some(("Prague", "\"l4s\"")),
-        _ => None,
     }
 }
 
@@ -201,26 +192,32 @@ impl Advice<'_> {
         }
     }
 
+    /// Warns about a congestion control that gets no marks, or those of others.
+    fn marks(&mut self, section: &FlowGroup, tcp: &Config) {
+        let without = |name: &str| format!("flow {} has {name} without ECN, which is Reno", section.name);
+        let losses = "is told of no congestion but by losses";
+        let (kind, message, label, help) = match (&tcp.algorithm, tcp.ecn) {
+            (Algorithm::Dctcp, EcnUse::No) => (13, without("DCTCP"), losses, "write ecn = true"),
+            (Algorithm::Prague, EcnUse::No) => (13, without("Prague"), losses, "write ecn = \"l4s\""),
+            (Algorithm::Reno | Algorithm::Cubic, EcnUse::L4s) => (
+                15,
+                format!("flow {} asks for the low latency of L4S and is not scalable", section.name),
+                "a mark halves its window (RFC 9331, 4.3)",
+                "write ecn = true, or congestion = \"prague\"",
+            ),
+            _ => return,
+        };
+        self.warn(kind, section.place, message, label, help.to_owned());
+    }
+
     /// Warns about flows whose path is too slow for them.
     fn needs(&mut self) {
         let end = Instant::ZERO + self.scenario.duration;
         for section in &self.scenario.sections {
             let number = section.flows.start;
             let Some(spec) = self.scenario.flows.get(number) else { continue };
-            if let Transport::Tcp(tcp) = &spec.transport
-                && let (Some((name, ecn)), EcnUse::No) = (needs_ecn(&tcp.algorithm), tcp.ecn)
-            {
-                let message = format!("flow {} has {name} without ECN, which is Reno", section.name);
-                let help = format!("write ecn = {ecn}");
-                self.warn(13, section.place, message, "is told of no congestion but by losses", help);
-            }
-            if let Transport::Tcp(tcp) = &spec.transport
-                && matches!(tcp.algorithm, Algorithm::Reno | Algorithm::Cubic)
-                && tcp.ecn == EcnUse::L4s
-            {
-                let message = format!("flow {} asks for the low latency of L4S and is not scalable", section.name);
-                let help = "write ecn = true, or congestion = \"prague\"".to_owned();
-                self.warn(15, section.place, message, "a mark halves its window (RFC 9331, 4.3)", help);
+            if let Transport::Tcp(tcp) = &spec.transport {
+                self.marks(section, tcp);
             }
             let side = spec.workload.data_side();
             let slowest = self.sim.slowest(number, side);
