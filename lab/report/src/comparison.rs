@@ -225,7 +225,7 @@ impl Group {
     pub(crate) fn judged(&self, at: usize) -> Vec<(&str, &Estimate)> {
         let mut rows = self.ranked(at);
         let open = self.rows.iter().filter_map(|row| Some((row.name.as_str(), row.cells.get(at)?.as_ref()?)));
-        rows.extend(open.filter(|(_, cell)| !cell.is_reached() && cell.can_be_tested() && !cell.is_never_reached()));
+        rows.extend(open.filter(|(_, cell)| cell.is_partly_reached()));
         rows
     }
 
@@ -453,6 +453,7 @@ impl Comparison {
         // Runs are paired by their seeds, and some variants have a value in fewer of them.
         let cells = || self.groups.iter().flat_map(|group| &group.rows).flat_map(|row| &row.cells).flatten();
         let has_seeds = cells().all(|cell| cell.seeds.len() == cell.values.len());
+        let run_is = if has_seeds { "seed" } else { "run" };
         let (mut run, mut value, mut half) = (Vec::new(), Vec::new(), Vec::new());
         for (group, row) in self.groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, row))) {
             for (measure, cell) in group.measures.iter().zip(&row.cells) {
@@ -461,7 +462,7 @@ impl Comparison {
                 for (n, number) in if of_runs { &cell.values } else { means }.iter().enumerate() {
                     let names = [&group.name, &row.name, &measure.name, &measure.unit];
                     texts.iter_mut().zip(names).for_each(|(column, name)| column.push(Some(name.clone())));
-                    run.push(Some(if has_seeds { cell.seeds.get(n).copied() } else { None }.unwrap_or(n as u64 + 1)));
+                    run.push(cell.seeds.get(n).copied().filter(|_| has_seeds).or(Some(n as u64 + 1)));
                     value.push(Some(*number));
                     half.push(cell.half);
                 }
@@ -472,10 +473,7 @@ impl Comparison {
             table = table.with(name, Column::Text(column));
         }
         match of_runs {
-            true => {
-                let run_is = if has_seeds { "seed" } else { "run" };
-                table.with(run_is, Column::Integer(run)).with("value", Column::Number(value))
-            }
+            true => table.with(run_is, Column::Integer(run)).with("value", Column::Number(value)),
             false => table.with("mean", Column::Number(value)).with("half_width_95", Column::Number(half)),
         }
     }

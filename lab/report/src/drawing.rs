@@ -368,6 +368,11 @@ impl Drawing {
         if self.shapes.is_empty() {
             (self.title, self.finish) = (other.title, other.finish);
         }
+        // Plots below each other mostly leave out the same.
+        if !self.left_out.contains(&other.left_out) {
+            let between = if self.left_out.is_empty() { "" } else { " " };
+            self.left_out += &format!("{between}{}", other.left_out);
+        }
         self.shapes.extend(other.shapes.into_iter().map(|mut shape| {
             match &mut shape {
                 Shape::Rectangle { y, .. } | Shape::Text { y, .. } => *y += by,

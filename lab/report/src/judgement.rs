@@ -97,6 +97,10 @@ impl Pair {
 
     /// By which share of the greater mean the estimates may differ at most, as one of `comparisons`.
     pub(crate) fn reach(&self, estimates: &[&Estimate], comparisons: usize) -> f64 {
+        // Beyond the limit nobody knows.
+        if self.limit.is_some() {
+            return f64::INFINITY;
+        }
         let [a, b] = self.places.map(|place| estimates[place]);
         let pairs = by_seed(a, b);
         // Also where the difference is tested: nobody differs by more than all of it.

@@ -330,10 +330,9 @@ impl Look {
         }
         if plot.style == Style::Cdf {
             match self.form {
-                Some(Form::Ecdf) => (plot.y.scale, plot.y.range) = (Scale::Linear, [Some(0.0), Some(1.0)]),
                 Some(Form::Ccdf) => plot = plot.complementary(),
                 // A paper shows shares from 0 to 1, unless the tail is asked for.
-                _ if self.on_paper && !self.log => {
+                form if form == Some(Form::Ecdf) || (self.on_paper && !self.log) => {
                     (plot.y.scale, plot.y.range) = (Scale::Linear, [Some(0.0), Some(1.0)]);
                 }
                 _ => {}

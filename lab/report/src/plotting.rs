@@ -83,15 +83,10 @@ pub(crate) fn stacked(plots: &[(Plot, Vec<Pen>)], look: &Look) -> Option<Drawing
         plots.iter().map(|(plot, pens)| (plot.on_axes_of(first), pens.as_slice())).collect();
     let (x, y) = Ruler::pair(plots.iter().map(|(plot, _)| plot), first);
     let legend = plots.iter().map(|(plot, _)| plot.legend(look)).fold(0.0, f64::max);
-    let (mut whole, mut left_out) = (Drawing::default(), Vec::new());
+    let mut whole = Drawing::default();
     for (plot, pens) in &plots {
-        let drawn = plot.drawn(&x, &y, (legend, look), pens);
-        if !drawn.left_out.is_empty() && !left_out.contains(&drawn.left_out) {
-            left_out.push(drawn.left_out.clone());
-        }
-        whole.append(drawn);
+        whole.append(plot.drawn(&x, &y, (legend, look), pens));
     }
-    whole.left_out = left_out.join(" ");
     Some(whole)
 }
 

@@ -40,16 +40,14 @@ impl<'a> Best<'a> {
 impl Group {
     /// Who is the best by a measure.
     pub(crate) fn standing(&self, at: usize, family: &Family) -> Best<'_> {
+        if self.ranked(at).is_empty() {
+            return Best::Nobody;
+        }
         let ranked = self.judged(at);
-        match ranked.as_slice() {
-            _ if self.ranked(at).is_empty() => return Best::Nobody,
-            [] => return Best::Nobody,
-            [(only, _)] => {
-                let told = self.orders_of_open(at, family);
-                let is_first = |row: &Row| row.name == *only || told.contains(&[only, &row.name]);
-                return if self.rows.iter().all(is_first) { Best::One(only) } else { Best::Only(only) };
-            }
-            _ => {}
+        if let [(only, _)] = ranked.as_slice() {
+            let told = self.orders_of_open(at, family);
+            let is_first = |row: &Row| row.name == *only || told.contains(&[only, &row.name]);
+            return if self.rows.iter().all(is_first) { Best::One(only) } else { Best::Only(only) };
         }
         let Some(verdict) = self.verdict(at, &ranked, family) else {
             return if is_of_completed(&ranked) { Best::OfCompleted } else { Best::Untested };

@@ -102,8 +102,7 @@ impl Verdict {
                 (false, true) => verdict.apart.push(other),
                 (false, false) => {
                     verdict.open.push(other);
-                    let reach = if pair.limit.is_some() { f64::INFINITY } else { pair.reach(estimates, family.len()) };
-                    verdict.reach = verdict.reach.max(reach);
+                    verdict.reach = verdict.reach.max(pair.reach(estimates, family.len()));
                     more.extend(pair.more_runs(family.len()).map(|more| (more, other)));
                 }
             }

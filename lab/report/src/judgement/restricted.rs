@@ -13,11 +13,15 @@ impl Estimate {
         !self.is_reached() && self.is_time && !self.seeds.is_empty()
     }
     /// Whether tests can weigh it: all runs have reached it, or it can be restricted.
-    pub(crate) fn can_be_tested(&self) -> bool {
+    pub(super) fn can_be_tested(&self) -> bool {
         (self.is_reached() || self.can_be_restricted()) && !self.is_of_completed
     }
+    /// Whether some of its runs have reached it and others not, so that tests have a word on it although it has no mean.
+    pub(crate) fn is_partly_reached(&self) -> bool {
+        !self.is_reached() && self.can_be_tested() && !self.is_never_reached()
+    }
     /// Whether no run has reached it.
-    pub(crate) fn is_never_reached(&self) -> bool {
+    pub(super) fn is_never_reached(&self) -> bool {
         !self.is_reached() && self.values.iter().all(|value| value.is_infinite())
     }
     /// The estimate with `limit` in place of the runs that did not reach it.

@@ -34,7 +34,7 @@ impl Own {
         Some(Self { folder: own_crate()?.into(), program, built })
     }
 
-    /// What builds the crate: its manifest, versions, source and tests. The path of Tidegate's tree is replaced by that of a tree beside the
+    /// Reads the files that build the crate: its manifest, versions, source and tests. The path of Tidegate's tree is replaced by that of a tree beside the
     /// artifact.
     ///
     /// # Errors
@@ -103,12 +103,15 @@ impl Own {
 mod tests {
     use std::time::Duration;
 
+    use tidegate_testbed::files::Folder;
+
     use super::*;
 
-    /// What builds a crate is packed, beside a tree of Tidegate that others have elsewhere; what it built is not.
+    /// The manifest, the source and the tests of a crate are packed, to be built beside a tree of Tidegate; its builds and results are not.
     #[test]
     fn the_source_of_a_crate_is_packed_with_the_tree_beside_it() {
-        let folder = std::env::temp_dir().join(format!("tidegate-own-{}", std::process::id()));
+        let scratch = Folder::new("own");
+        let folder = scratch.file("my-own");
         let write = |name: &str, text: &str| {
             let path = folder.join(name);
             fs::create_dir_all(path.parent().expect("a folder")).expect("made");
