@@ -7,6 +7,7 @@
 //! *Cost*: O(1) for a packet, plus one step for each change of the rate during its transmission.
 
 mod rates;
+mod windows;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,8 +21,9 @@ use crate::link::NEVER;
 use crate::loss::Loss;
 use crate::packet::SimPacket;
 use rates::RateState;
-pub use rates::{Cellular, MarkovState, RateProcess, Windows};
+pub use rates::{Cellular, MarkovState, RateProcess};
 pub(crate) use rates::{seconds, timed_lines};
+pub use windows::Windows;
 
 /// Delay that varies from packet to packet, in addition to that of the line.
 #[derive(Clone, PartialEq, Debug)]

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use tidegate_core::random::Stream;
 use tidegate_core::{Rate, Span};
 
+use super::windows::Windows;
 use crate::distribution::{Distribution, standard_normal};
 use crate::link::NEVER;
 
@@ -58,8 +59,13 @@ pub enum RateProcess {
         steps: Arc<[(Span, Rate)]>,
         /// The period; `None` keeps the last rate for ever.
         repeat: Option<Span>,
-        /// The windows in one of which a run begins; `None` begins at the beginning of the steps in all runs.
-        windows: Option<Windows>,
+    },
+    /// Steps of one or more lines, in a window of which a run begins; see [`Windows`].
+    Drawn {
+        /// The steps.
+        traces: Arc<[RateProcess]>,
+        /// The windows.
+        windows: Windows,
     },
     /// A sine around a mean in steps; negative rates become zero.
     Sine {
@@ -78,60 +84,30 @@ pub enum RateProcess {
     Cellular(Cellular),
 }
 
-/// The times of steps at which a run may begin: one after the other, so that as many successive seeds as there are windows have each of them
-/// once. Where there is no room for two, begins are spread over what there is, and windows overlap.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Windows {
-    /// The time from one begin to the next.
-    pub step: Span,
-    /// The number of begins.
-    pub count: u64,
-}
-
-/// The number of begins of windows that overlap.
-const OVERLAPPING: u64 = 997;
-
-impl Windows {
-    /// The windows of runs of `duration` in steps that last `all`; where these are not longer, a run may begin anywhere.
-    fn of(all: Span, duration: Span) -> Self {
-        let count = all.as_nanos() / duration.as_nanos().max(1);
-        if count >= 2 {
-            return Self { step: duration, count };
-        }
-        let latest = if all > duration { all.saturating_sub(duration) } else { all };
-        Self { step: Span::from_nanos((latest.as_nanos() / OVERLAPPING).max(1)), count: OVERLAPPING }
-    }
-    /// Where the run with a seed begins.
-    pub fn begin(self, seed: u64) -> Span {
-        let count = self.count.max(1);
-        // Steps of the golden ratio spread successive seeds (Weyl, 1916); one that has no factor in common with the number meets each.
-        let shares = |a: u64| std::iter::successors(Some((a, count)), |(a, b)| (*b > 0).then(|| (*b, a % b))).last();
-        let near = (count as f64 * 0.618_034) as u64;
-        let stride = (near.max(1)..).find(|stride| shares(*stride).is_some_and(|(common, _)| common == 1)).unwrap_or(1);
-        let place = u128::from(seed % count) * u128::from(stride) % u128::from(count);
-        Span::from_nanos(self.step.as_nanos().saturating_mul(place as u64))
-    }
-}
-
 impl RateProcess {
     /// The mean of the rate over `span`, or over its period if that is shorter; `None` if it is zero all the time. Of a process that is
     /// drawn it is that of one path, the same for all seeds, of at most 1,000 s; of steps with a drawn beginning that of all of them.
     pub fn mean(&self, span: Span) -> Option<Rate> {
-        let (period, all) = match self {
-            Self::Steps { repeat, windows, .. } => (*repeat, windows.and_then(|_| self.lasts())),
-            Self::Sine { period, .. } => (Some(*period), None),
-            Self::Markov(_) | Self::Cellular(_) => (Some(LONGEST), None),
+        let over = |process: &Self, span: Span| {
+            let mut state = RateState::begun(process.clone(), Stream::named(0, "mean rate"), Span::ZERO);
+            (state.room(0, span.as_nanos(), std::iter::empty()), u128::from(span.as_nanos()))
         };
-        let span = all.unwrap_or(span);
-        let span = period.map_or(span, |period| period.min(span)).as_nanos();
-        let mut state = RateState::begun(self.clone(), Stream::named(0, "mean rate"), Span::ZERO);
-        let carried = state.room(0, span, std::iter::empty());
-        let rate = carried.checked_div(u128::from(span)).and_then(|rate| u64::try_from(rate).ok());
+        let up_to = |period: Option<Span>| over(self, period.map_or(span, |period| period.min(span)));
+        let (carried, time) = match self {
+            Self::Steps { repeat, .. } => up_to(*repeat),
+            Self::Sine { period, .. } => up_to(Some(*period)),
+            Self::Markov(_) | Self::Cellular(_) => up_to(Some(LONGEST)),
+            Self::Drawn { traces, .. } => {
+                let each = traces.iter().map(|trace| over(trace, trace.lasts().unwrap_or(span)));
+                each.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
+            }
+        };
+        let rate = carried.checked_div(time).and_then(|rate| u64::try_from(rate).ok());
         rate.filter(|rate| *rate > 0).map(Rate::from_bps)
     }
 
     pub(crate) fn constant(rate: Rate) -> Self {
-        Self::Steps { steps: [(Span::ZERO, rate)].into(), repeat: None, windows: None }
+        Self::Steps { steps: [(Span::ZERO, rate)].into(), repeat: None }
     }
 
     /// Reads a Mahimahi trace: each line is a millisecond at which 1500 bytes can be delivered. The trace repeats after
@@ -171,7 +147,7 @@ impl RateProcess {
             push(from, count.saturating_mul(1500 * 8 * 1000));
             before = from + 1;
         }
-        Ok(Self::Steps { steps: steps.into(), repeat: Some(Span::from_millis(end)), windows: None })
+        Ok(Self::Steps { steps: steps.into(), repeat: Some(Span::from_millis(end)) })
     }
 
     /// Reads lines `seconds,rate` with rising times. A rate has a unit, or is in bit/s. Empty lines, comments with `#`,
@@ -190,7 +166,7 @@ impl RateProcess {
         if let Some(place) = steps.windows(2).position(|pair| pair[0].0 >= pair[1].0) {
             return Err(format!("step {}: not later than the one before", place + 2));
         }
-        Ok(Self::Steps { steps: steps.into(), repeat, windows: None })
+        Ok(Self::Steps { steps: steps.into(), repeat })
     }
 
     /// Steps that begin with what they have at the time `from`: those before it are left out or, if they repeat, come at the end of the period.
@@ -215,23 +191,29 @@ impl RateProcess {
                 steps[..begin].iter().enumerate().map(|(n, step)| (if n == 0 { Span::ZERO } else { step.0 }, step.1));
             all.extend(again.filter(|step| step.0 < from).map(|step| (repeat.saturating_sub(from) + step.0, step.1)));
         }
-        Ok(Self::Steps { steps: all.into(), repeat: *repeat, windows: None })
+        Ok(Self::Steps { steps: all.into(), repeat: *repeat })
     }
 
-    /// Steps in one window of which each run of `duration` is: see [`Windows`].
+    /// Traces in one window of which each run of `duration` is: see [`Windows`].
     ///
     /// # Errors
-    /// If they are not longer and do not repeat, with how long they last.
-    pub fn begun_where_drawn(self, duration: Span) -> Result<Self, String> {
-        let (Self::Steps { steps, repeat, .. }, Some(last)) = (&self, self.lasts()) else { return Ok(self) };
-        if last <= duration && repeat.is_none() {
-            return Err(format!(
-                "it lasts {} s, and a run {} s: there is nothing to draw",
-                last.as_secs_f64(),
-                duration.as_secs_f64()
-            ));
+    /// The number of the trace that is too short, counted from 0, with how long it lasts.
+    pub fn drawn(traces: Vec<Self>, duration: Span) -> Result<Self, (usize, String)> {
+        let lengths: Vec<Span> = traces.iter().map(|trace| trace.lasts().unwrap_or(Span::ZERO)).collect();
+        for (number, (trace, lasts)) in traces.iter().zip(&lengths).enumerate() {
+            let may_repeat = traces.len() == 1 && matches!(trace, Self::Steps { repeat: Some(_), .. });
+            let [lasts, run] = [*lasts, duration].map(Span::as_secs_f64);
+            if traces.len() == 1 && !may_repeat && lasts <= run {
+                return Err((number, format!("it lasts {lasts} s, and a run {run} s: there is nothing to draw")));
+            }
+            if traces.len() > 1 && lasts < run {
+                return Err((
+                    number,
+                    format!("it lasts {lasts} s, and a run {run} s: no window of it is one of several traces"),
+                ));
+            }
         }
-        Ok(Self::Steps { steps: steps.clone(), repeat: *repeat, windows: Some(Windows::of(last, duration)) })
+        Ok(Self::Drawn { windows: Windows::of(&lengths, duration), traces: traces.into() })
     }
 
     /// How long steps last before they repeat, or have their last rate; `None` of others.
@@ -240,10 +222,13 @@ impl RateProcess {
         repeat.or(steps.last().map(|step| step.0))
     }
 
-    /// The windows in one of which a run begins; `None` if all begin at the beginning.
-    pub fn windows(&self) -> Option<Windows> {
-        let Self::Steps { windows, .. } = self else { return None };
-        *windows
+    /// After which times steps begin anew, if they do.
+    pub fn periods(&self) -> Vec<Span> {
+        match self {
+            Self::Steps { repeat, .. } => repeat.iter().copied().collect(),
+            Self::Drawn { traces, .. } => traces.iter().flat_map(Self::periods).collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// Checks the parameters; the error is a short text.
@@ -261,6 +246,7 @@ impl RateProcess {
                     _ => Ok(()),
                 }
             }
+            Self::Drawn { traces, .. } => traces.iter().try_for_each(Self::validate),
             Self::Sine { mean, period, step, .. } => {
                 if mean.is_zero() || step.is_zero() || *step > *period {
                     Err("a sine needs a mean above zero, and a step of at most its period")
@@ -345,11 +331,9 @@ pub(super) struct RateState {
 impl RateState {
     /// The state at the beginning of a run with a seed.
     pub fn new(process: RateProcess, random: Stream, seed: u64) -> Self {
-        let begin = match &process {
-            RateProcess::Steps { windows: Some(windows), .. } => windows.begin(seed),
-            _ => Span::ZERO,
-        };
-        Self::begun(process, random, begin)
+        let RateProcess::Drawn { traces, windows } = &process else { return Self::begun(process, random, Span::ZERO) };
+        let (trace, begin) = windows.begin(seed);
+        Self::begun(traces[trace].clone(), random, begin)
     }
 
     /// The state at the beginning of a run that begins in steps at this time.
@@ -437,6 +421,8 @@ impl RateState {
                     (None, None) => NEVER,
                 };
             }
+            // The beginning of a run has chosen one of them.
+            RateProcess::Drawn { .. } => self.until = NEVER,
             RateProcess::Sine { mean, amplitude, period, step } => {
                 let phase = (from % period.as_nanos()) as f64 / period.as_nanos() as f64;
                 let value = libm::sin(2.0 * core::f64::consts::PI * phase);

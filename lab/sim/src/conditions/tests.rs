@@ -118,7 +118,7 @@ fn the_rate_adds_up_to_the_bits() {
     let steps: Arc<[(Span, Rate)]> = [(Span::ZERO, 8), (Span::from_millis(3), 2), (Span::from_millis(5), 0)]
         .map(|(at, mbit)| (at, Rate::from_mbit(mbit)))
         .into();
-    let rate = Some(RateProcess::Steps { steps, repeat: Some(Span::from_millis(7)), windows: None });
+    let rate = Some(RateProcess::Steps { steps, repeat: Some(Span::from_millis(7)) });
     let mut state = line(Conditions { rate, ..Conditions::default() });
     // A period has 3 ms x 8 Mbit/s + 2 ms x 2 Mbit/s = 28,000 bits, 2.8 packets: the third ends in the next period.
     // 10,000 bits: 1.25 ms each; the third has 4,000 left at 3 ms, which take 2 ms; the fourth begins at 5 ms, waits
@@ -207,7 +207,7 @@ fn a_trace_may_begin_where_the_seed_says() {
     // In second n of 100 the rate is n packets of 1,000 bytes.
     let text: String = (0..100).map(|n| format!("{n},{}\n", (n + 1) * 8_000)).collect();
     let trace = RateProcess::csv(&text, Some(Span::from_secs(100))).unwrap();
-    let drawn = trace.clone().begun_where_drawn(Span::from_secs(9)).unwrap();
+    let drawn = RateProcess::drawn(vec![trace.clone()], Span::from_secs(9)).unwrap();
     let first = |process: &RateProcess, seed: u64, name: &str| {
         line_of(process, seed, name).capacity(Rate::from_mbit(1), 0, 9_000_000_000) / 8_000
     };
@@ -223,16 +223,31 @@ fn a_trace_may_begin_where_the_seed_says() {
     // The mean is that of the whole trace, whatever is drawn.
     assert_eq!(drawn.mean(Span::from_secs(9)), trace.mean(Span::from_secs(100)));
     // Where there is no room for two windows, they overlap, and end before the trace does.
-    let long = trace.clone().begun_where_drawn(Span::from_secs(60)).unwrap().windows().unwrap();
-    assert!((1..2_000).all(|seed| long.begin(seed) <= Span::from_secs(40)));
-    let begin = |seed| long.begin(seed).as_nanos();
+    let long = Windows::of(&[Span::from_secs(100)], Span::from_secs(60));
+    let begin = |seed| long.begin(seed).1.as_nanos();
+    assert!((1..2_000).all(|seed| begin(seed) <= 40_000_000_000));
     assert!((1..4).all(|seed| begin(seed).abs_diff(begin(seed + 1)) > 8_000_000_000));
     // A trace that repeats and is not longer than a run may begin anywhere, and a run has all of it.
-    let whole = trace.clone().begun_where_drawn(Span::from_secs(100)).unwrap();
+    let whole = RateProcess::drawn(vec![trace.clone()], Span::from_secs(100)).unwrap();
     let state = |seed| line_of(&whole, seed, "a->b").capacity(Rate::from_mbit(1), 0, 100_000_000_000);
     assert!((1..9).all(|seed| state(seed).abs_diff(5_050 * 8_000) <= 1));
     let open = RateProcess::csv("0,8mbit\n1,2mbit\n", None).unwrap();
-    assert!(open.begun_where_drawn(Span::from_secs(1)).unwrap_err().contains("nothing to draw"));
+    let refused = |traces: Vec<RateProcess>| RateProcess::drawn(traces, Span::from_secs(1)).unwrap_err();
+    assert!(refused(vec![open]).1.contains("nothing to draw"));
+    // Several traces are one sample: each window of each is met once, and none goes from one to the next.
+    let slow = RateProcess::csv("0,8kbit\n", Some(Span::from_secs(20))).unwrap();
+    let both = RateProcess::drawn(vec![trace.clone(), slow.clone()], Span::from_secs(9)).unwrap();
+    let mut met: Vec<u64> = (1..14).map(|seed| first(&both, seed, "a->b")).collect();
+    met.sort_unstable();
+    let mut windows: Vec<u64> = (0..11).map(|n| 45 + 81 * n).chain([9, 9]).collect();
+    windows.sort_unstable();
+    assert_eq!(met, windows);
+    let packets = (5_050 + 20) as f64 / 120.0;
+    let mean = both.mean(Span::from_secs(9)).unwrap().as_bps() as f64 / 8_000.0;
+    assert!((mean - packets).abs() < 1e-3, "{mean}");
+    let short = RateProcess::csv("0,8kbit\n", Some(Span::from_millis(900))).unwrap();
+    let (number, why) = refused(vec![slow, short]);
+    assert!(number == 1 && why.contains("it lasts 0.9 s"), "{number}: {why}");
 }
 
 fn line_of(process: &RateProcess, seed: u64, name: &str) -> LineState {
@@ -245,10 +260,7 @@ fn wrong_conditions_are_named() {
     let none = Conditions::default;
     let rate = |steps: &[(u64, u64)], repeat: Option<u64>| {
         let steps = steps.iter().map(|&(at, bps)| (Span::from_secs(at), Rate::from_bps(bps))).collect();
-        Conditions {
-            rate: Some(RateProcess::Steps { steps, repeat: repeat.map(Span::from_secs), windows: None }),
-            ..none()
-        }
+        Conditions { rate: Some(RateProcess::Steps { steps, repeat: repeat.map(Span::from_secs) }), ..none() }
     };
     for (wrong, part) in [
         (rate(&[], None), "needs a step"),

@@ -29,13 +29,15 @@ use crate::link::Line;
 use crate::network::{Network, NetworkError};
 use crate::workload::{FlowSpec, Workload};
 
-/// A file with the rates of a line over time.
+/// The file with the rates of a line over time, or the files from which each run has one.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Trace {
-    /// Its name.
-    pub name: String,
-    /// How long it lasts, and the windows that runs have, if each begins where its seed draws.
-    pub drawn: Option<(Span, Windows)>,
+    /// Their names.
+    pub names: Vec<String>,
+    /// How long each lasts, and the windows that runs have, if each begins where its seed draws.
+    pub drawn: Option<(Vec<Span>, Windows)>,
+    /// The place at which it says where runs begin.
+    pub place: Place,
 }
 
 /// A link of a scenario, one direction.

@@ -41,7 +41,10 @@ impl Scenario {
         if errors > 0 {
             return None;
         }
-        scenario.align_windows();
+        if let Err((place, why)) = scenario.align_windows() {
+            diagnostics.error(place, why).label("as many files for each line");
+            return None;
+        }
         if let Err(why) = scenario.check_runs(scenario.runs as usize) {
             diagnostics.error(file.runs.place, why).label("more than there are windows");
             return None;

@@ -235,14 +235,11 @@ impl Sweep {
     /// The names of all files that runs may refer to.
     pub fn files(&self) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
-        name_files(&self.base, &mut found);
+        name_files(&self.base, false, &mut found);
         for axis in &self.axes {
             for (path, value) in axis.values.iter().flat_map(|values| axis.paths.iter().zip(values)) {
                 let is_file = path.rsplit('.').next().is_some_and(|key| FILES.contains(&key));
-                match &value.value {
-                    Value::Text(name) if is_file => found.extend([name.clone()]),
-                    _ => name_files(value, &mut found),
-                }
+                name_files(value, is_file, &mut found);
             }
         }
         found
@@ -373,7 +370,7 @@ impl Sweep {
         let each = chosen.iter().flat_map(|(axis, values)| axis.paths.iter().zip(*values));
         let values = each.map(|(path, value)| (path.clone(), shown(value))).collect();
         let mut names = BTreeSet::new();
-        name_files(&base, &mut names);
+        name_files(&base, false, &mut names);
         let files = names.iter().filter_map(|name| self.files.get(name).copied()).collect();
         Ok((Point { values, text: base.to_text().into(), seed }, files))
     }
@@ -384,16 +381,14 @@ pub fn scenario_of(name: &str) -> Option<&str> {
     name.strip_suffix(".parquet")?.split('-').nth(2)
 }
 
-/// Adds the names of all files that a table refers to.
-fn name_files(node: &Node, found: &mut BTreeSet<String>) {
+/// Adds the names of files in a value, which is that of a key with such or another one.
+fn name_files(node: &Node, is_file: bool, found: &mut BTreeSet<String>) {
     match &node.value {
-        Value::List(list) => list.iter().for_each(|node| name_files(node, found)),
+        Value::Text(name) if is_file => _ = found.insert(name.clone()),
+        Value::List(list) => list.iter().for_each(|node| name_files(node, is_file, found)),
         Value::Table(entries) => {
             for entry in entries {
-                match &entry.node.value {
-                    Value::Text(name) if FILES.contains(&entry.key.as_str()) => found.extend([name.clone()]),
-                    _ => name_files(&entry.node, found),
-                }
+                name_files(&entry.node, FILES.contains(&entry.key.as_str()), found);
             }
         }
         _ => {}

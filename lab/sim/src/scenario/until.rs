@@ -10,13 +10,13 @@ use serde_json::json;
 use tidegate_config::decode::mismatch;
 use tidegate_config::node::{Node, Value};
 use tidegate_config::schema::Schemas;
-use tidegate_config::{Decode, Diagnostics};
+use tidegate_config::{Decode, Diagnostics, Place};
 use tidegate_core::Span;
 use tidegate_metrics::names::{not_meant, parts_of, the_only};
 use tidegate_metrics::{Points, Series, summarise};
 
 use super::file::{schema_of_span_or, span_or};
-use super::model::Scenario;
+use super::model::{Scenario, Trace};
 use super::outcome::Outcome;
 use super::run::Run;
 use crate::conditions::{RateProcess, Windows};
@@ -201,10 +201,8 @@ impl Scenario {
 
     /// The number of windows of a trace that do not overlap, of which each run has another; `None` if runs do not have such.
     fn windows(&self) -> Option<u32> {
-        let windows = self.traces.iter().find_map(|trace| trace.drawn).map(|(_, windows)| windows);
-        windows
-            .filter(|windows| windows.step >= self.duration)
-            .map(|windows| u32::try_from(windows.count).unwrap_or(u32::MAX))
+        let (_, windows) = self.traces.iter().find_map(|trace| trace.drawn.as_ref())?;
+        (windows.step >= self.duration).then(|| u32::try_from(windows.count()).unwrap_or(u32::MAX))
     }
 
     /// Checks that so many runs with successive seeds are as many replications.
@@ -242,9 +240,7 @@ impl Scenario {
         let seeds: Vec<u64> = seeds.collect();
         let runs = seeds.len();
         let repeated = self.wires.iter().enumerate().filter_map(|(number, wire)| {
-            let RateProcess::Steps { repeat: Some(period), .. } = wire.conditions.as_ref()?.rate.as_ref()? else {
-                return None;
-            };
+            let period = wire.conditions.as_ref()?.rate.as_ref()?.periods().into_iter().min()?;
             let times = self.duration.as_secs_f64() / period.as_secs_f64();
             (times > 1.0 + 1e-9).then(|| {
                 let (name, period, run) = (self.wire_name(number), period.as_secs_f64(), self.duration.as_secs_f64());
@@ -255,28 +251,31 @@ impl Scenario {
             })
         });
         let fixed = self.traces.iter().filter(|trace| trace.drawn.is_none());
-        let fixed: Vec<String> = fixed.map(|trace| format!("`{}`", trace.name)).collect();
+        let fixed: Vec<String> = fixed.map(Trace::named).collect();
         let same = (runs > 1 && !fixed.is_empty()).then(|| {
             format!(
                 "All runs have the same part of {}: intervals and tests hold for that part, and say nothing of other times and lines. With \
-                 `from = \"drawn\"` each run has another part; sweep over files for a statement about more lines.",
+                 `from = \"drawn\"` each run has another part, of one of several files if `file` is a list: a statement about more lines.",
                 fixed.join(", ")
             )
         });
         let drawn = self.traces.iter().filter(|_| runs > 1).filter_map(|trace| {
-            let ((all, windows), name) = (trace.drawn?, &trace.name);
+            let (lengths, windows) = trace.drawn.as_ref()?;
+            let all = lengths.iter().fold(Span::ZERO, |all, lasts| all + *lasts);
             let [of_each, of_all, met] = [self.duration, all, self.met(windows, &seeds).min(all)].map(Span::as_secs_f64);
-            let meet = format!("{runs} runs of {of_each} s meet {met:.0} of its {of_all:.0} s");
+            let (its, these) = if lengths.len() > 1 { ("their", "these traces") } else { ("its", "this trace") };
+            let meet = format!("{runs} runs of {of_each} s meet {met:.0} of {its} {of_all:.0} s");
             let meet = match met < of_each * runs as f64 - 1e-6 {
                 true => format!("{meet}, some of them the same, so that intervals are too narrow"),
                 false => format!("{meet}, none of them twice"),
             };
             let possible = self.windows().map_or(String::new(), |all| match (all as usize).saturating_sub(runs) {
-                0 => ", and no further run is possible: more need shorter runs or a longer trace".to_owned(),
+                0 => ", and no further run is possible: where more would decide they need shorter runs or more traces".to_owned(),
                 more => format!(", and {more} further runs are possible"),
             });
             Some(format!(
-                "Each run has a part of `{name}` by its seed: intervals and tests hold for the times of this trace. {meet}{possible}."
+                "Each run has a part of {} by its seed: intervals and tests hold for the times of {these}. {meet}{possible}.",
+                trace.named()
             ))
         });
         repeated
@@ -287,29 +286,48 @@ impl Scenario {
     }
 
     /// How much of a trace runs with these seeds meet.
-    fn met(&self, windows: Windows, seeds: &[u64]) -> Span {
-        let mut begins: Vec<u64> = seeds.iter().map(|seed| windows.begin(*seed).as_nanos()).collect();
+    fn met(&self, windows: &Windows, seeds: &[u64]) -> Span {
+        let mut begins: Vec<(usize, Span)> = seeds.iter().map(|seed| windows.begin(*seed)).collect();
         begins.sort_unstable();
-        let (mut met, mut until) = (0, 0);
-        for begin in begins {
-            let end = begin + self.duration.as_nanos();
-            met += end - begin.max(until);
-            until = end;
+        let (mut met, mut until) = (0, (0, 0));
+        for (trace, begin) in begins {
+            let (begin, end) = (begin.as_nanos(), (begin + self.duration).as_nanos());
+            let known = if until.0 == trace { until.1 } else { 0 };
+            met += end - begin.max(known);
+            until = (trace, end);
         }
         Span::from_nanos(met)
     }
 
     /// Gives all traces the windows of the shortest of them, so that all lines of a run begin at the same time, which all of them have.
-    pub(super) fn align_windows(&mut self) {
-        let drawn = self.traces.iter().filter_map(|trace| trace.drawn);
-        let Some((_, all)) = drawn.min_by_key(|(lasts, _)| *lasts) else { return };
-        let drawn = self.traces.iter_mut().filter_map(|trace| trace.drawn.as_mut());
-        drawn.for_each(|(_, windows)| *windows = all);
+    ///
+    /// # Errors
+    /// The place of a line that has another number of traces than the others, and the problem.
+    pub(super) fn align_windows(&mut self) -> Result<(), (Place, String)> {
+        let drawn = || self.traces.iter().filter_map(|trace| Some((trace, &trace.drawn.as_ref()?.0)));
+        let Some((_, first)) = drawn().next() else { return Ok(()) };
+        let mut shortest = first.clone();
+        for (trace, lengths) in drawn() {
+            if lengths.len() != shortest.len() {
+                let why = format!(
+                    "a line has {} traces, and another {}: all lines of a run begin at one time of the same trace of their lists",
+                    lengths.len(),
+                    shortest.len()
+                );
+                return Err((trace.place, why));
+            }
+            shortest.iter_mut().zip(lengths).for_each(|(least, lasts)| *least = (*least).min(*lasts));
+        }
+        let all = Windows::of(&shortest, self.duration);
+        for (_, windows) in self.traces.iter_mut().filter_map(|trace| trace.drawn.as_mut()) {
+            *windows = all.clone();
+        }
         for conditions in self.wires.iter_mut().filter_map(|wire| wire.conditions.as_mut()) {
-            if let Some(RateProcess::Steps { windows: Some(windows), .. }) = &mut conditions.rate {
-                *windows = all;
+            if let Some(RateProcess::Drawn { windows, .. }) = &mut conditions.rate {
+                *windows = all.clone();
             }
         }
+        Ok(())
     }
 
     /// The longest warm-up that MSER-5 finds in the goodput of flows and in the throughput and queueing of watched links.
@@ -329,6 +347,13 @@ impl Scenario {
             }
         }
         longest
+    }
+}
+
+impl Trace {
+    /// The names of its files.
+    fn named(&self) -> String {
+        self.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     }
 }
 

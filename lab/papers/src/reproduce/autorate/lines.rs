@@ -185,11 +185,7 @@ impl Capacity {
                 steps.push((Span::from_millis(ms), rate));
             }
         }
-        RateProcess::Steps {
-            steps: steps.into(),
-            repeat: Some(Span::from_millis(self.bytes.len() as u64)),
-            windows: None,
-        }
+        RateProcess::Steps { steps: steps.into(), repeat: Some(Span::from_millis(self.bytes.len() as u64)) }
     }
 }
 

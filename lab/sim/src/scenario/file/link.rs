@@ -3,7 +3,7 @@
 use tidegate_config::decode::mismatch;
 use tidegate_config::node::{Node, Value};
 use tidegate_config::values::Percent;
-use tidegate_config::{Decode, Diagnostics, Schemas, Spanned};
+use tidegate_config::{Decode, Diagnostics, Many, Schemas, Spanned};
 use tidegate_core::{Bytes, Rate, Span};
 
 use super::distribution::{DistributionSection, SameOrDrawn};
@@ -240,10 +240,10 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// A trace of delivery opportunities.
     pub struct MahimahiRate as "Mahimahi trace" {
-        /// The file, beside the scenario.
-        pub file: Spanned<String>,
-        /// The time of the trace at which all runs begin, or "drawn": each run has another window of the trace by its seed, the same for all
-        /// lines. Default its beginning.
+        /// The file, beside the scenario; or several, of which each run has a part of one.
+        pub file: Many<Spanned<String>>,
+        /// The time of the trace at which all runs begin, or "drawn": each run has another window of the trace, or of one of
+        /// several, by its seed, the same for all lines. Default its beginning.
         pub from: Spanned<TraceBegin> = "0s",
     }
 }
@@ -251,12 +251,13 @@ tidegate_config::record! {
 tidegate_config::record! {
     /// A trace of rates.
     pub struct CsvRate as "trace of a rate" {
-        /// The file, beside the scenario: lines `seconds,rate`, the rate with a unit or in bit/s.
-        pub file: Spanned<String>,
+        /// The file, beside the scenario: lines `seconds,rate`, the rate with a unit or in bit/s; or several, of which each run has a part
+        /// of one.
+        pub file: Many<Spanned<String>>,
         /// The period after which it begins anew. Default: the last rate stays.
         pub repeat: Option<Span>,
-        /// The time of the trace at which all runs begin, or "drawn": each run has another window of the trace by its seed, the same for all
-        /// lines. Default its beginning.
+        /// The time of the trace at which all runs begin, or "drawn": each run has another window of the trace, or of one of
+        /// several, by its seed, the same for all lines. Default its beginning.
         pub from: Spanned<TraceBegin> = "0s",
     }
 }

@@ -142,43 +142,73 @@ impl Resolver<'_> {
     fn rate_process(&mut self, section: &Spanned<RateSection>) -> Option<RateProcess> {
         type Read<'a> = &'a dyn Fn(&str) -> Result<RateProcess, String>;
         // What is wrong may be the name, a line of the file, or the time at which it is to begin: each has its mark and its remedy.
-        let trace = |file: &Spanned<String>,
-                     from: &Spanned<TraceBegin>,
-                     (read, lines): (Read<'_>, &str),
-                     this: &mut Self| {
-            let (place, error, label, help) = match this.open(&file.value) {
-                Err(error) => (file.place, error, "this file", "name a file beside the scenario"),
-                Ok(source) => match read(source.text()) {
-                    Err(error) => (file.place, error, "what is in this file", lines),
-                    Ok(process) => {
-                        let (begun, label, help) = match from.value {
-                            TraceBegin::At(at) => {
-                                (process.begun_at(at), "too late", "begin at an earlier time of the trace")
-                            }
-                            TraceBegin::Drawn => (
-                                process.begun_where_drawn(this.scenario.duration),
-                                "not longer than a run",
-                                "make the duration shorter, or let the trace repeat",
-                            ),
-                        };
-                        match begun {
-                            Err(error) => (from.place, error, label, help),
-                            Ok(process) => {
-                                this.warn_of_wrapping(&process, from);
-                                let trace =
-                                    Trace { name: file.value.clone(), drawn: process.lasts().zip(process.windows()) };
-                                if !this.scenario.traces.contains(&trace) {
-                                    this.scenario.traces.push(trace);
-                                }
-                                return Some(process);
-                            }
-                        }
+        let traces = |files: &[Spanned<String>],
+                      from: &Spanned<TraceBegin>,
+                      (read, lines): (Read<'_>, &str),
+                      this: &mut Self| {
+            let refuse = |this: &mut Self, file: &Spanned<String>, place, why: String, label, help| {
+                this.error(place, format!("the trace `{}` cannot be used: {why}", file.value), label, help);
+                None
+            };
+            let mut all = Vec::new();
+            for file in files {
+                match this.open(&file.value).map(|source| read(source.text())) {
+                    Err(why) => {
+                        return refuse(this, file, file.place, why, "this file", "name a file beside the scenario");
+                    }
+                    Ok(Err(why)) => return refuse(this, file, file.place, why, "what is in this file", lines),
+                    Ok(Ok(process)) => all.push(process),
+                }
+            }
+            let lengths: Vec<Span> = all.iter().filter_map(RateProcess::lasts).collect();
+            let process = match (from.value, files) {
+                (_, []) => {
+                    this.error(
+                        section.place,
+                        "a trace without a file",
+                        "of which file?",
+                        "name one: file = \"lte.mahimahi\"",
+                    );
+                    return None;
+                }
+                (TraceBegin::At(at), [file]) => match all.remove(0).begun_at(at) {
+                    Ok(process) => process,
+                    Err(why) => {
+                        return refuse(
+                            this,
+                            file,
+                            from.place,
+                            why,
+                            "too late",
+                            "begin at an earlier time of the trace",
+                        );
+                    }
+                },
+                (TraceBegin::At(_), [_, second, ..]) => {
+                    let help = "with from = \"drawn\" each run has a part of one of them by its seed";
+                    this.error(second.place, "runs that begin at one time have one trace", "one too many", help);
+                    return None;
+                }
+                (TraceBegin::Drawn, files) => match RateProcess::drawn(all, this.scenario.duration) {
+                    Ok(process) => process,
+                    Err((number, why)) => {
+                        let help = "make the duration shorter, or let the trace repeat";
+                        let file = &files[number];
+                        return refuse(this, file, file.place, why, "not longer than a run", help);
                     }
                 },
             };
-            let message = format!("the trace `{}` cannot be used: {error}", file.value);
-            this.error(place, message, label, help);
-            None
+            this.warn_of_wrapping(&process, from);
+            let names = files.iter().map(|file| file.value.clone()).collect();
+            let drawn = match &process {
+                RateProcess::Drawn { windows, .. } => Some((lengths, windows.clone())),
+                _ => None,
+            };
+            let trace = Trace { names, drawn, place: from.place };
+            if !this.scenario.traces.iter().any(|known| (&known.names, &known.drawn) == (&trace.names, &trace.drawn)) {
+                this.scenario.traces.push(trace);
+            }
+            Some(process)
         };
         let mahimahi = "each line is a whole number of milliseconds, none less than the one before";
         let rates = "each line is `seconds,rate`, such as `0.5,2mbit`, each later than the one before";
@@ -186,14 +216,13 @@ impl Resolver<'_> {
             RateSection::Steps(it) => RateProcess::Steps {
                 steps: it.steps.iter().map(|step| (step.at, step.rate)).collect(),
                 repeat: it.repeat,
-                windows: None,
             },
             RateSection::Sine(it) => {
                 RateProcess::Sine { mean: it.mean, amplitude: it.amplitude, period: it.period, step: it.step }
             }
-            RateSection::Mahimahi(it) => trace(&it.file, &it.from, (&RateProcess::mahimahi, mahimahi), self)?,
+            RateSection::Mahimahi(it) => traces(&it.file, &it.from, (&RateProcess::mahimahi, mahimahi), self)?,
             RateSection::Csv(it) => {
-                trace(&it.file, &it.from, (&|text| RateProcess::csv(text, it.repeat), rates), self)?
+                traces(&it.file, &it.from, (&|text| RateProcess::csv(text, it.repeat), rates), self)?
             }
             RateSection::Markov(it) => {
                 let state = |state: &crate::scenario::file::MarkovStateSection| MarkovState {
