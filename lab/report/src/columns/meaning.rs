@@ -45,8 +45,11 @@ pub(crate) fn meaning(name: &str) -> Option<&'static str> {
         "packet" => "the number of the packet; a retransmission is a packet of its own",
         "seq" => "bytes: its sequence number",
         "ack" => "bytes: its acknowledgement number",
-        "connection" => "the number of the connection",
-        "side" => "the end of the connection: 0 opened it",
+        "connection" => {
+            "the number of the connection in the run of its seed and variant, also of a packet; that of a transfer may carry several, each from \
+             begun_ns on"
+        }
+        "side" => "the end of the connection, of a packet that which sent it: 0 opened it",
         "cwnd_bytes" => "bytes: the congestion window",
         "ssthresh_bytes" => "bytes: the slow start threshold; empty before the first loss",
         "srtt_ns" => "ns: the smoothed round-trip time",

@@ -271,8 +271,8 @@ impl Simulation {
             region.aborted(group as u32);
         }
         let cut_short = if failed { connection.underway() } else { None };
-        // A transfer that began during the warm-up is not counted as opened either.
-        let counts = |transfer: &Underway| measuring && transfer.began >= self.warm_up;
+        let is_request = matches!(connection.role, Role::Requests(_));
+        let counts = |transfer: &Underway| measuring && transfer.counts(is_request, self.warm_up);
         let [finished, cut_short] = [finished, cut_short].map(|transfer| transfer.filter(counts));
         if let Some(transfer) = finished {
             self.book(group, &transfer, TransferEnd::Completed);
@@ -346,7 +346,7 @@ impl Connection {
                 self.ends[1].close();
                 let size = (*size)?;
                 self.completed = true;
-                Some(Underway::upload(size, self.opened))
+                Some(Underway::upload(size, (self.number, self.opened)))
             }
             Role::Download { request, size, answered } if side == 1 && !*answered && received >= *request => {
                 *answered = true;
@@ -357,14 +357,14 @@ impl Connection {
             Role::Download { size, .. } if side == 0 && closed && !self.completed => {
                 self.ends[0].close();
                 self.completed = true;
-                Some(Underway::download(*size, self.opened))
+                Some(Underway::download(*size, (self.number, self.opened)))
             }
             Role::Requests(exchange) if side == 0 => {
                 if received < exchange.answered || exchange.taken >= exchange.answered {
                     return None;
                 }
                 exchange.taken = exchange.answered;
-                Some(Underway::answer(exchange, self.opened))
+                Some(Underway::answer(exchange, (self.number, self.opened)))
             }
             Role::Requests(exchange) => {
                 if received >= exchange.asked && exchange.served < exchange.asked {

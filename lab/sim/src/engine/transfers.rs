@@ -9,6 +9,8 @@ use crate::packet::TCP_HEADER;
 
 /// A transfer that is under way, or has just been completed.
 pub(super) struct Underway {
+    /// The number of its connection.
+    connection: u64,
     size: u64,
     /// When its connection was opened, or when it was requested.
     pub began: u64,
@@ -19,18 +21,27 @@ pub(super) struct Underway {
 }
 
 impl Underway {
-    /// Data that the client sends: after SYN and SYN-ACK.
-    pub fn upload(size: u64, began: u64) -> Self {
-        Self { size, began, crossings: [2, 1], data: 0 }
+    /// Data that the client sends on a connection, given by its number and when it was opened: after SYN and SYN-ACK.
+    pub fn upload(size: u64, (connection, opened): (u64, u64)) -> Self {
+        Self { connection, size, began: opened, crossings: [2, 1], data: 0 }
     }
     /// An answer on a new connection: after SYN, SYN-ACK and the request.
-    pub fn download(size: u64, began: u64) -> Self {
-        Self { size, began, crossings: [2, 2], data: 1 }
+    pub fn download(size: u64, (connection, opened): (u64, u64)) -> Self {
+        Self { connection, size, began: opened, crossings: [2, 2], data: 1 }
     }
-    /// The current answer on a connection that was opened at `opened`, perhaps for an earlier request.
-    pub fn answer(exchange: &Exchange, opened: u64) -> Self {
-        let answer = Self::download(exchange.response, exchange.asked_at);
-        if answer.began == opened { answer } else { Self { crossings: [1, 1], ..answer } }
+    /// The current answer on a connection, which was perhaps opened for an earlier request.
+    pub fn answer(exchange: &Exchange, connection: (u64, u64)) -> Self {
+        let first = Self::download(exchange.response, connection);
+        if exchange.asked_at == first.began {
+            return first;
+        }
+        Self { began: exchange.asked_at, crossings: [1, 1], ..first }
+    }
+
+    /// Whether it counts where measuring begins at `warm_up`: if it began later or, of requests, if it was not over by then. Their client
+    /// waits for an answer before it makes another, and those that it waits for longest would be missing.
+    pub fn counts(&self, is_request: bool, warm_up: u64) -> bool {
+        is_request || self.began >= warm_up
     }
 
     /// The transfer with its end at `now`.
@@ -41,7 +52,8 @@ impl Underway {
         let bytes = self.size + self.size.div_ceil(1460) * u64::from(TCP_HEADER);
         let sending = rate.time_for_ceil(Bytes::new(bytes)).unwrap_or(Span::MAX).as_nanos();
         let ideal = there.saturating_add(back).saturating_add(sending).max(1);
-        Transfer { begun_ns: self.began, size: self.size, time_ns: now - self.began, ideal_ns: ideal, end }
+        let (connection, begun_ns, size) = (self.connection, self.began, self.size);
+        Transfer { connection, begun_ns, size, time_ns: now - begun_ns, ideal_ns: ideal, end }
     }
 }
 
@@ -49,10 +61,14 @@ impl Connection {
     /// The transfer that has not been completed, if there is one.
     pub(super) fn underway(&self) -> Option<Underway> {
         match &self.role {
-            Role::Upload { size: Some(size) } if !self.completed => Some(Underway::upload(*size, self.opened)),
-            Role::Download { size, .. } if !self.completed => Some(Underway::download(*size, self.opened)),
+            Role::Upload { size: Some(size) } if !self.completed => {
+                Some(Underway::upload(*size, (self.number, self.opened)))
+            }
+            Role::Download { size, .. } if !self.completed => {
+                Some(Underway::download(*size, (self.number, self.opened)))
+            }
             Role::Requests(exchange) if exchange.taken < exchange.answered => {
-                Some(Underway::answer(exchange, self.opened))
+                Some(Underway::answer(exchange, (self.number, self.opened)))
             }
             Role::Upload { .. } | Role::Download { .. } | Role::Requests(_) | Role::Stream => None,
         }
@@ -64,6 +80,8 @@ impl Simulation {
     pub(super) fn book(&mut self, flow: usize, transfer: &Underway, end: TransferEnd) {
         let paths = &self.paths[flow];
         let transfer = transfer.ended(paths, self.now, end);
+        let metrics = &mut self.metrics[flow];
+        metrics.opened += u64::from(transfer.begun_ns < self.warm_up);
         let pool = &mut self.metrics[paths.pool as usize];
         if end == TransferEnd::Completed {
             pool.complete(&transfer);
@@ -74,13 +92,11 @@ impl Simulation {
         self.metrics[flow].transfers.keep(transfer);
     }
 
-    /// The transfers that have begun after the warm-up and are still under way, in the order of their beginning. Requests that were made before
-    /// are among them: their client waits for the answer before it makes another, and would be missing from the run in which it waited longest.
+    /// The transfers that count and are still under way, in the order of their beginning.
     pub fn underway(&self) -> Vec<(FlowId, Transfer)> {
         let open = self.connections.iter().flatten().filter_map(|connection| {
             let is_request = matches!(connection.role, Role::Requests(_));
-            let counts = |transfer: &Underway| is_request || transfer.began >= self.warm_up;
-            let transfer = connection.underway().filter(counts)?;
+            let transfer = connection.underway().filter(|transfer| transfer.counts(is_request, self.warm_up))?;
             let paths = &self.paths[connection.group as usize];
             Some((FlowId(connection.group), transfer.ended(paths, self.now, TransferEnd::Cut)))
         });

@@ -86,6 +86,8 @@ impl SizeClass {
 /// A transfer of a known size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transfer {
+    /// The number of its connection in the run, which may carry several.
+    pub connection: u64,
     /// When its connection was opened, or when it was requested, in nanoseconds.
     pub begun_ns: u64,
     /// Its bytes of data.
@@ -315,7 +317,8 @@ mod tests {
     #[test]
     fn a_slowdown_is_rounded_to_the_nearest_millionth() {
         let slowdown = |time_ns: u64, ideal_ns: u64| {
-            Transfer { begun_ns: 0, size: 1, time_ns, ideal_ns, end: TransferEnd::Completed }.slowdown_micro()
+            Transfer { connection: 1, begun_ns: 0, size: 1, time_ns, ideal_ns, end: TransferEnd::Completed }
+                .slowdown_micro()
         };
         // 1.21256 was 1.212.
         assert_eq!(slowdown(121_256_000, 100_000_000), 1_212_560);

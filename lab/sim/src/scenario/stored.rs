@@ -32,8 +32,8 @@ impl Outcome {
             json!([time.as_nanos(), variant, link, kind, refused, result])
         };
         let transfer = |done: &FlowTransfer| {
-            let Transfer { begun_ns, size, time_ns, ideal_ns, end } = done.transfer;
-            json!([done.variant, done.flow, begun_ns, size, time_ns, ideal_ns, end as u8])
+            let Transfer { connection, begun_ns, size, time_ns, ideal_ns, end } = done.transfer;
+            json!([done.variant, done.flow, begun_ns, size, time_ns, ideal_ns, end as u8, connection])
         };
         let page = |done: &FlowPage| {
             let PageLoad { begun_ns, load_ns, finished } = done.page;
@@ -98,6 +98,7 @@ impl Outcome {
                     time_ns: json[4].as_u64()?,
                     ideal_ns: json[5].as_u64()?,
                     end: *ENDS.iter().find(|end| Some(**end as u64) == json[6].as_u64())?,
+                    connection: json[7].as_u64()?,
                 },
             })
         };

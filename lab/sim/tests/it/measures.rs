@@ -215,6 +215,13 @@ fn what_hangs_from_the_warm_up_to_the_end_is_counted() {
     assert!(of("flow web", "objects a page") >= 1.0);
     assert_eq!((of("flow asks", "opened"), of("flow asks", "completed")), (1.0, 0.0));
     assert_eq!((of("flow web", "page load p50"), of("flow asks", "completion p50")), (f64::INFINITY, f64::INFINITY));
+    // An answer that was asked for during the warm-up and comes after it counts likewise; the next one is under way.
+    let slow = LINKS[1].replace("2mbit", "500kbit");
+    let text = format!("{HEAD}{}{slow}{asks}", LINKS[0]);
+    let outcome = run(&text.replace("\"20s\"", "\"20s\"\nwarm-up = \"15s\""));
+    let of = |measure: &str| value(&outcome, "flow asks", measure);
+    assert_eq!((of("opened"), of("completed")), (2.0, 1.0), "{:?}", outcome.values);
+    assert!((16e9..20e9).contains(&of("completion mean")), "{}", of("completion mean"));
 }
 
 /// A short queue makes holes all the time. An interval that begins or ends within a hole has no more data than the line

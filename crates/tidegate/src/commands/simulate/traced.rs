@@ -157,6 +157,8 @@ fn rows(trace: &Trace) -> Vec<Row<'_>> {
         let mut numbers = [None; NUMBERS.len()];
         let own = [happened.number.into(), happened.packet.size.into(), segment.seq.into(), segment.ack.into()];
         numbers[..4].copy_from_slice(&own.map(Some));
+        // The key of a packet has the number of its connection and its direction.
+        numbers[4..6].copy_from_slice(&[Some(happened.packet.flow >> 1), Some(happened.packet.flow & 1)]);
         Row {
             nanos: happened.time.as_nanos(),
             kind: "packet",

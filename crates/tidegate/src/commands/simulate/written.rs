@@ -215,4 +215,5 @@ fn transfers(outcomes: &[Outcome]) -> columns::Table {
         .with("aborted", truth(|done| done.transfer.end == TransferEnd::Aborted))
         .with("ideal_ns", integer(|(_, done)| done.transfer.ideal_ns))
         .with("slowdown", Column::Number(rows().map(|row| Some(slowdown(row))).collect()))
+        .with("connection", integer(|(_, done)| done.transfer.connection))
 }
