@@ -6,16 +6,16 @@
 mod family;
 mod plan;
 mod restricted;
+mod table;
 
 use std::collections::HashMap;
 
-use tidegate_display::{Table, human, human_columns, known, unit_of, with_unit};
 use tidegate_metrics::{Difference, Equality, FEWEST_RUNS, LEVEL, MARGIN, Test, bootstrap};
 
 pub(crate) use self::family::Family;
 pub(crate) use self::plan::would_decide;
 use self::plan::{further, rounded};
-use crate::columns::{self, Column};
+pub use self::table::{difference_columns, probability_after};
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, from_to};
 
 /// A difference of two variants in one measure of one subject: the first minus the second.
@@ -161,15 +161,15 @@ fn weighted<'a>(
     }
 }
 
-/// As [`weighted`], with differences of logarithms in place of those of values: two times are as many times apart as they are. `None` for
-/// other quantities, and where a run has none of it.
+/// As [`weighted`], with differences of logarithms in place of those of values: two times, or rates, are as many times apart as they are.
+/// `None` for other quantities, and where a run has none of it.
 fn ratio<'a>(
     pairs: &'a [(f64, f64)],
     a: &'a Estimate,
     b: &'a Estimate,
 ) -> Option<impl Fn(f64, f64) -> Option<Difference> + Copy + 'a> {
     let is_positive = |of: &Estimate| of.values.iter().all(|value| *value > 0.0 && value.is_finite());
-    if !(a.is_time && b.is_time && is_positive(a) && is_positive(b)) {
+    if !(a.by_factors && b.by_factors && is_positive(a) && is_positive(b)) {
         return None;
     }
     let plain = weighted(pairs, a, b);
@@ -285,12 +285,11 @@ impl Contrast {
     /// How many times as much as the second variant the first has, with the 95 % interval, such as `2.1 (1.7 to 2.6)`; `None` if
     /// something else was tested.
     pub fn times(&self) -> Option<String> {
-        let [ratio, low, high] = self.difference.ratio()?.map(three_digits);
-        Some(format!("{ratio} ({low} to {high})"))
+        self.difference.ratio().map(with_interval)
     }
     /// As [`times`](Self::times), of the one that has more.
     pub fn times_of_more(&self) -> Option<String> {
-        times_of_more(&self.difference)
+        times_of_more(&self.difference).map(with_interval)
     }
     /// The name of the test in tables; `none` where the seeds do not change the difference.
     pub fn test(&self) -> &'static str {
@@ -457,10 +456,10 @@ impl Comparison {
         };
         let times = match (by_ratio, contrary) {
             (0, _) => String::new(),
-            (all, _) if all == tested => ", of the logarithms, since times vary by factors".to_owned(),
-            (_, 0) => ", of times by their logarithms, since these vary by factors".to_owned(),
+            (all, _) if all == tested => ", of the logarithms, since times and rates vary by factors".to_owned(),
+            (_, 0) => ", of times and rates by their logarithms, since these vary by factors".to_owned(),
             (_, contrary) => format!(
-                ", of times by their logarithms, since these vary by factors (but for {contrary} whose ratio has another direction than the \
+                ", of times and rates by their logarithms, since these vary by factors (but for {contrary} whose ratio has another direction than the \
                  means)"
             ),
         };
@@ -475,73 +474,18 @@ impl Comparison {
              5 %{likewise}.{limit}{few}"
         ))
     }
-
-    /// The differences as a table for people; empty if nothing was tested.
-    pub fn differences(&self) -> Table {
-        let contrasts = self.contrasts();
-        let heads = [
-            "of",
-            "measure",
-            "difference of",
-            ">mean",
-            ">± 95 %",
-            ">bootstrap 95 %",
-            ">times (95 %)",
-            ">p",
-            ">p (Holm)",
-            "decided",
-        ];
-        let runs = contrasts.iter().map(|contrast| contrast.difference.runs);
-        let of = runs.clone().min().zip(runs.max());
-        let of = of.map_or(String::new(), |(least, most)| format!(" over {} runs", from_to(least, most)));
-        let is_paired = contrasts.iter().all(|contrast| contrast.difference.test == Test::Paired);
-        let (of, paired) = (of.as_str(), if is_paired { "paired differences" } else { "differences" });
-        let caption = format!("Differences of the variants: means of {paired}{of}, and 95 % intervals of these means");
-        let mut table = Table::new(caption, heads).shorten("of", 12).shorten("measure", 12);
-        table = table.shorten("decided", 8).optional(["bootstrap 95 %", "times (95 %)", "p", "\u{b1} 95 %"]);
-        for contrast in &contrasts {
-            let Difference { mean, p, .. } = contrast.difference;
-            let half = contrast.difference.half_width();
-            let unit = unit_of(mean.abs().max(half), &contrast.unit);
-            let [difference, width] = human_columns(mean, Some(half), 0.0, unit);
-            // The ends have the digits of the interval, too.
-            let end = |end: f64| known(end / unit.0, Some(half / unit.0), 0.0).0;
-            let interval = contrast
-                .bootstrap
-                .map_or(String::new(), |(low, high)| with_unit(format!("{} to {}", end(low), end(high)), unit.1));
-            let decided = match (contrast.is_decided(), contrast.is_equal(), contrast.more_runs()) {
-                _ if contrast.difference.is_fixed() => "not changed by the seeds".to_owned(),
-                (Some(true), Some(true), _) => "yes, within 2 %".to_owned(),
-                (Some(true), ..) => "yes".to_owned(),
-                (_, Some(true), _) => "equal within 2 %".to_owned(),
-                (.., Some(more)) => format!("no; {}", would_decide(more, contrast.difference.runs, "")),
-                (.., None) => "no".to_owned(),
-            };
-            let row = [
-                contrast.subject.clone(),
-                contrast.measure.clone(),
-                contrast.variants.join(" - "),
-                difference,
-                // Differences that are equal in all pairs have a width, too.
-                if width.is_empty() { human(0.0, &contrast.unit) } else { width },
-                interval,
-                contrast.times().unwrap_or_default(),
-                p.map_or(String::new(), probability),
-                contrast.stated.map_or(String::new(), |stated| probability(stated.p)),
-                decided,
-            ];
-            table.row(row.map(Into::into));
-        }
-        table
-    }
 }
 
 /// How many times as much the variant that has more has, with the 95 % interval; `None` if something else was tested.
-pub(crate) fn times_of_more(difference: &Difference) -> Option<String> {
+pub(crate) fn times_of_more(difference: &Difference) -> Option<[f64; 3]> {
     let [ratio, low, high] = difference.ratio()?;
-    let more = if ratio < 1.0 { [ratio, high, low].map(f64::recip) } else { [ratio, low, high] };
-    let [ratio, low, high] = more.map(three_digits);
-    Some(format!("{ratio} ({low} to {high})"))
+    Some(if ratio < 1.0 { [ratio, high, low].map(f64::recip) } else { [ratio, low, high] })
+}
+
+/// A ratio with its interval: `2.1 (1.7 to 2.6)`.
+pub(crate) fn with_interval(ratio: [f64; 3]) -> String {
+    let [ratio, low, high] = ratio.map(three_digits);
+    format!("{ratio} ({low} to {high})")
 }
 
 /// A ratio with three digits, which one ten times as far from 1 has, too.
@@ -549,53 +493,6 @@ fn three_digits(ratio: f64) -> String {
     let places =
         if ratio > 0.0 && ratio.is_finite() { (2 - ratio.log10().floor() as i32).clamp(0, 9) as usize } else { 0 };
     if ratio >= 1e6 { format!("{ratio:.2e}") } else { format!("{ratio:.places$}") }
-}
-
-/// A probability for people, in a column of such.
-fn probability(p: f64) -> String {
-    probability_after(p, "")
-}
-
-/// A probability for people, where `equals` stands before one that is written whole.
-pub fn probability_after(p: f64, equals: &str) -> String {
-    if p < 0.0001 { "< 0.0001".to_owned() } else { format!("{equals}{p:.4}") }
-}
-
-/// The differences as columns.
-pub fn difference_columns(contrasts: &[Contrast]) -> columns::Table {
-    let text = |of: &dyn Fn(&Contrast) -> &str| {
-        Column::Text(contrasts.iter().map(|contrast| Some(of(contrast).to_owned())).collect())
-    };
-    let number = |of: &dyn Fn(&Contrast) -> Option<f64>| Column::Number(contrasts.iter().map(of).collect());
-    let integer = |of: &dyn Fn(&Contrast) -> Option<u64>| Column::Integer(contrasts.iter().map(of).collect());
-    columns::Table::default()
-        .with("subject", text(&|of| &of.subject))
-        .with("measure", text(&|of| &of.measure))
-        .with("unit", text(&|of| &of.unit))
-        .with("first", text(&|of| &of.variants[0]))
-        .with("second", text(&|of| &of.variants[1]))
-        .with("mean_first", number(&|of| Some(of.means[0])))
-        .with("mean_second", number(&|of| Some(of.means[1])))
-        .with("counted_as", number(&|of| of.limit))
-        .with("difference", number(&|of| Some(of.difference.mean)))
-        .with("half_width_95", number(&|of| Some(of.difference.half_width())))
-        .with("bootstrap_low_95", number(&|of| of.bootstrap.map(|interval| interval.0)))
-        .with("bootstrap_high_95", number(&|of| of.bootstrap.map(|interval| interval.1)))
-        .with("ratio", number(&|of| of.difference.ratio().map(|[ratio, ..]| ratio)))
-        .with("ratio_low_95", number(&|of| of.difference.ratio().map(|[_, low, _]| low)))
-        .with("ratio_high_95", number(&|of| of.difference.ratio().map(|[.., high]| high)))
-        .with("test", text(&|of| of.test()))
-        .with("pairs", integer(&|of| Some(of.difference.runs as u64)))
-        .with("p", number(&|of| of.difference.p))
-        .with("p_holm", number(&|of| of.stated.map(|stated| stated.p)))
-        .with("comparisons", integer(&|of| of.stated.map(|stated| stated.comparisons as u64)))
-        .with("decided", Column::Truth(contrasts.iter().map(Contrast::is_decided).collect()))
-        .with("more_runs", integer(&|of| of.more_runs()))
-        .with("p_holm_measure", number(&|of| of.alone.map(|alone| alone.p)))
-        .with("comparisons_measure", integer(&|of| of.alone.map(|alone| alone.comparisons as u64)))
-        .with("p_equal", number(&|of| of.equality.map(|equality| equality.p())))
-        .with("p_equal_holm", number(&|of| of.stated_equality.map(|stated| stated.p)))
-        .with("equal_within_2", Column::Truth(contrasts.iter().map(Contrast::is_equal).collect()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The answer of a comparison in words: which variant is the best by a measure, and by how much.
 
 use crate::comparison::{Better, Estimate, Group, Measure, Row, bin, is_of_completed};
-use crate::judgement::{Family, would_decide};
+use crate::judgement::{Family, with_interval, would_decide};
 use crate::verdict::Verdict;
 
 /// The variants that have a measure, with the best first.
@@ -222,12 +222,21 @@ fn times_as_much(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdic
     match measure.better {
         // A MOS is on a scale from 1 to 5, of which a share means nothing.
         Better::More if measure.name.starts_with("MOS") => format!(", {:.1} less", great - small),
-        Better::More => format!(", {:.0} % less", (1.0 - small / great) * 100.0),
+        Better::More => match tested {
+            Some((_, times)) => format!(", {}", less_by(*times)),
+            None => format!(", {:.0} % less", (1.0 - small / great) * 100.0),
+        },
         _ => match tested {
-            Some((_, times)) => format!(", {times} times as much"),
+            Some((_, times)) => format!(", {} times as much", with_interval(*times)),
             None => format!(", {times:.1} times as much"),
         },
     }
+}
+
+/// By how many percent one has less, of which the other has so many times as much: `20 % (17 to 23 %) less`.
+fn less_by(times: [f64; 3]) -> String {
+    let [of, least, most] = times.map(|times| (1.0 - times.recip()) * 100.0);
+    if most - least < 1.0 { format!("{of:.0} % less") } else { format!("{of:.0} % ({least:.0} to {most:.0} %) less") }
 }
 
 /// States which variants behind the best are not told apart from each other, or from those that are equal to the best or perhaps the best;

@@ -204,8 +204,8 @@ impl Quantity {
         let open = (self.mean == f64::INFINITY).then_some((open, values.len()));
         let estimate = Estimate { open, ..Estimate::of_runs(self.mean, self.half_width_95, values) };
         let missing = self.values.iter().filter(|value| value.is_none()).count();
-        let is_time = self.unit == "ns" || self.measure.starts_with("slowdown ");
-        Estimate { missing, is_of_completed, is_time, bin: bin(&self.measure), ..estimate.with_seeds(seeds) }
+        let by_factors = ["ns", "bps"].contains(&self.unit) || self.measure.starts_with("slowdown ");
+        Estimate { missing, is_of_completed, by_factors, bin: bin(&self.measure), ..estimate.with_seeds(seeds) }
     }
 }
 
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(contrasts[0].means[0], f64::INFINITY);
         assert_eq!(differences(&quantities, &comparison).len(), 3);
         let note = comparison.fewer_runs();
-        assert_eq!(note.as_deref(), Some("Not reached: completion p99 of flow short, fifo in 2 of 4 runs."));
+        assert_eq!(note.as_deref(), Some("Not reached: completion p99 of flow short: fifo in 2 of 4 runs."));
         let latex = comparison.latex(&crate::Look::page());
         assert!(latex.contains("fifo & \\perhaps{n.r.}\\ (2/4) \\\\"), "{latex}");
         assert!(comparison.markdown().contains("| fifo | *n.r.* (2/4) |"), "{}", comparison.markdown());
@@ -369,7 +369,7 @@ mod tests {
             // Where enough runs reached it they are drawn, and the others are beyond the axis.
             let beside = if form == "box" { "fifo: 2 of 4 not reached" } else { "not reached" };
             assert!(said.contains(beside), "{form}: {said}");
-            assert!(said.contains("Not reached: completion p99 of flow short, fifo in 2 of 4 runs."), "{form}: {said}");
+            assert!(said.contains("Not reached: completion p99 of flow short: fifo in 2 of 4 runs."), "{form}: {said}");
         }
     }
 

@@ -332,7 +332,7 @@ mod tests {
         assert!(found.iter().all(|of| of.seeds == [7, 8]));
         // 4 - 1 and 6 - 2: the mean of the pairs.
         let pairs = crate::simulation::differences(&found, &crate::simulation::compared("", &found));
-        assert_eq!((pairs.len(), pairs[0].difference.mean.abs(), pairs[0].test()), (1, 3.5, "paired t"));
+        assert_eq!((pairs.len(), pairs[0].difference.mean.abs(), pairs[0].test()), (1, 3.5, "paired t of logarithms"));
         let one = quantities(&table([7, 8, 7, 8]), &[("link.a->b.rate".into(), "5mbit".into())], &[]).expect("a sweep");
         assert_eq!((one.len(), one[0].variant.as_str(), one[0].mean), (1, "", 5.0), "nothing varies");
     }
@@ -360,7 +360,7 @@ mod tests {
             .collect();
         assert_eq!(
             said,
-            [(slow, Some(2), "paired t"), (fast, Some(2), "paired t")],
+            [(slow, Some(2), "paired t of logarithms"), (fast, Some(2), "paired t of logarithms")],
             "red is compared with pie, not 2 with 5 Mbit/s"
         );
         let groups = crate::simulation::compared("t", &found).groups;

@@ -26,7 +26,7 @@ pub(crate) struct Verdict {
     /// The pairs that are neither told apart nor equal, with the lesser place first.
     pub(crate) unknown: Vec<[usize; 2]>,
     /// How many times as much as the best, or as little, variants have by the ratio that was tested.
-    pub(crate) times: Vec<(usize, String)>,
+    pub(crate) times: Vec<(usize, [f64; 3])>,
     /// Whether each variant is equal to each other within 2 %.
     pub(crate) all_alike: bool,
     /// Whether the best is told apart from another variant, which did not reach the measure in all runs and is none of these.

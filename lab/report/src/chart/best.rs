@@ -306,6 +306,8 @@ mod tests {
         let Column::Number(values) = &mut open.columns[place] else { panic!("values") };
         // One run of the second at 4 Mbit/s and 5 ms, and one of each at 10 Mbit/s and 20 ms.
         [1, 30, 31].into_iter().for_each(|row: usize| values[row] = Some(f64::INFINITY));
+        let shares = Column::Text(vec![Some("%".to_owned()); values.len()]);
+        let open = open.without(&["unit"]).with("unit", shares);
         let drawing = chart().drawing(&open, &Look::text()).expect("a map");
         let said = cells(&drawing);
         assert!(said.contains(&(Ink::Ground, "(fq-codel)".to_owned())), "{said:?}");

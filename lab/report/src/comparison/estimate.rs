@@ -34,8 +34,8 @@ pub struct Estimate {
     pub is_of_completed: bool,
     /// By which share of itself each value may be too great: the width of its bin in a histogram.
     pub bin: f64,
-    /// Whether it is a time, or a share of times, which varies by factors: variants are told apart by its ratio.
-    pub is_time: bool,
+    /// Whether it is a time, a share of times or a rate, which varies by factors: variants are told apart by its ratio.
+    pub by_factors: bool,
 }
 
 impl From<f64> for Estimate {

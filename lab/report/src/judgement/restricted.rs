@@ -10,7 +10,7 @@ use crate::comparison::Estimate;
 impl Estimate {
     /// Whether it is a time that some runs did not reach, of runs that are known one by one, so that it can be tested all the same.
     fn can_be_restricted(&self) -> bool {
-        !self.is_reached() && self.is_time && !self.seeds.is_empty()
+        !self.is_reached() && self.by_factors && !self.seeds.is_empty()
     }
     /// Whether tests can weigh it: all runs have reached it, or it can be restricted.
     pub(super) fn can_be_tested(&self) -> bool {

@@ -129,33 +129,33 @@ fn measures_that_are_stated_together_are_corrected_together() {
     assert!(method.contains("corrected for all 21 differences (Holm). Equal within 2 % is"), "{method}");
 }
 
-/// A time that is many times as much in each of ten runs, and by far the most in one of them, is told apart; a rate of the same values is
+/// A time that is many times as much in each of ten runs, and by far the most in one of them, is told apart; a share of the same values is
 /// not, and neither is what has another direction by its ratio than by its mean.
 #[test]
 fn times_are_told_apart_by_their_ratios() {
     let seeds: Vec<u64> = (1..=10).collect();
-    let of = |values: &[f64], is_time: bool| Estimate { is_time, ..estimate(values, &seeds) };
+    let of = |values: &[f64], by_factors: bool| Estimate { by_factors, ..estimate(values, &seeds) };
     let quick: Vec<f64> = (0..10).map(|n| 100.0 + f64::from(n % 3)).collect();
     let factors = [7.0, 9.0, 12.0, 15.0, 8.0, 11.0, 10.0, 14.0, 9.0, 400.0];
     let slow: Vec<f64> = quick.iter().zip(factors).map(|(value, factor)| value * factor).collect();
-    let found = |a: &[f64], b: &[f64], is_time: bool| {
-        let (a, b) = (of(a, is_time), of(b, is_time));
+    let found = |a: &[f64], b: &[f64], by_factors: bool| {
+        let (a, b) = (of(a, by_factors), of(b, by_factors));
         contrasts("flow page", "page load p50", "ns", &[("slow", &a), ("quick", &b)], None).remove(0)
     };
-    let (time, rate) = (found(&slow, &quick, true), found(&slow, &quick, false));
-    assert_eq!((time.test(), rate.test()), ("paired t of logarithms", "paired t"));
+    let (time, share) = (found(&slow, &quick, true), found(&slow, &quick, false));
+    assert_eq!((time.test(), share.test()), ("paired t of logarithms", "paired t"));
     let p = |of: &Contrast| of.difference.p.expect("tested");
-    assert!(p(&time) < 1e-3 && p(&rate) > 0.2, "{} {}", p(&time), p(&rate));
+    assert!(p(&time) < 1e-3 && p(&share) > 0.2, "{} {}", p(&time), p(&share));
     // The geometric mean of the factors is 14.80, and the difference of the means is what both have.
     let [ratio, low, high] = time.difference.ratio().expect("a ratio");
     assert!((ratio - 14.80).abs() < 0.01 && low > 5.0 && high < 45.0, "{ratio} {low} {high}");
     assert!(time.times().is_some_and(|said| said.starts_with("14.8 (")), "{:?}", time.times());
     let other = found(&quick, &slow, true);
     assert!((p(&other) - p(&time)).abs() < 1e-12);
-    assert_eq!((other.times_of_more(), rate.times()), (time.times(), None));
+    assert_eq!((other.times_of_more(), share.times()), (time.times(), None));
     assert_eq!(
         (time.difference.mean, time.difference.half_width()),
-        (rate.difference.mean, rate.difference.half_width())
+        (share.difference.mean, share.difference.half_width())
     );
     // Equal within 2 % is by the ratio, too.
     let near: Vec<f64> = quick.iter().enumerate().map(|(n, value)| value * (1.001 + n as f64 / 1e4)).collect();
@@ -256,7 +256,7 @@ fn means_are_of_the_runs_that_all_variants_have() {
     let said = comparison.sentences().remove(0);
     assert!(said.starts_with("page load p50 of flow pages: fq-codel has the least, 345 ms; pie has 387 ms"), "{said}");
     let note = comparison.fewer_runs();
-    let both = "Of fewer runs: page load p50 of flow pages, pie (9 runs); page load p50 of flow pages, fq-codel (the 9 runs that all have).";
+    let both = "Of fewer runs: page load p50 of flow pages: pie (9 runs), fq-codel (the 9 runs that all have).";
     assert_eq!(note.as_deref(), Some(both));
     // A variant with few values takes none from the others.
     let few = |seed: u64| Some(386e6).filter(|_| seed < 4);
