@@ -2,7 +2,7 @@
 
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, bin, each_once};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
-use crate::font::{fitted, room};
+use crate::font::{fitted, fitted_apart, room};
 use crate::frame::Frame;
 use crate::look::{Form, Look};
 use crate::model::Axis;
@@ -64,8 +64,14 @@ impl Comparison {
         let (size, small) = (look.type_of(12.0), look.type_of(11.0));
         let (mut drawing, left, mut y) = self.begin(&self.title, look);
         let width = |measures: usize| (look.width - left - 12.0 * u) / measures.max(1) as f64;
+        // A paper has the unit at the axis, and a page at each number.
+        let heading = |measure: &Measure, unit: &str, remark: &str| match look.on_paper && !unit.is_empty() {
+            true => format!("{}, {unit}{remark}", measure.name),
+            false => format!("{}{remark}", measure.name),
+        };
         let fits = |measure: &Measure, column: f64| {
-            room(&format!("{}{}", measure.name, measure.better.remark()), small) < column - 8.0 * u
+            let unit = if measure.unit.is_empty() { "" } else { "Mbit/s" };
+            room(&heading(measure, unit, measure.better.remark()), small) < column - 8.0 * u
         };
         let fit = |group: &Group| {
             let blocks = blocks(group, left, look);
@@ -83,12 +89,6 @@ impl Comparison {
             for measures in blocks(group, left, look) {
                 y += 18.0 * u;
                 let column = width(measures.len());
-                for (n, at) in measures.iter().enumerate() {
-                    let Measure { name, better, .. } = &group.measures[*at];
-                    let remark = if remarked { better.remark() } else { "" };
-                    let text = fitted(&format!("{name}{remark}"), small, column - 8.0 * u);
-                    drawing.text((left + column * n as f64, y), Anchor::Start, small, Ink::Muted, text);
-                }
                 let rows = (y + 4.0 * u, y + ROW * u * group.rows.len() as f64 + 7.0 * u);
                 let scales: Vec<Option<Bars<'_>>> = measures
                     .iter()
@@ -101,10 +101,17 @@ impl Comparison {
                         Some(bars)
                     })
                     .collect();
+                for (n, (at, bars)) in measures.iter().zip(&scales).enumerate() {
+                    let measure = &group.measures[*at];
+                    let remark = if remarked { measure.better.remark() } else { "" };
+                    let text = heading(measure, bars.as_ref().map_or("", |bars| bars.unit), remark);
+                    let text = fitted(&text, small, column - 8.0 * u);
+                    drawing.text((left + column * n as f64, y), Anchor::Start, small, Ink::Muted, text);
+                }
                 let best: Vec<Vec<&str>> = measures.iter().map(|at| group.best(*at, &family)).collect();
-                for row in &group.rows {
+                let names = fitted_apart(group.rows.iter().map(|row| row.name.as_str()), size, left - 20.0 * u);
+                for (row, name) in group.rows.iter().zip(names) {
                     y += ROW * u;
-                    let name = fitted(&row.name, size, left - 20.0 * u);
                     drawing.text((12.0 * u, y), Anchor::Start, size, Ink::Text, name);
                     for (n, at) in measures.iter().enumerate() {
                         let Some(estimate) = row.cells.get(*at).and_then(Option::as_ref) else { continue };
@@ -153,12 +160,19 @@ impl Comparison {
     /// Names the values that are of fewer runs than there are, and those that some of the runs did not reach.
     pub(crate) fn fewer_runs(&self) -> Option<String> {
         let (mut found, mut open) = (Vec::new(), Vec::new());
-        for (group, row) in self.groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, row))) {
-            for (measure, cell) in group.measures.iter().zip(&row.cells) {
-                let Some(cell) = cell.as_ref().filter(|cell| !cell.of_fewer().is_empty()) else { continue };
-                let of = if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) };
-                let said = format!("{}{of}, {}{}", measure.name, row.name, cell.of_fewer());
-                if cell.is_reached() { found.push(said) } else { open.push(said) }
+        for group in &self.groups {
+            let of = if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) };
+            for (at, measure) in group.measures.iter().enumerate() {
+                let cells = || group.rows.iter().filter_map(|row| Some((row, row.cells.get(at)?.as_ref()?)));
+                for (is_reached, said) in [(true, &mut found), (false, &mut open)] {
+                    let such = cells().filter(|(_, cell)| cell.is_reached() == is_reached);
+                    let such = such.filter(|(_, cell)| !cell.of_fewer().is_empty());
+                    let such: Vec<String> =
+                        such.map(|(row, cell)| format!("{}{}", row.name, cell.of_fewer())).collect();
+                    if !such.is_empty() {
+                        said.push(format!("{}{of}: {}", measure.name, such.join(", ")));
+                    }
+                }
             }
         }
         let said =
@@ -268,6 +282,10 @@ pub(crate) fn subject_of(name: &str) -> &str {
 struct Bars<'a> {
     /// The unit of the numbers and of the labels of the axis.
     unit: &'a str,
+    /// Whether it stands at the axis instead of at each number.
+    at_axis: bool,
+    /// The value at which bars begin.
+    begin: f64,
     /// How the numbers are written.
     alike: Alike<'a>,
     frame: Frame,
@@ -288,15 +306,17 @@ impl<'a> Bars<'a> {
         let most = reached().map(|cell| cell.high()).reduce(f64::max)?;
         // One scale has one unit.
         let unit = unit_of_all(cells.iter().map(|cell| cell.mean), &measure.unit);
-        let mut ruler = Ruler::new(&Axis::new("", ""), [0.0, most].into_iter(), Ends::Values);
+        // The scale of a MOS begins at 1.
+        let begin = if measure.name.starts_with("MOS") { 1.0 } else { 0.0 };
+        let mut ruler = Ruler::new(&Axis::new("", ""), [begin, most].into_iter(), Ends::Values);
         ruler.label_in(unit.0);
-        if most <= 0.0 {
+        if most <= begin {
             ruler.ticks.truncate(1);
         }
         let frame = Frame { left, top, right: left, bottom, unit: u };
         let means: Vec<_> = reached().map(|cell| (cell.mean, cell.half)).collect();
         let alike = Alike::in_unit(&means, bin(&measure.name), unit);
-        let mut bars = Self { unit: unit.1, alike, frame, ruler };
+        let mut bars = Self { unit: unit.1, at_axis: look.on_paper, begin, alike, frame, ruler };
         // The space for numbers fits the widest of them with a mark behind it.
         let numbers = reached().map(|cell| room(&bars.said(cell), size)).fold(0.0, f64::max);
         bars.frame.right = left + (column - numbers - 28.0 * u).max(20.0 * u);
@@ -305,7 +325,7 @@ impl<'a> Bars<'a> {
 
     /// A mean with as many decimals as the others on this scale, as in the tables.
     fn said(&self, of: &Estimate) -> String {
-        with_unit(self.alike.numbers(of.mean, of.half).0, self.unit)
+        with_unit(self.alike.numbers(of.mean, of.half).0, if self.at_axis { "" } else { self.unit })
     }
 
     /// Draws one value as a bar with its interval and its number.
@@ -334,7 +354,7 @@ impl<'a> Bars<'a> {
             let cap = |x: f64| vec![(x, middle - height), (x, middle + height)];
             let mut lines = vec![vec![(low, middle), (high, middle)], cap(high)];
             // An interval that reaches below zero has no end at the axis.
-            lines.extend((estimate.low() >= 0.0).then(|| cap(low)));
+            lines.extend((estimate.low() >= self.begin).then(|| cap(low)));
             // The part over the bar is seen in any colour, also on black, between edges of the ground.
             drawing.shapes.push(Shape::Lines { lines: lines.clone(), width: 2.2 * u, ink: Ink::Ground, dash: &[] });
             drawing.shapes.push(Shape::Lines { lines, width: 1.2 * u, ink: Ink::Text, dash: &[] });
@@ -452,7 +472,10 @@ mod tests {
         let mut slow = all.clone();
         slow.groups[0].rows[0].cells[1] = Some(Estimate::from(1.5e9));
         let svg = slow.drawing(&Pens::default(), &Look::column()).svg();
-        assert!(svg.contains("0.013 s") && svg.contains("1.500 s") && !svg.contains(" ms"), "{svg}");
+        assert!(
+            svg.contains(">0.013<") && svg.contains(">1.500<") && svg.contains(", s<") && !svg.contains("ms<"),
+            "{svg}"
+        );
         all.groups[1].name = "flow bulk".into();
         let (bars, said) = drawn(&all);
         assert!(bars[1] / bars[7] < 1.2 && said, "{bars:?}");
@@ -469,11 +492,13 @@ mod tests {
         }
         let drawing = all.drawing(&Pens::default(), &Look::column());
         let text = |shape: &Shape| match shape {
-            Shape::Text { text, .. } if text.contains(" ms") => Some(text.trim_end_matches(" *").to_owned()),
+            Shape::Text { text, .. } if text.contains('.') => Some(text.trim_end_matches(" *").to_owned()),
             _ => None,
         };
         let numbers: Vec<String> = drawing.shapes.iter().filter_map(text).collect();
-        assert_eq!(numbers, ["134.3 ms", "13.0 ms", "23.0 ms"]);
+        let wanted = ["134.3", "13.0", "23.0"];
+        let delays: Vec<&str> = numbers.iter().map(String::as_str).filter(|number| wanted.contains(number)).collect();
+        assert_eq!(delays, wanted, "{numbers:?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::bars::blocks;
 use crate::comparison::{Comparison, Estimate, Group, Measure, Row};
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
-use crate::font::fitted;
+use crate::font::{fitted, fitted_apart};
 use crate::frame::Frame;
 use crate::look::{Form, Look};
 use crate::model::Axis;
@@ -48,9 +48,9 @@ impl Comparison {
                 axes += measures.len();
                 let column = (look.width - left - 12.0 * u) / measures.len().max(1) as f64;
                 let (top, bottom) = (y + 4.0 * u, y + 4.0 * u + ROW * u * group.rows.len() as f64);
-                for (n, row) in group.rows.iter().enumerate() {
+                let names = fitted_apart(group.rows.iter().map(|row| row.name.as_str()), size, left - 20.0 * u);
+                for (n, name) in names.into_iter().enumerate() {
                     let at = top + ROW * u * (n as f64 + 0.5);
-                    let name = fitted(&row.name, size, left - 20.0 * u);
                     drawing.text((12.0 * u, at + 4.0 * u), Anchor::Start, size, Ink::Text, name);
                 }
                 for (n, at) in measures.iter().enumerate() {

@@ -167,13 +167,14 @@ impl Column {
     fn number(&self, row: usize) -> Option<f64> {
         self.any_number(row).filter(|value| value.is_finite())
     }
-    /// The value of a row as a number, which is infinite if it was not reached.
+    /// The value of a row as a number, which is infinite if it was not reached. `NaN` is no value.
     fn any_number(&self, row: usize) -> Option<f64> {
-        match self {
-            Self::Number(values) => values[row].filter(|value| !value.is_nan()),
+        let value = match self {
+            Self::Number(values) => values[row],
             Self::Text(values) => values[row].as_deref().and_then(number),
             _ => self.text(row)?.parse().ok(),
-        }
+        };
+        value.filter(|value| !value.is_nan())
     }
 }
 
@@ -406,10 +407,12 @@ impl Chart {
                 None => curves.push(Curve { is_apart: true, ..Curve::new(name.as_str(), [(*x, *y)]) }),
             }
         }
-        let left_out = match self.kind {
-            ChartKind::Scatter => self.left_out(table, &rows, [&open_along, &open], [&x_axis, &axis], place)?,
-            _ => unreached.said(),
-        };
+        let of_points = matches!(self.kind, ChartKind::Lines | ChartKind::Scatter) && bins.is_none();
+        let rowless = of_points
+            .then(|| self.left_out(table, &rows, [&open_along, &open], [&x_axis, &axis], place))
+            .transpose()?;
+        let open = if self.kind == ChartKind::Scatter { None } else { unreached.said() };
+        let left_out = open.into_iter().chain(rowless.flatten()).reduce(|said, more| format!("{said} {more}"));
         if curves.iter().flat_map(|curve| &curve.points).all(|point| point.1.is_nan()) {
             let why = left_out.map_or(String::new(), |said| format!(". {said}"));
             return Err(format!("no row has numbers in `{}` and `{values}`{why}", self.x));

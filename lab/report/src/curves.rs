@@ -205,7 +205,7 @@ fn sections_with_bands(title: &str, note: &str, curves: &[Measured], runs: Optio
         section.fold = fold;
         section.parts = parts(&groups);
         for plot in section.plots_mut() {
-            let notes = [runs.and_then(Runs::note), plot.open_end()];
+            let notes = [plot.note.take(), runs.and_then(Runs::note), plot.open_end()];
             plot.note = notes.into_iter().flatten().reduce(|notes, note| format!("{notes} {note}"));
         }
         section
@@ -429,7 +429,8 @@ impl Group<'_> {
             x,
             y,
             style: if distribution { Style::Cdf } else { Style::Lines },
-            note: None,
+            // A queue that drops more has shorter delays.
+            note: (distribution && first.measure == "delay").then(|| "Delays of the packets that arrived.".to_owned()),
             curves: curves.iter().map(scaled).collect(),
         };
         // While no packets arrive, there is no delay to plot.

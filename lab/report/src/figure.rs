@@ -297,6 +297,10 @@ fn name_by_variants(plots: &mut [(Plot, Vec<Pen>)]) {
     let Some(subjects) =
         names.iter().map(|name| parts(name).map(|(_, subject)| subject)).collect::<Option<BTreeSet<_>>>()
     else {
+        // Plots of different things have names of their own.
+        if plots.len() > 1 {
+            plots.iter_mut().for_each(|plot| name_by_variants(std::slice::from_mut(plot)));
+        }
         return;
     };
     let Some(subject) = subjects.first().filter(|_| names.len() > 1) else { return };

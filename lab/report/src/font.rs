@@ -1,6 +1,7 @@
 //! The font of figures in PDF and PNG, so that they look alike on every machine and in every reader. It is a subset of
 //! Roboto (`assets/roboto.LICENSE`) with Latin-1, a few Greek letters and signs.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use deunicode::deunicode_char;
@@ -158,9 +159,46 @@ pub(crate) fn fitted(text: &str, size: f64, most: f64) -> String {
     (0..=chars.len()).rev().map(shortened).find(|text| room(text, size) <= most).unwrap_or_default()
 }
 
+/// Several texts, each [`fitted`]; without what they begin and end with in common where some would look alike.
+pub(crate) fn fitted_apart<'a>(texts: impl Iterator<Item = &'a str>, size: f64, most: f64) -> Vec<String> {
+    let texts: Vec<Vec<char>> = texts.map(|text| text.chars().collect()).collect();
+    let fit = |from: usize, until: usize| -> Vec<String> {
+        let part = |text: &Vec<char>| {
+            let left_out = |is_so: bool| is_so.then_some('\u{2026}');
+            let kept = text[from.min(text.len())..text.len().saturating_sub(until).max(from)].iter().copied();
+            let whole: String = left_out(from > 0).into_iter().chain(kept).chain(left_out(until > 0)).collect();
+            fitted(&whole, size, most)
+        };
+        texts.iter().map(part).collect()
+    };
+    let count = |texts: &[String]| texts.iter().collect::<BTreeSet<_>>().len();
+    let (plain, distinct) = (fit(0, 0), texts.iter().collect::<BTreeSet<_>>().len());
+    let Some((first, others)) = texts.split_first().filter(|_| count(&plain) < distinct) else { return plain };
+    let alike = |at: &dyn Fn(&Vec<char>, usize) -> Option<char>, most: usize| {
+        let is_common = |n: &usize| others.iter().all(|other| at(other, *n) == at(first, *n));
+        (0..most).take_while(is_common).count()
+    };
+    let shortest = texts.iter().map(Vec::len).min().unwrap_or(0);
+    let from = alike(&|text, n| text.get(n).copied(), shortest);
+    let until = alike(&|text, n| text.len().checked_sub(n + 1).map(|at| text[at]), shortest - from);
+    let apart = fit(from, until);
+    if count(&apart) > count(&plain) { apart } else { plain }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_that_would_look_alike_lose_what_they_have_in_common() {
+        let kinds = ["fq-codel", "codel", "pie"].map(|kind| format!("{{\"kind\": \"{kind}\", \"limit\": \"100kB\"}}"));
+        let fitted = |most| fitted_apart(kinds.iter().map(String::as_str), 10.0, most);
+        assert_eq!(fitted(1e3), kinds);
+        let narrow = fitted(90.0);
+        assert_eq!(narrow, ["\u{2026}fq-codel\u{2026}", "\u{2026}codel\u{2026}", "\u{2026}pie\u{2026}"]);
+        // Equal texts stay alike, and those that differ in the middle of nothing are as they were.
+        assert_eq!(fitted_apart(["a", "a"].into_iter(), 10.0, 90.0), ["a", "a"]);
+    }
 
     #[test]
     fn every_character_that_figures_use_is_there() {

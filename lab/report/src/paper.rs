@@ -452,7 +452,7 @@ mod tests {
         assert!(latex.contains("& $2\\phantom{.000}\\phantom{{}\\pm 0.000}$ (1 run) &"), "{latex}");
         assert!(!latex.contains("Three"), "the title of a report is not that of a table: {latex}");
         assert!(format!("{:?}", all.table()).contains("2.000 Mbit/s (1 run)"), "{:?}", all.table());
-        assert_eq!(all.fewer_runs().as_deref(), Some("Of fewer runs: goodput of flow call, fifo (1 run)."));
+        assert_eq!(all.fewer_runs().as_deref(), Some("Of fewer runs: goodput of flow call: fifo (1 run)."));
         // Subjects with different measures are in columns: no cell is empty because another subject has its measure.
         let mut mixed = comparison();
         let mut bulk = mixed.groups[0].clone();

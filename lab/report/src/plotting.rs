@@ -2,9 +2,9 @@
 
 use crate::comparison::each_once;
 use crate::drawing::{Anchor, Drawing, Ink, Shape};
-use crate::font::{fitted, room};
+use crate::font::{fitted, fitted_apart, room};
 use crate::frame::Frame;
-use crate::look::Look;
+use crate::look::{Heading, Look};
 use crate::model::{Axis, Panels, Plot, Scale, Style};
 use crate::palette::{Pen, Pens};
 use crate::ruler::Ruler;
@@ -22,8 +22,7 @@ impl Legend {
     /// Places `names` in rows of `width`.
     pub(crate) fn new<'a>(names: impl Iterator<Item = &'a str>, width: f64, size: f64, unit: f64) -> Self {
         let (mut from, mut row, mut entries) = (0.0, 0, Vec::new());
-        for name in names {
-            let name = fitted(name, size, width - 40.0 * unit);
+        for name in fitted_apart(names, size, width - 40.0 * unit) {
             let wide = 34.0 * unit + room(&name, size) + 18.0 * unit;
             if from > 0.0 && from + wide - 18.0 * unit > width {
                 (from, row) = (0.0, row + 1);
@@ -79,6 +78,9 @@ fn sample(drawing: &mut Drawing, style: Style, pen: Pen, (x, y): (f64, f64), uni
 /// ranges. Returns `None` if there are no plots.
 pub(crate) fn stacked(plots: &[(Plot, Vec<Pen>)], look: &Look) -> Option<Drawing> {
     let (first, _) = plots.first()?;
+    // Without its title nobody knows which of several a plot is.
+    let titled = Look { heading: Heading::Title, ..look.clone() };
+    let look = if plots.len() > 1 && look.heading == Heading::Nothing { &titled } else { look };
     let plots: Vec<(Plot, &[Pen])> =
         plots.iter().map(|(plot, pens)| (plot.on_axes_of(first), pens.as_slice())).collect();
     let (x, y) = Ruler::pair(plots.iter().map(|(plot, _)| plot), first);
@@ -272,9 +274,9 @@ impl Plot {
             legend.draw(&mut drawing, (6.0 * u, base), (size, u), |n| self.style_of(n), pens);
         } else if self.curves.len() > 1 {
             let legend = width - right + 12.0 * u;
-            for (n, curve) in self.curves.iter().enumerate() {
+            let names = fitted_apart(self.curves.iter().map(|curve| curve.name.as_str()), size, right - 50.0 * u);
+            for (n, name) in names.into_iter().enumerate() {
                 let (at, pen) = (top + (10.0 + 20.0 * n as f64) * u, pens.get(n).copied().unwrap_or_default());
-                let name = fitted(&curve.name, size, right - 50.0 * u);
                 drawing.text((legend + 34.0 * u, at + 4.0 * u), Anchor::Start, size, Ink::Text, name);
                 sample(&mut drawing, self.style_of(n), pen, (legend, at), u);
             }
@@ -307,6 +309,10 @@ mod tests {
         // The second plot is below the first, so its upper edge is at 480 + 56.
         assert!(svg.contains("L868.0,536.0"), "{svg}");
         assert_eq!(stacked(&[], &Look::page()), None);
+        // On paper, too, where one alone has no title, each says which it is.
+        let said = |plots: &[(Plot, Vec<Pen>)]| stacked(plots, &Look::column()).unwrap_or_default().svg();
+        assert!(said(&both).contains(">first</text>") && said(&both).contains(">second</text>"));
+        assert!(!said(&both[..1]).contains(">first</text>"));
     }
 
     #[test]

@@ -121,7 +121,7 @@ impl Simulation<'_> {
         for curve in run.curves.iter().filter(|curve| curve.x == "time_s" && curve.points.len() > 1) {
             // Parts of a flow are its connections, and the colours of a link add up to its throughput.
             let adds = match (curve.measure, curve.part.as_str()) {
-                ("goodput", _) | ("throughput", "green" | "yellow" | "red") => true,
+                ("goodput", _) | ("throughput", "" | "green" | "yellow" | "red") => true,
                 ("queueing", "") => false,
                 _ => continue,
             };

@@ -32,15 +32,17 @@ fn section(out: &mut String, title: &str, schema: &Value, queue: &mut VecDeque<S
         keys(out, schema, 0, queue);
     }
     // A table of one of several kinds: each is listed by the word that selects it.
-    for kind in schema["oneOf"].as_array().into_iter().flatten().filter(|kind| kind["properties"].is_object()) {
-        let chooser =
-            kind["properties"].as_object().into_iter().flatten().find(|(_, value)| value["const"].is_string());
-        if let Some((key, value)) = chooser {
-            let _ = writeln!(out, "\n  {key} = {}", value["const"]);
-        }
-        paragraph(out, kind["description"].as_str().unwrap_or_default(), 2);
-        keys(out, kind, 2, queue);
+    schema["oneOf"].as_array().into_iter().flatten().for_each(|kind| of_a_kind(out, kind, 2, queue));
+}
+
+/// The keys of a table of a kind, below the word that selects it; nothing of what is no table.
+fn of_a_kind(out: &mut String, kind: &Value, indent: usize, queue: &mut VecDeque<String>) {
+    let Some(properties) = kind["properties"].as_object() else { return };
+    if let Some((key, value)) = properties.iter().find(|(_, value)| value["const"].is_string()) {
+        let _ = writeln!(out, "\n{:indent$}{key} = {}", "", value["const"]);
     }
+    paragraph(out, kind["description"].as_str().unwrap_or_default(), indent);
+    keys(out, kind, indent, queue);
 }
 
 fn keys(out: &mut String, object: &Value, indent: usize, queue: &mut VecDeque<String>) {
@@ -63,6 +65,8 @@ fn keys(out: &mut String, object: &Value, indent: usize, queue: &mut VecDeque<St
                 indent + 6,
             );
         }
+        // A table that stands in the place of a word, such as a congestion control of a crate.
+        schema["anyOf"].as_array().into_iter().flatten().for_each(|one| of_a_kind(out, one, indent + 6, queue));
     }
 }
 
@@ -103,6 +107,7 @@ fn kind(schema: &Value, queue: &mut VecDeque<String>) -> String {
         Value::String(name) if name == "string" => "text",
         Value::String(name) if name == "integer" => "whole number",
         Value::String(name) if name == "boolean" => "true or false",
+        Value::String(name) if name == "object" => "table",
         Value::String(name) => name,
         _ => "value",
     };
@@ -152,5 +157,30 @@ mod tests {
         assert!(text.contains("faults  (list of words)\n"), "{text}");
         assert!(text.contains("names  (text, or a list)\n"), "{text}");
         assert_eq!(text.matches("\"l4s\": It is l4s.").count(), 2, "{text}");
+    }
+
+    /// The control of a crate has its keys below its word, as the built-in kinds of other tables.
+    #[test]
+    fn a_table_in_the_place_of_a_word_has_its_keys() {
+        let table = serde_json::json!({
+            "type": "object",
+            "description": "A control of a crate.",
+            "properties": {
+                "kind": { "const": "bold" },
+                "times": { "type": "integer", "description": "Times the usual window.", "default": 4 },
+            },
+            "required": ["kind"],
+        });
+        let document = serde_json::json!({
+            "title": "flow",
+            "properties": { "congestion": { "anyOf": [{ "oneOf": [{ "const": "reno", "description": "Reno." }] }, table] } },
+        });
+        let text = reference(&document);
+        assert!(text.contains("congestion  (a word, or table)\n"), "{text}");
+        let below = text.split_once("kind = \"bold\"\n").map(|(_, below)| below).expect("its word");
+        assert!(
+            below.contains("A control of a crate.") && below.contains("times  (whole number, default 4)"),
+            "{text}"
+        );
     }
 }

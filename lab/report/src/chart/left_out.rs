@@ -1,7 +1,7 @@
 //! The rows that points leave out.
 
 use super::open::Open;
-use super::{Chart, Rows};
+use super::{Chart, ChartKind, Rows};
 use crate::columns::Table;
 use crate::model::Axis;
 
@@ -16,7 +16,7 @@ const REASONS: [&str; 5] = [
 
 impl Chart {
     /// States how many rows of each curve have no point, and why; `None` if all have one. `rows` are those with a value, `place` gives where
-    /// they are on the axes, and `columns` are those of both axes.
+    /// they are on the axes, and `columns` are those of both axes. Lines have gaps where a value was not reached, which they say themselves.
     pub(super) fn left_out(
         &self,
         table: &Table,
@@ -28,13 +28,17 @@ impl Chart {
         let reason = |row: usize| {
             let values = [0, 1].map(|axis| columns[axis].value(row));
             let is_open = |axis: usize| values[axis] == Some(f64::INFINITY);
-            if let Some(axis) = [0, 1].into_iter().find(|axis| is_open(*axis)) {
+            let is_line = self.kind == ChartKind::Lines;
+            if let Some(axis) = (0..if is_line { 1 } else { 2 }).find(|axis| is_open(*axis)) {
                 return Some(usize::from(!columns[axis].lasts()));
             }
             if values.iter().any(Option::is_none) {
                 return Some(2);
             }
             let Ok(at) = rows.binary_search_by_key(&row, |(row, _)| *row) else { return Some(3) };
+            if rows[at].1.is_infinite() {
+                return (!is_line).then_some(1);
+            }
             let is_shown = place(&rows[at]).is_some_and(|(x, y)| axes[0].has(x) && axes[1].has(y));
             (!is_shown).then_some(4)
         };
@@ -57,7 +61,6 @@ impl Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::ChartKind;
     use crate::columns::Column;
 
     /// Six transfers, of which one has not finished and one has no size: they have no point, and the note says so. The time of the first
@@ -89,6 +92,22 @@ mod tests {
         }
         let plot = chart("size_bytes", "completion_ns", true).plot(&table).expect("a plot");
         assert!(plot.note.is_some_and(|note| note.ends_with("not above 0 on a logarithmic axis 1 of 3 (b).")));
+        // A line through the rows that are there does not say that others are missing.
+        let rows = |values: [f64; 4]| {
+            let seconds = [Some("1".to_owned()), Some("2".into()), Some("3".into()), Some("4".into())];
+            Table::default()
+                .with("t", Column::Text(seconds.into()))
+                .with("value", Column::Number(values.map(Some).into()))
+        };
+        let lines = |table: &Table| {
+            let lines = Chart { kind: ChartKind::Lines, x: "t".into(), y: "value".into(), ..Chart::default() };
+            lines.plot(table).expect("a plot").note
+        };
+        assert_eq!(lines(&rows([1.0, 2.0, 3.0, 4.0])), None);
+        let said = lines(&rows([1.0, f64::NAN, 3.0, 4.0]));
+        assert!(said.as_deref().is_some_and(|said| said.contains("without a value 1 of 4")), "{said:?}");
+        let said = lines(&rows([1.0, f64::INFINITY, 3.0, 4.0]));
+        assert_eq!(said.as_deref(), Some("Not reached: 1 of 4; gaps."));
         let only = Chart { only: vec![("flow".into(), "a".into())], ..chart("size_bytes", "size_bytes", false) };
         assert_eq!(only.plot(&table).expect("a plot").note.as_deref(), Some("Drawn: flow a."));
     }

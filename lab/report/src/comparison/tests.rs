@@ -67,7 +67,7 @@ fn what_fewer_runs_have_and_what_was_not_reached_are_told_apart() {
     assert_eq!(
         all.fewer_runs().as_deref(),
         Some(
-            "Of fewer runs: goodput of flow call, fifo (3 runs). Not reached: delay p99 of flow call, codel in 3 of 10 runs."
+            "Of fewer runs: goodput of flow call: fifo (3 runs). Not reached: delay p99 of flow call: codel in 3 of 10 runs."
         )
     );
     assert_eq!(comparison().fewer_runs(), None);

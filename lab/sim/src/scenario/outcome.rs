@@ -2,8 +2,8 @@
 
 use tidegate_core::{Colour, DropReason, Instant};
 use tidegate_metrics::{
-    Curve, Digest, Histogram, OTHER_CLASSES, OTHER_FLOWS, Part, PartSeries, Points, SHOWN_PARTS, Survival, Value, jain,
-    largest,
+    Curve, Digest, Histogram, OTHER_CLASSES, OTHER_FLOWS, Part, PartSeries, Points, SHOWN_PARTS, Series, Survival,
+    Value, jain, largest,
 };
 
 use super::control::Control;
@@ -492,17 +492,19 @@ impl Outcome {
         }
         let Some(series) = &link.series else { return };
         let (begin, end) = (sim.now().saturating_sub(sim.measured()), sim.now());
-        for (name, series) in ["green", "yellow", "red"].iter().zip(&series.sent) {
-            if series.sums().next().is_some() {
-                self.curves.push(over_time(&subject, "throughput", *name, "rate_bps", series.rate_points(end)));
+        let has_any = |series: &Series| series.sums().next().is_some();
+        let is_coloured = series.sent[1..].iter().any(has_any);
+        for (colour, series) in ["green", "yellow", "red"].iter().zip(&series.sent) {
+            if has_any(series) {
+                let part = if is_coloured { *colour } else { "" };
+                self.curves.push(over_time(&subject, "throughput", part, "rate_bps", series.rate_points(end)));
             }
         }
         self.curves.push(over_time(&subject, "backlog", "", "packets", series.backlog.mean_points(begin, end)));
         self.curves.push(over_time(&subject, "queueing", "", "delay_ns", series.delay_ns.mean_points()));
         for (measure, series) in [("drops", &series.dropped), ("marks", &series.marked)] {
-            if series.sums().next().is_some() {
-                let points = series.sum_points(end);
-                self.curves.push(over_time(&subject, measure, "", "packets", points));
+            if has_any(series) {
+                self.curves.push(over_time(&subject, measure, "", "packets", series.sum_points(end)));
             }
         }
         let Some(parts) = &series.parts else { return };

@@ -32,8 +32,13 @@ pub enum QueueSection {
 impl Decode for QueueSection {
     fn decode(node: &Node, diagnostics: &mut Diagnostics) -> Option<Self> {
         let Value::Table(entries) = &node.value else {
-            let help = "write { kind = \"fifo\" }, or { shaper = \"office.toml\" }";
-            mismatch(node, "a discipline or a shaper", help, diagnostics);
+            let kinds = Discipline::kinds();
+            let kind = match &node.value {
+                Value::Text(kind) if kinds.contains(&kind.as_str()) => kind.as_str(),
+                _ => "fifo",
+            };
+            let help = format!("write {{ kind = \"{kind}\" }}, or {{ shaper = \"office.toml\" }}");
+            mismatch(node, "a discipline or a shaper", &help, diagnostics);
             return None;
         };
         if entries.iter().any(|entry| entry.key == "shaper") {

@@ -108,10 +108,11 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
     };
     // Values of an axis may have quotes for the shell.
     let quoted = |axis: &String| format!(" --vary '{}'", axis.replace('\'', r"'\''"));
+    let axes: String = manifest.axes.iter().map(quoted).collect();
     let (at_points, vary, table) = match ran.points() {
         Some(points) => (
             format!(" at each of {} of a sweep", several(points, "point")),
-            manifest.axes.iter().map(quoted).collect(),
+            axes.clone(),
             format!("| `{TABLE}` | the results of the sweep, for `tidegate compare` and `tidegate figure` |\n"),
         ),
         None => (String::new(), " --vary ...".to_owned(), String::new()),
@@ -168,6 +169,7 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
         ("notes", notes.iter().map(|note| plain(note) + "\n\n").collect()),
         ("table", manifest.stated().markdown()),
         ("vary", vary),
+        ("axes", axes),
         ("claims", claims(manifest)),
         ("title", plain(&manifest.title)),
     ];
