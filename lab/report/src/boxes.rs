@@ -68,7 +68,7 @@ impl Comparison {
         }
         if look.on_paper {
             let subject = self.only_subject(look).map_or(String::new(), |subject| format!("{subject} "));
-            let mut what = subject + &caption(form, of, summed);
+            let mut what = subject + &caption(form, (of, runs), summed);
             what += match axes {
                 _ if !look.log => "",
                 1 => " Logarithmic axis.",
@@ -82,7 +82,7 @@ impl Comparison {
                 what += " Open boxes: the upper quartile, or the median too, is not reached.";
             }
             if !beyond.is_empty() {
-                what += &format!(" Arrows: beyond the axis, {}.", beyond.join("; "));
+                what += &format!(" Arrows: {}.", beyond.join("; "));
             }
             if let Some(fewer) = self.fewer_runs() {
                 what += &format!(" {fewer}");
@@ -97,17 +97,20 @@ impl Comparison {
     }
 }
 
-/// States what is drawn of rows of runs, or `of` other values, of which `[few, enough]` have fewer runs than a box or a violin needs, and as many.
-fn caption(form: Form, of: &str, [few, enough]: [usize; 2]) -> String {
+/// States what is drawn of rows of so many runs at most, or `of` other values, of which `[few, enough]` have fewer than a box or a violin
+/// needs, and as many.
+fn caption(form: Form, (of, most): (&str, usize), [few, enough]: [usize; 2]) -> String {
+    let points = if of == "runs" { format!("{most} runs") } else { of.to_owned() };
+    let of = of.split(' ').next().unwrap_or(of);
     let (name, parts) = match form {
         Form::Violin => ("violins", "outlines: their density (Gaussian kernel, Silverman's width); line: median"),
         Form::Strip => ("medians", "line: median"),
         _ => ("boxes", "boxes: quartiles and median; whiskers: least and greatest"),
     };
     match (enough, few) {
-        (0, _) => format!("Points: {of}; fewer than {ENOUGH} have no {name}."),
-        (_, 0) => format!("Points: {of}; {parts}."),
-        _ => format!("Points: {of}; {parts}, of at least {ENOUGH} {of}."),
+        (0, _) => format!("Points: {points}; fewer than {ENOUGH} have no {name}."),
+        (_, 0) => format!("Points: {points}; {parts}."),
+        _ => format!("Points: {points}; {parts}, of at least {ENOUGH} {of}."),
     }
 }
 
@@ -173,7 +176,8 @@ impl Group {
                 arrow(drawing, (place(high), points_at), 3.0 * u, (pen, u));
             }
             for value in values.iter().copied().filter(|value| value.is_finite() && is_beyond(*value)) {
-                beyond.push(format!("{name}, {} {}", self.rows[n].name, human(value, &self.measures[at].unit)));
+                let value_there = human(value, &self.measures[at].unit);
+                beyond.push(format!("{name}, {} {value_there}, beyond the axis", self.rows[n].name));
                 arrow(drawing, (place(value), points_at), if value > high { 3.0 * u } else { -3.0 * u }, (pen, u));
             }
             // In a strip neighbouring runs are at different heights, so that equal ones can be counted.
@@ -381,7 +385,7 @@ mod tests {
             });
             texts.collect::<Vec<_>>().join(" ")
         };
-        assert!(text(&drawing).contains("Arrows: beyond the axis, MOS, variant 1 1500."), "{}", text(&drawing));
+        assert!(text(&drawing).contains("Arrows: MOS, variant 1 1500, beyond the axis."), "{}", text(&drawing));
         let widest = |drawing: &Drawing| {
             let of_first = drawing.shapes.iter().find_map(|shape| match shape {
                 Shape::Marks { points, .. } => Some(points.clone()),
@@ -415,7 +419,7 @@ mod tests {
             });
             let said = texts.collect::<Vec<_>>().join(" ");
             assert!(said.contains("Points: values; ") && !svg.contains("inf") && !svg.contains("NaN"), "{svg}");
-            assert!(said.contains("beyond the axis, MOS, variant 0: 2 of 20 not reached."), "{said}");
+            assert!(said.contains("Arrows: MOS, variant 0: 2 of 20 not reached."), "{said}");
             let points = drawing.shapes.iter().find_map(|shape| match shape {
                 Shape::Marks { points, .. } => Some(points.len()),
                 _ => None,

@@ -21,7 +21,7 @@ pub(crate) mod units;
 use std::collections::BTreeSet;
 
 pub(crate) use self::best::short;
-use self::bins::Bins;
+use self::bins::{Bins, Classes};
 use self::counts::{Counts, Unreached};
 use self::heat::Heat;
 use self::mixed::follows;
@@ -361,7 +361,14 @@ impl Chart {
             over_time && self.kind == ChartKind::Lines && bins.is_none() && self.are_events(table, along, &rows)?;
         let (mut curves, mut counts, mut gaps) = (Vec::new(), Counts::default(), Vec::new());
         let (open, open_along) = (Open::new(table, values)?, Open::new(table, &self.x)?);
-        let mut unreached = Unreached::new(self.kind, open.lasts());
+        // Transfers have nearly as many sizes as there are.
+        let is_dense = self.kind == ChartKind::Lines && !over_time && !is_swept && table.column("seed").is_some();
+        let classes = is_dense.then(|| {
+            let placed = rows.iter().filter_map(|(row, _)| along.number(*row));
+            Classes::new(placed.map(|x| x * x_scale).collect())
+        });
+        let classes = classes.flatten();
+        let (mut unreached, mut pooled_within) = (Unreached::new(self.kind, open.lasts(), classes.is_some()), false);
         let place = |(row, value): &(usize, f64)| {
             let x = along.number(*row).filter(|_| open_along.value(*row).is_some_and(f64::is_finite))?;
             Some((x * x_scale, value * scale))
@@ -379,6 +386,10 @@ impl Chart {
             } else {
                 let mut points: Vec<(f64, f64)> = match bins {
                     Some(bins) => bins.means(table, along, &rows),
+                    None if self.kind == ChartKind::Lines && !are_events => {
+                        let all = rows.iter().filter_map(|row| Some((row.0, place(row)?)));
+                        curve::by_run(table.column("seed"), all.collect(), classes.as_ref(), &mut pooled_within)
+                    }
                     None => rows.iter().filter_map(place).collect(),
                 };
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -414,11 +425,26 @@ impl Chart {
         let open = if self.kind == ChartKind::Scatter { None } else { unreached.said() };
         let left_out = open.into_iter().chain(rowless.flatten()).reduce(|said, more| format!("{said} {more}"));
         if curves.iter().flat_map(|curve| &curve.points).all(|point| point.1.is_nan()) {
+            let is_open = rows.iter().any(|(_, value)| value.is_infinite());
+            let what = if is_open { "no place has only values that were reached in" } else { "no row has numbers in" };
             let why = left_out.map_or(String::new(), |said| format!(". {said}"));
-            return Err(format!("no row has numbers in `{}` and `{values}`{why}", self.x));
+            return Err(format!("{what} `{}` and `{values}`{why}", self.x));
         }
-        curves.iter_mut().for_each(|curve| curve.band_is = "95 % intervals of the means (Student's t)".to_owned());
-        let note = counts.said(runs_in(table, &rows)).map(|of| format!("Lines: means of {of}."));
+        let has_band = |curve: &&mut Curve| curve.band.iter().any(|(_, low, high)| low < high);
+        curves
+            .iter_mut()
+            .filter(has_band)
+            .for_each(|curve| curve.band_is = "95 % intervals of the means (Student's t)".to_owned());
+        let each = match &classes {
+            Some(classes) => format!(
+                ", of each the median of its values in {} classes of {} with equally many",
+                classes.count(),
+                self.label(0, &self.x)
+            ),
+            None if pooled_within => ", of each the mean of its values".to_owned(),
+            None => String::new(),
+        };
+        let note = counts.said(runs_in(table, &rows)).map(|of| format!("Lines: means of {of}{each}."));
         let steps = are_events.then(|| "Steps: a value is valid until the next.".to_owned());
         let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
         let pooled = table.column("seed").filter(|_| distribution && !self.by.iter().any(|by| by == "seed"));
@@ -431,7 +457,10 @@ impl Chart {
             };
             format!("No values: {}; gaps.", gaps.iter().map(of).collect::<Vec<_>>().join(", "))
         });
-        let note = [note, steps, means, pooled, gaps, left_out, self.selection()]
+        let (counted, runs) = (curves.iter().map(|curve| curve.points.len()), runs_in(table, &rows));
+        let are_values = self.kind == ChartKind::Scatter && runs > 1 && counted.clone().any(|points| points > runs);
+        let scattered = are_values.then(|| format!("Points: {} values of {runs} runs.", counted.sum::<usize>()));
+        let note = [note, scattered, steps, means, pooled, gaps, left_out, self.selection()]
             .into_iter()
             .flatten()
             .reduce(|note, more| format!("{note} {more}"));
@@ -452,6 +481,12 @@ impl Chart {
 
     fn spread(&self, table: &Table, form: Form, look: &Look) -> Result<Drawing, String> {
         let rows = self.chosen(table, &self.x)?;
+        let most = self.series(table, &rows)?.iter().map(|(_, rows)| rows.len()).max().unwrap_or(0);
+        let of = match runs_in(table, &rows) {
+            0 | 1 => "values".to_owned(),
+            runs if most <= runs => "runs".to_owned(),
+            runs => format!("values of {runs} runs together"),
+        };
         let measure = Measure::new(self.label(0, &self.x), self.unit(table, &rows, &self.x), Better::Neither);
         let seen = Open::new(table, &self.x)?;
         let row = |(name, rows): (String, Rows)| {
@@ -480,7 +515,7 @@ impl Chart {
         comparison.check_axis(look)?;
         let pens = Pens::named(comparison.groups.iter().flat_map(|group| &group.rows).map(|row| row.name.as_str()));
         comparison
-            .spread(&pens, form, "values", look)
+            .spread(&pens, form, &of, look)
             .ok_or_else(|| "no row of the figure has two values and a lower quartile that was reached".to_owned())
     }
 

@@ -90,15 +90,32 @@ fn with_values(measure: &Measure, ranked: &Ranked<'_>, places: &[usize]) -> Stri
 /// others may be from it. `others` says which these are.
 fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict, others: &str) -> String {
     let by = if verdict.alike.is_empty() { "" } else { " by more than 2 %" };
-    let differences = if verdict.open.len() > 1 { "differences" } else { "the difference" };
     let (best, value) = ranked[0];
+    let alike = match verdict.alike.as_slice() {
+        [] => String::new(),
+        alike => format!("; {} {} within 2 % of it", names(ranked, alike), if alike.len() == 1 { "is" } else { "are" }),
+    };
+    let differences = match (verdict.open.as_slice(), verdict.alike.as_slice()) {
+        (open, [_, ..]) => format!("the difference to {}", names(ranked, open)),
+        ([_], []) => "the difference".to_owned(),
+        _ => "differences".to_owned(),
+    };
+    let contrary: Vec<usize> = verdict.contrary.iter().copied().filter(|place| verdict.open.contains(place)).collect();
+    let contrary = match contrary.as_slice() {
+        [] => String::new(),
+        places => format!(
+            "; by the geometric mean {} {} better",
+            names(ranked, places),
+            if places.len() == 1 { "is" } else { "are" }
+        ),
+    };
     let told = orders(measure, ranked, verdict, &(0..ranked.len()).collect::<Vec<_>>());
     let undecided = match told.as_slice() {
         [] => "undecided".to_owned(),
         told => format!("{}; the best is undecided", told.join("; ")),
     };
     format!(
-        "{undecided}, {}{} runs tell {best} ({}) apart from no other{others}{by}; {differences} may be {}{}",
+        "{undecided}, {}{} runs tell {best} ({}) apart from no other{others}{by}{alike}; {differences} may be {}{}{contrary}",
         verdict.runs,
         if verdict.most_runs > verdict.runs { format!(" to {}", verdict.most_runs) } else { String::new() },
         measure.mean(value),
@@ -173,7 +190,9 @@ fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> St
         let with = |place: &usize| {
             let (name, value) = ranked[*place];
             let beside = if bin(&measure.name) > 0.0 && is_beside(value) { " (within a bin of 1.6 %)" } else { "" };
-            format!("{name} with {}{beside}", measure.mean(value))
+            // Few runs that vary by far decide about the mean alone.
+            let contrary = if verdict.contrary.contains(place) { " (better by the geometric mean)" } else { "" };
+            format!("{name} with {}{beside}{contrary}", measure.mean(value))
         };
         let open: Vec<String> = open.iter().map(with).collect();
         text += &format!(", not told apart from {}", open.join(", "));

@@ -75,8 +75,8 @@ impl Drawing {
             Shape::Text { x, y, size, text, most: Some(width), .. } => push(
                 pgf,
                 format_args!(
-                    "\\pgftext[x={x:.2}pt,y={:.2}pt,left,base]{{\\setbox0\\hbox{{\\color{{{colour}}}\\fontsize{{{size:.2}pt}}{{{:.2}pt}}\
-                     \\selectfont {}}}%\n\\ifdim\\wd0>{width:.2}pt\\resizebox{{{width:.2}pt}}{{\\height}}{{\\box0}}\\else\\box0\\fi}}\n",
+                    "\\pgftext[x={x:.2}pt,y={:.2}pt,left,base]{{\\setbox0\\hbox{{{{\\color{{{colour}}}\\fontsize{{{size:.2}pt}}{{{:.2}pt}}\
+                     \\selectfont {}}}}}%\n\\ifdim\\wd0>{width:.2}pt\\resizebox{{{width:.2}pt}}{{\\height}}{{\\box0}}\\else\\box0\\fi}}\n",
                     self.height - y,
                     size * 1.2,
                     latex(text)

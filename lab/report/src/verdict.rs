@@ -25,6 +25,9 @@ pub(crate) struct Verdict {
     pub(crate) equal: Vec<[usize; 2]>,
     /// The pairs that are neither told apart nor equal, with the lesser place first.
     pub(crate) unknown: Vec<[usize; 2]>,
+    /// The members of `open` that have less than the best by the geometric mean, or more where more is better, so that their differences
+    /// were tested.
+    pub(crate) contrary: Vec<usize>,
     /// How many times as much as the best, or as little, variants have by the ratio that was tested.
     pub(crate) times: Vec<(usize, [f64; 3])>,
     /// Whether each variant is equal to each other within 2 %.
@@ -82,6 +85,11 @@ impl Verdict {
             times: with_best
                 .iter()
                 .filter_map(|(other, pair)| Some((*other, times_of_more(&pair.difference)?)))
+                .collect(),
+            contrary: with_best
+                .iter()
+                .filter(|(_, pair)| pair.difference.is_contrary())
+                .map(|(other, _)| *other)
                 .collect(),
             fixed: pairs.iter().filter(|pair| pair.difference.is_fixed()).map(|pair| pair.places).collect(),
             leads_open: false,

@@ -87,6 +87,12 @@ pub struct Conditions {
 }
 
 impl Conditions {
+    /// The conditions in the run of `duration` with a seed: the mean of a rate that begins where the seed draws is that of its own part.
+    pub(crate) fn in_run(&self, seed: u64, duration: Span) -> Self {
+        let of_run = self.rate.as_ref().and_then(|rate| rate.mean_of_part(seed, duration));
+        Self { mean_rate: of_run.or(self.mean_rate), ..self.clone() }
+    }
+
     /// Checks the parameters; the error is a short text.
     pub(crate) fn validate(&self) -> Result<(), &'static str> {
         if let Some(rate) = &self.rate {

@@ -372,7 +372,7 @@ fn an_equality_is_claimed_where_it_is_shown() {
     }
     let readme = fs::read_to_string(scratch.0.join("equal/README.md")).expect("a README");
     assert!(readme.contains(&format!("As much ({as_much})")), "{readme}");
-    assert!(readme.contains("in 5 runs, equal within 2 % (two one-sided tests), p "), "{readme}");
+    assert!(readme.contains(" times as much, equal within 2 % (two one-sided tests), p "), "{readme}");
     let again = reproduce(&scratch.0.join("equal"), PROGRAM);
     assert!(again.status.success() && text(&again).contains("claim supported: As much"), "{}", text(&again));
 }

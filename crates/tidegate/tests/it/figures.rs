@@ -126,7 +126,7 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
     // The seeds change one of the two differences, which is corrected for itself alone.
     assert!(
         said.contains(
-            "paired differences over 3 seeds (Student's t), of the logarithms, since times vary by factors. Equal"
+            "paired differences over 3 seeds (Student's t), of the logarithms, since times and rates vary by factors. Equal"
         ),
         "{said}"
     );
@@ -153,7 +153,9 @@ fn a_look_chooses_single_quantities_and_what_is_printed() {
     let said = text(&tidegate(&folder, "simulate|p.toml|--no-cache"));
     assert!(
         !said.contains("queueing")
-            && said.contains("over 3 seeds (Student's t), of the logarithms, since times vary by factors. Equal"),
+            && said.contains(
+                "over 3 seeds (Student's t), of the logarithms, since times and rates vary by factors. Equal"
+            ),
         "{said}"
     );
     assert!(said.contains(" further values: --all prints all, --out DIR and --table FILE keep them."), "{said}");

@@ -26,7 +26,7 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     let said = text(&found.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("completion p50 of flow mice: fair has the least"), "{said}");
     // Where a 99th percentile was not reached nothing is tested, and the pair counts nevertheless; what the seeds do not change does not.
-    let method = "Decided at 5 % by paired differences over 4 seeds (Student's t), of times by their logarithms, since these vary by factors, \
+    let method = "Decided at 5 % by paired differences over 4 seeds (Student's t), of times and rates by their logarithms, since these vary by factors, \
                   corrected for all 28 differences (Holm).";
     assert!(said.contains(method), "{said}");
     // The conclusions come first, then the values. Some of the last transfers were not completed.

@@ -26,13 +26,14 @@ impl Counts {
 pub(super) struct Unreached {
     kind: ChartKind,
     lasts: bool,
+    is_classed: bool,
     found: Vec<(String, usize, usize)>,
 }
 
 impl Unreached {
-    /// Counts for a chart of this kind. Values that last are durations, which may have not finished.
-    pub(super) fn new(kind: ChartKind, lasts: bool) -> Self {
-        Self { kind, lasts, found: Vec::new() }
+    /// Counts for a chart of this kind, perhaps of medians in classes. Values that last are durations, which may have not finished.
+    pub(super) fn new(kind: ChartKind, lasts: bool, is_classed: bool) -> Self {
+        Self { kind, lasts, is_classed, found: Vec::new() }
     }
     pub(super) fn add(&mut self, curve: &str, rows: &Rows) {
         let open = rows.iter().filter(|(_, value)| value.is_infinite()).count();
@@ -49,6 +50,9 @@ impl Unreached {
         let all = self.found.iter().map(curve).reduce(|all, one| format!("{all}, {one}"))?;
         let begin = if self.lasts { "Not finished" } else { "Not reached" };
         let drawn = match self.kind {
+            ChartKind::Lines if self.is_classed => {
+                "; they count as greater than all others, with gaps where a median is one"
+            }
             ChartKind::Lines => "; gaps",
             _ if self.lasts => "; they count as longer than they had lasted (Kaplan and Meier)",
             _ => "",

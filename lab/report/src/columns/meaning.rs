@@ -43,7 +43,7 @@ pub(crate) fn meaning(name: &str) -> Option<&'static str> {
         "colour" => "its colour: green, yellow or red",
         "ecn" => "its ECN field",
         "packet" => "the number of the packet; a retransmission is a packet of its own",
-        "seq" => "bytes: its sequence number",
+        "seq" => "bytes: its sequence number; of datagrams and QUIC the number of the packet",
         "ack" => "bytes: its acknowledgement number",
         "connection" => {
             "the number of the connection in the run of its seed and variant, also of a packet; that of a transfer may carry several, each from \

@@ -106,6 +106,15 @@ impl RateProcess {
         rate.filter(|rate| *rate > 0).map(Rate::from_bps)
     }
 
+    /// The mean of the part in which the run of `span` with a seed is, of traces whose part is drawn; `None` of others, or if it is zero.
+    pub(crate) fn mean_of_part(&self, seed: u64, span: Span) -> Option<Rate> {
+        let Self::Drawn { .. } = self else { return None };
+        let mut state = RateState::new(self.clone(), Stream::named(0, "mean rate"), seed);
+        let carried = state.room(0, span.as_nanos(), std::iter::empty());
+        let rate = carried.checked_div(u128::from(span.as_nanos())).and_then(|rate| u64::try_from(rate).ok());
+        rate.filter(|rate| *rate > 0).map(Rate::from_bps)
+    }
+
     pub(crate) fn constant(rate: Rate) -> Self {
         Self::Steps { steps: [(Span::ZERO, rate)].into(), repeat: None }
     }

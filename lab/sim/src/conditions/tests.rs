@@ -245,6 +245,9 @@ fn a_trace_may_begin_where_the_seed_says() {
     let packets = (5_050 + 20) as f64 / 120.0;
     let mean = both.mean(Span::from_secs(9)).unwrap().as_bps() as f64 / 8_000.0;
     assert!((mean - packets).abs() < 1e-3, "{mean}");
+    // That of a run is that of its own part, by which the ideal time of its transfers is counted.
+    let of_part = |seed| both.mean_of_part(seed, Span::from_secs(9)).unwrap().as_bps();
+    assert!((1..14).all(|seed| of_part(seed) == first(&both, seed, "a->b") * 8_000 / 9), "{}", of_part(1));
     let short = RateProcess::csv("0,8kbit\n", Some(Span::from_millis(900))).unwrap();
     let (number, why) = refused(vec![slow, short]);
     assert!(number == 1 && why.contains("it lasts 0.9 s"), "{number}: {why}");

@@ -316,7 +316,7 @@ impl Simulation {
         }
         if side == 0 && !connection.connected && connection.ends[0].is_established() {
             connection.connected = true;
-            if measuring {
+            if measuring && connection.opened >= self.warm_up {
                 let pool = self.paths[group].pool as usize;
                 self.metrics[pool].connect_ns.record(self.now - connection.opened);
             }

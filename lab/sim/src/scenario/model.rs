@@ -186,7 +186,7 @@ impl Scenario {
                 net.shared_queue(&wire.serves.iter().map(|&wire| links[wire]).collect::<Vec<_>>())
             };
             if let Some(conditions) = &wire.conditions {
-                net.conditions(link, conditions.clone());
+                net.conditions(link, conditions.in_run(seed, self.duration));
             }
             if let Some(other) = wire.shares {
                 net.half_duplex(links[other], link);

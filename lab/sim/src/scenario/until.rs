@@ -265,13 +265,17 @@ impl Scenario {
             let [of_each, of_all, met] = [self.duration, all, self.met(windows, &seeds).min(all)].map(Span::as_secs_f64);
             let (its, these) = if lengths.len() > 1 { ("their", "these traces") } else { ("its", "this trace") };
             let meet = format!("{runs} runs of {of_each} s meet {met:.0} of {its} {of_all:.0} s");
+            let meet = match self.warm_up() {
+                Span::ZERO => meet,
+                warm_up => format!("{meet}, of which each run measures all but its first {} s", warm_up.as_secs_f64()),
+            };
             let meet = match met < of_each * runs as f64 - 1e-6 {
                 true => format!("{meet}, some of them the same, so that intervals are too narrow"),
                 false => format!("{meet}, none of them twice"),
             };
             let possible = self.windows().map_or(String::new(), |all| match (all as usize).saturating_sub(runs) {
                 0 => ", and no further run is possible: where more would decide they need shorter runs or more traces".to_owned(),
-                more => format!(", and {more} further runs are possible"),
+                more => format!(", and {more} more can be made: where still more would decide they need shorter runs or more traces"),
             });
             Some(format!(
                 "Each run has a part of {} by its seed: intervals and tests hold for the times of {these}. {meet}{possible}.",

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_metrics::{LEVEL, holm};
 use tidegate_report::Look;
 use tidegate_report::comparison::{Comparison, Estimate, Group, Stated};
-use tidegate_report::judgement::{Contrast, is_near, probability_after};
+use tidegate_report::judgement::{Contrast, probability_after};
 
 use crate::Failure;
 
@@ -176,17 +176,19 @@ impl Claim {
         let [less, more] = both.map(|estimate| estimate.mean);
         let [shown_less, shown_more] = [less, more].map(|value| tidegate_display::human(value, unit));
         let is_several = both.iter().any(|estimate| estimate.values.len() + estimate.missing > 1);
+        if !is_several {
+            return Err(wrong("a single run tells nothing apart; make several with --runs".to_owned()));
+        }
         // A NaN supports nothing. Where some runs did not reach it the means say nothing, and the runs have an order.
         let by_runs = contrast.as_ref().filter(|contrast| contrast.limit.is_some());
         let is_so = match by_runs {
             Some(contrast) => (contrast.variants[0] == self.less) == (contrast.difference.mean < 0.0),
-            None if self.equal => is_several || is_near(less, more),
-            None => less < more,
+            None => self.equal || less < more,
         };
         if !is_so {
             return Err(wrong(format!("{} has {shown_less}, {} has {shown_more}", self.less, self.more)));
         }
-        if contrast.is_none() && is_several && chosen.repeated().is_none() {
+        if contrast.is_none() && chosen.repeated().is_none() {
             return Err(wrong("it was measured in too few runs, so that nothing was tested".to_owned()));
         }
         Ok(contrast)
@@ -220,6 +222,9 @@ impl Claim {
     /// chosen by the results, so that their evidence is corrected for all differences among which they were found.
     pub fn of(comparison: &Comparison) -> Vec<Self> {
         let contrasts = comparison.contrasts();
+        if contrasts.is_empty() && comparison.repeated().is_none() {
+            return Vec::new();
+        }
         let claim = |stated: Stated| {
             let Stated { measure, subject, less, more } = stated;
             let is_it = |of: &&Contrast| {

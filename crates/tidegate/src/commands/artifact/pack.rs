@@ -116,11 +116,13 @@ pub fn pack(args: &Args) -> Result<(), Failure> {
         )));
     }
     let packed = match parts.as_slice() {
-        [part] => pack_into(args, part, folder).map(drop),
+        [part] => pack_into(args, part, folder).map(|packed| packed.said),
         several => pack_parts(args, several),
     };
-    let packed = packed.and_then(|()| {
+    // What is there is said once all of it is.
+    let packed = packed.and_then(|said| {
         let mut out = crate::output::stdout();
+        write!(out, "{said}")?;
         writeln!(out, "{}/reproduce runs it again, here and on other machines", folder.display())?;
         Ok(())
     });
@@ -148,18 +150,20 @@ fn claims_of(part: &Part<'_>, comparison: &Comparison, look: &Look, primary: &[S
 }
 
 /// Packs several scenarios, each as an artifact in a folder of its own, and the list of them.
-fn pack_parts(args: &Args, parts: &[Part<'_>]) -> Result<(), Failure> {
+fn pack_parts(args: &Args, parts: &[Part<'_>]) -> Result<String, Failure> {
     let folder = &args.folder;
     let mut sums = Sums::default();
-    let mut rows = String::new();
+    let (mut rows, mut said) = (String::new(), String::new());
     for part in parts {
         let name = Path::new(&part.name);
-        let (manifest, of_part) = pack_into(args, part, &folder.join(name))?;
-        for path in of_part.names().map(Path::to_owned).chain([sums::NAME.into()]) {
+        let packed = pack_into(args, part, &folder.join(name))?;
+        said += packed.said.lines().next().unwrap_or_default();
+        said.push('\n');
+        for path in packed.sums.names().map(Path::to_owned).chain([sums::NAME.into()]) {
             let path = name.join(path);
             sums.add(&path, &fs::read(folder.join(&path)).map_err(failed(&path))?)?;
         }
-        rows += &readme::row(&part.name, &manifest);
+        rows += &readme::row(&part.name, &packed.manifest);
     }
     let title = args.title.as_deref().unwrap_or("Simulations");
     let readme = readme::of_parts(title, &rows);
@@ -167,22 +171,27 @@ fn pack_parts(args: &Args, parts: &[Part<'_>]) -> Result<(), Failure> {
         sums.add(Path::new(name), bytes)?;
         fs::write(folder.join(name), bytes).map_err(failed(&folder.join(name)))?;
     }
-    seal(folder, &sums)
+    Ok(said + &seal(folder, &sums)?)
 }
 
-/// Makes the script of an artifact executable, and writes its list of files.
-fn seal(folder: &Path, sums: &Sums) -> Result<(), Failure> {
+/// Makes the script of an artifact executable, and writes its list of files. Returns what is to be said of this.
+fn seal(folder: &Path, sums: &Sums) -> Result<String, Failure> {
     let script = folder.join("reproduce");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(failed(&script))?;
     let list = folder.join(sums::NAME);
     fs::write(&list, sums.text()).map_err(failed(&list))?;
-    let mut out = crate::output::stdout();
-    let list = list.display();
-    writeln!(out, "SHA-256 of {list}, to cite for the whole artifact: {}", sums.of_all())?;
-    Ok(())
+    Ok(format!("SHA-256 of {}, to cite for the whole artifact: {}\n", list.display(), sums.of_all()))
 }
 
-fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, Sums), Failure> {
+/// A packed scenario.
+struct Packed {
+    manifest: Manifest,
+    sums: Sums,
+    /// What is to be said of it, in lines: first what was packed.
+    said: String,
+}
+
+fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<Packed, Failure> {
     let look_text = if args.look.is_empty() { "column".to_owned() } else { args.look.join(",") };
     let look = Look::parse(&look_text).map_err(Failure::Usage)?;
     let plan = |scenario: &Scenario| Plan {
@@ -289,8 +298,12 @@ fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, S
     let inputs: Vec<String> = inputs.files.keys().map(|path| path.display().to_string()).collect();
     write(Path::new("README.md"), readme::text(&manifest, &ran, &inputs).as_bytes())?;
     write(Path::new("reproduce"), script().as_bytes())?;
-    let mut out = crate::output::stdout();
-    writeln!(out, "{}: packed, {} runs, digest {}", folder.display(), manifest.digests.len(), manifest.digest)?;
-    seal(folder, &sums)?;
-    Ok((manifest, sums))
+    let said = format!(
+        "{}: packed, {} runs, digest {}\n{}",
+        folder.display(),
+        manifest.digests.len(),
+        manifest.digest,
+        seal(folder, &sums)?
+    );
+    Ok(Packed { manifest, sums, said })
 }

@@ -87,14 +87,16 @@ pub fn check(readme: &str, manifest: &Manifest) -> Vec<String> {
     let is_version = readme.contains(&format!("a simulation with Tidegate {}, ", plain(&manifest.version)))
         && readme.contains(&format!("prints `tidegate {}`", manifest.version));
     let digest = format!("the digest is `{}`", manifest.digest);
+    let within = format!("the expected values are within {} of those measured", tolerances(&manifest.tolerances));
     let parts = [
+        ("tolerances", readme.contains(&within)),
         ("version", is_version),
         ("digest", readme.matches("the digest is `").count() == 1 && readme.contains(&digest)),
         ("claims", section("## Claims", "## Requirements") == Some(claims(manifest).trim())),
         ("table", table_there == Some(table.trim())),
     ];
     let wrong = parts.into_iter().filter(|(_, is_right)| !is_right);
-    let differ = |name: &str| if name == "claims" { "are not those" } else { "is not that" };
+    let differ = |name: &str| if ["claims", "tolerances"].contains(&name) { "are not those" } else { "is not that" };
     wrong.map(|(name, _)| format!("README.md: its {name} {} of artifact.json", differ(name))).collect()
 }
 
@@ -170,6 +172,7 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
         ("table", manifest.stated().markdown()),
         ("vary", vary),
         ("axes", axes),
+        ("count", format!(" --runs {}", manifest.runs)),
         ("claims", claims(manifest)),
         ("title", plain(&manifest.title)),
     ];

@@ -8,9 +8,9 @@ use tidegate_capture::LinkType;
 use tidegate_capture::write::{CaptureWriter, WriteError};
 use tidegate_core::Ecn;
 use tidegate_report::columns::{Column, Table};
-use tidegate_sim::Stage;
 use tidegate_sim::scenario::Scenario;
 use tidegate_sim::trace::{MOST, Occurrence, PacketEvent, Selection, Trace};
+use tidegate_sim::{Proto, Stage};
 
 use crate::{Failure, output};
 
@@ -157,8 +157,10 @@ fn rows(trace: &Trace) -> Vec<Row<'_>> {
         let mut numbers = [None; NUMBERS.len()];
         let own = [happened.number.into(), happened.packet.size.into(), segment.seq.into(), segment.ack.into()];
         numbers[..4].copy_from_slice(&own.map(Some));
-        // The key of a packet has the number of its connection and its direction.
-        numbers[4..6].copy_from_slice(&[Some(happened.packet.flow >> 1), Some(happened.packet.flow & 1)]);
+        // The key of a packet has the number of its connection and its direction. Datagrams have none.
+        if happened.packet.transport != Proto::Udp {
+            numbers[4..6].copy_from_slice(&[Some(happened.packet.flow >> 1), Some(happened.packet.flow & 1)]);
+        }
         Row {
             nanos: happened.time.as_nanos(),
             kind: "packet",
