@@ -77,8 +77,9 @@ fn variants_are_told_apart_by_pairs_of_seeds() {
     // Each transfer has its size and its time.
     let transfers = std::fs::read_to_string(out.join("transfers.csv")).expect("transfers");
     assert!(
-        transfers
-            .starts_with("seed,variant,flow,begun_ns,size_bytes,completion_ns,finished,aborted,ideal_ns,slowdown\n"),
+        transfers.starts_with(
+            "seed,variant,flow,begun_ns,size_bytes,completion_ns,finished,aborted,ideal_ns,slowdown,connection\n"
+        ),
         "{transfers}"
     );
     assert!(transfers.lines().filter(|line| line.starts_with("2,fair,mice,")).count() > 10, "{transfers}");

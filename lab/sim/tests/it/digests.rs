@@ -14,7 +14,7 @@ use crate::parallel::spawn;
 const DIGESTS: [(&str, &str); 4] = [
     ("lab/papers/scenarios/dumbbell.toml", "36ae72bac9af77d316184c30e804a3a3"),
     ("lab/papers/scenarios/mice-and-an-elephant.toml", "87af2b4dd049ec42dc351585fd16d8f4"),
-    ("lab/papers/scenarios/web-at-ninety-percent.toml", "c520f2df76577fa1345bb14c7774057f"),
+    ("lab/papers/scenarios/web-at-ninety-percent.toml", "26adb9d4ef9c2a2a07e573b39aed0e83"),
     ("lab/papers/rfc2963/scenario.toml", "267192801a7e939ef1572d89b1782653"),
 ];
 

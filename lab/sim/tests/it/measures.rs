@@ -511,7 +511,8 @@ fn runs_may_have_windows_of_a_trace() {
     assert!(said(3).contains("Each run has a part of `line` by its seed"), "{}", said(3));
     assert!(
         said(3).contains(
-            "3 runs of 20 s meet 60 of its 60 s, none of them twice, and no further run is possible: more need"
+            "3 runs of 20 s meet 60 of its 60 s, none of them twice, and no further run is possible: where more would \
+             decide they need"
         ),
         "{}",
         said(3)
@@ -523,6 +524,22 @@ fn runs_may_have_windows_of_a_trace() {
     let mut found = Diagnostics::new();
     assert!(Scenario::load(&four, Some(&beside), &mut found).is_none());
     assert!(found.render(&four).contains("more than there are windows"), "{}", found.render(&four));
+    // Several files are one sample, which has the windows of all; each line has as many, since all begin in the same one.
+    let several = source.text().replace("file = \"line\"", "file = [\"line\", \"other\"]");
+    let mut found = Diagnostics::new();
+    let both = Scenario::load(&Source::new("test.toml", several.clone()), Some(&beside), &mut found).expect("valid");
+    assert!(both.check_runs(6).is_ok() && both.check_runs(7).is_err());
+    let notes = both.notes(1..=6).join(" ");
+    assert!(notes.contains("a part of `line`, `other` by its seed") && notes.contains("120 of their 120 s"), "{notes}");
+    let one = "rate-over-time = { kind = \"mahimahi\", file = \"line\", from = \"drawn\" }\n";
+    let uneven = several.replacen("rate = \"100mbit\"\n", &format!("rate = \"100mbit\"\n{one}"), 1);
+    let (uneven, mut found) = (Source::new("test.toml", uneven), Diagnostics::new());
+    assert!(Scenario::load(&uneven, Some(&beside), &mut found).is_none());
+    assert!(found.render(&uneven).contains("as many files for each line"), "{}", found.render(&uneven));
+    let early = Source::new("test.toml", several.replace("from = \"drawn\"", "from = \"1s\""));
+    let mut found = Diagnostics::new();
+    assert!(Scenario::load(&early, Some(&beside), &mut found).is_none());
+    assert!(found.render(&early).contains("have one trace"), "{}", found.render(&early));
     // Beside a trace that has no room for two windows all lines begin in what it has.
     let other = "rate-over-time = { kind = \"mahimahi\", file = \"short\", from = \"drawn\" }\n";
     let both = Source::new(

@@ -194,7 +194,8 @@ impl Resolver<'_> {
                     Err((number, why)) => {
                         let help = "make the duration shorter, or let the trace repeat";
                         let file = &files[number];
-                        return refuse(this, file, file.place, why, "not longer than a run", help);
+                        let place = if files.len() == 1 { from.place } else { file.place };
+                        return refuse(this, file, place, why, "not longer than a run", help);
                     }
                 },
             };
