@@ -70,6 +70,7 @@ impl Comparison {
             false => format!("{}{remark}", measure.name),
         };
         let fits = |measure: &Measure, column: f64| {
+            // As wide as any, before the scale has chosen one.
             let unit = if measure.unit.is_empty() { "" } else { "Mbit/s" };
             room(&heading(measure, unit, measure.better.remark()), small) < column - 8.0 * u
         };
@@ -159,25 +160,13 @@ impl Comparison {
 
     /// Names the values that are of fewer runs than there are, and those that some of the runs did not reach.
     pub(crate) fn fewer_runs(&self) -> Option<String> {
-        let (mut found, mut open) = (Vec::new(), Vec::new());
-        for group in &self.groups {
-            let of = if group.name.is_empty() { String::new() } else { format!(" of {}", group.name) };
-            for (at, measure) in group.measures.iter().enumerate() {
-                let cells = || group.rows.iter().filter_map(|row| Some((row, row.cells.get(at)?.as_ref()?)));
-                for (is_reached, said) in [(true, &mut found), (false, &mut open)] {
-                    let such = cells().filter(|(_, cell)| cell.is_reached() == is_reached);
-                    let such = such.filter(|(_, cell)| !cell.of_fewer().is_empty());
-                    let such: Vec<String> =
-                        such.map(|(row, cell)| format!("{}{}", row.name, cell.of_fewer())).collect();
-                    if !such.is_empty() {
-                        said.push(format!("{}{of}: {}", measure.name, such.join(", ")));
-                    }
-                }
-            }
-        }
-        let said =
-            |what: &str, found: Vec<String>| (!found.is_empty()).then(|| format!("{what}: {}.", found.join("; ")));
-        let both = [said("Of fewer runs", found), said("Not reached", open)];
+        let said = |what: &str, is_reached: bool| {
+            let of_group =
+                |group: &Group| (0..group.measures.len()).filter_map(|at| group.of_fewer(at, is_reached)).collect();
+            let found: Vec<String> = self.groups.iter().flat_map(|group| -> Vec<String> { of_group(group) }).collect();
+            (!found.is_empty()).then(|| format!("{what}: {}.", found.join("; ")))
+        };
+        let both = [said("Of fewer runs", true), said("Not reached", false)];
         both.into_iter().flatten().reduce(|fewer, open| format!("{fewer} {open}"))
     }
 
@@ -264,6 +253,18 @@ impl Comparison {
     }
 }
 
+impl Group {
+    /// Names the values of a measure that are of fewer runs than there are, of those that were reached or of the others; `None` if none is.
+    fn of_fewer(&self, at: usize, is_reached: bool) -> Option<String> {
+        let cells = self.rows.iter().filter_map(|row| Some((row, row.cells.get(at)?.as_ref()?)));
+        let such = cells.filter(|(_, cell)| cell.is_reached() == is_reached);
+        let said = such.map(|(row, cell)| (&row.name, cell.of_fewer())).filter(|(_, said)| !said.is_empty());
+        let said: Vec<String> = said.map(|(name, said)| format!("{name}{said}")).collect();
+        let of = if self.name.is_empty() { String::new() } else { format!(" of {}", self.name) };
+        (!said.is_empty()).then(|| format!("{}{of}: {}", self.measures[at].name, said.join(", ")))
+    }
+}
+
 /// The measures of a group in blocks that fit beside each other.
 pub(crate) fn blocks(group: &Group, left: f64, look: &Look) -> Vec<Vec<usize>> {
     let all: Vec<usize> = (0..group.measures.len()).collect();
@@ -306,8 +307,7 @@ impl<'a> Bars<'a> {
         let most = reached().map(|cell| cell.high()).reduce(f64::max)?;
         // One scale has one unit.
         let unit = unit_of_all(cells.iter().map(|cell| cell.mean), &measure.unit);
-        // The scale of a MOS begins at 1.
-        let begin = if measure.name.starts_with("MOS") { 1.0 } else { 0.0 };
+        let begin = if measure.is_mos() { 1.0 } else { 0.0 };
         let mut ruler = Ruler::new(&Axis::new("", ""), [begin, most].into_iter(), Ends::Values);
         ruler.label_in(unit.0);
         if most <= begin {
@@ -353,7 +353,7 @@ impl<'a> Bars<'a> {
             let (low, high, height) = (place(estimate.low()), place(estimate.high()), 4.0 * u);
             let cap = |x: f64| vec![(x, middle - height), (x, middle + height)];
             let mut lines = vec![vec![(low, middle), (high, middle)], cap(high)];
-            // An interval that reaches below zero has no end at the axis.
+            // An interval that reaches below the beginning of the axis has no end there.
             lines.extend((estimate.low() >= self.begin).then(|| cap(low)));
             // The part over the bar is seen in any colour, also on black, between edges of the ground.
             drawing.shapes.push(Shape::Lines { lines: lines.clone(), width: 2.2 * u, ink: Ink::Ground, dash: &[] });

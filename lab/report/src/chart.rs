@@ -23,7 +23,6 @@ use std::collections::BTreeSet;
 pub(crate) use self::best::short;
 use self::bins::{Bins, Classes};
 use self::counts::{Counts, Unreached};
-use self::heat::Heat;
 use self::mixed::follows;
 use self::open::Open;
 pub(crate) use self::open::distribution;
@@ -35,7 +34,6 @@ use crate::look::{Form, Look};
 use crate::model::{Axis, Curve, Plot, Scale, Style};
 use crate::palette::Pens;
 use tidegate_display::human;
-use tidegate_metrics::summarise;
 
 /// A figure of a table: its kind, and the columns that it draws.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -365,13 +363,20 @@ impl Chart {
         let is_dense = self.kind == ChartKind::Lines && !over_time && !is_swept && table.column("seed").is_some();
         let classes = is_dense.then(|| {
             let placed = rows.iter().filter_map(|(row, _)| along.number(*row));
-            Classes::new(placed.map(|x| x * x_scale).collect())
+            Classes::new(placed.collect())
         });
         let classes = classes.flatten();
-        let (mut unreached, mut pooled_within) = (Unreached::new(self.kind, open.lasts(), classes.is_some()), false);
+        // The values of one run are no replications of what a line shows.
+        let by_run = bins.is_some() || (self.kind == ChartKind::Lines && !are_events && table.column("seed").is_some());
+        let (mut unreached, mut several) = (Unreached::new(self.kind, open.lasts(), classes.is_some()), false);
+        let at = |x: f64| match (&bins, &classes) {
+            (Some(bins), _) => bins.begin(x),
+            (None, Some(classes)) => classes.middle(x),
+            (None, None) => x,
+        };
         let place = |(row, value): &(usize, f64)| {
             let x = along.number(*row).filter(|_| open_along.value(*row).is_some_and(f64::is_finite))?;
-            Some((x * x_scale, value * scale))
+            Some((at(x) * x_scale, value * scale))
         };
         for (name, rows) in self.series(table, &rows)? {
             unreached.add(&name, &rows);
@@ -384,14 +389,14 @@ impl Chart {
                 let ended = ended.iter().map(|(_, value)| value * scale).collect();
                 open::distribution(ended, rest.iter().map(seen).collect())
             } else {
-                let mut points: Vec<(f64, f64)> = match bins {
-                    Some(bins) => bins.means(table, along, &rows),
-                    None if self.kind == ChartKind::Lines && !are_events => {
-                        let all = rows.iter().filter_map(|row| Some((row.0, place(row)?)));
-                        curve::by_run(table.column("seed"), all.collect(), classes.as_ref(), &mut pooled_within)
-                    }
-                    None => rows.iter().filter_map(place).collect(),
-                };
+                let placed = || rows.iter().filter_map(|row| Some((row.0, place(row)?)));
+                let mut points: Vec<(f64, f64)> = placed().map(|(_, point)| point).collect();
+                if by_run {
+                    let summary = if classes.is_some() { curve::median } else { curve::mean };
+                    let of_runs = curve::by_run(table.column("seed"), placed().collect(), summary);
+                    several |= bins.is_none() && of_runs.len() < points.len();
+                    points = of_runs;
+                }
                 points.sort_by(|a, b| a.0.total_cmp(&b.0));
                 points
             };
@@ -441,15 +446,15 @@ impl Chart {
                 classes.count(),
                 self.label(0, &self.x)
             ),
-            None if pooled_within => ", of each the mean of its values".to_owned(),
+            None if several => ", of each the mean of its values".to_owned(),
             None => String::new(),
         };
-        let note = counts.said(runs_in(table, &rows)).map(|of| format!("Lines: means of {of}{each}."));
+        let runs = runs_in(table, &rows);
+        let note = counts.said(runs).map(|of| format!("Lines: means of {of}{each}."));
         let steps = are_events.then(|| "Steps: a value is valid until the next.".to_owned());
         let means = bins.map(|bins| format!("Points: means over {}.", human(bins.width, "s")));
-        let pooled = table.column("seed").filter(|_| distribution && !self.by.iter().any(|by| by == "seed"));
-        let pooled = pooled.map(|seeds| distinct(seeds, &rows).len()).filter(|seeds| *seeds > 1);
-        let pooled = pooled.map(|seeds| format!("Values of {seeds} runs together."));
+        let is_pooled = distribution && runs > 1 && !self.by.iter().any(|by| by == "seed");
+        let pooled = is_pooled.then(|| format!("Values of {runs} runs together."));
         let gaps = (!gaps.is_empty()).then(|| {
             let of = |(name, places): &(String, usize)| match name.as_str() {
                 "" => places.to_string(),
@@ -457,7 +462,7 @@ impl Chart {
             };
             format!("No values: {}; gaps.", gaps.iter().map(of).collect::<Vec<_>>().join(", "))
         });
-        let (counted, runs) = (curves.iter().map(|curve| curve.points.len()), runs_in(table, &rows));
+        let counted = curves.iter().map(|curve| curve.points.len());
         let are_values = self.kind == ChartKind::Scatter && runs > 1 && counted.clone().any(|points| points > runs);
         let scattered = are_values.then(|| format!("Points: {} values of {runs} runs.", counted.sum::<usize>()));
         let note = [note, scattered, steps, means, pooled, gaps, left_out, self.selection()]
@@ -519,98 +524,8 @@ impl Chart {
             .ok_or_else(|| "no row of the figure has two values and a lower quartile that was reached".to_owned())
     }
 
-    /// The texts of a column, by their numbers if all have one, and otherwise in the order of their first appearance.
-    fn classes(&self, table: &Table, name: &str, rows: &Rows) -> Result<Vec<String>, String> {
-        let column = table.known(name)?;
-        let mut classes: Vec<String> = Vec::new();
-        for (row, _) in rows {
-            let text = column.text(*row).unwrap_or_default();
-            if !classes.contains(&text) {
-                classes.push(text);
-            }
-        }
-        if classes.len() > 200 {
-            return Err(format!(
-                "`{name}` has {} different values, too many for the cells of a heat map",
-                classes.len()
-            ));
-        }
-        if classes.iter().all(|text| number(text).is_some()) {
-            classes.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
-        }
-        Ok(classes)
-    }
-
-    /// The texts of the columns of cells from the left, and of their rows from below.
-    fn places(&self, table: &Table, rows: &Rows) -> Result<(Vec<String>, Vec<String>), String> {
-        let (xs, mut ys) = (self.classes(table, &self.x, rows)?, self.classes(table, &self.y, rows)?);
-        // Numbers rise upwards; names stand from the top in the order in which the legend of other figures has them.
-        if ys.iter().any(|text| number(text).is_none()) {
-            ys.reverse();
-        }
-        Ok((xs, ys))
-    }
-
-    /// The rows with the place of their cell among the columns and among the rows of cells, and their value.
-    fn placed<'a>(
-        &self,
-        table: &'a Table,
-        rows: &'a Rows,
-        (xs, ys): (&'a [String], &'a [String]),
-    ) -> Result<impl Iterator<Item = (usize, [usize; 2], f64)> + use<'a>, String> {
-        let (along, up) = (table.known(&self.x)?, table.known(&self.y)?);
-        let place = |classes: &[String], column: &Column, row: usize| {
-            let text = column.text(row).unwrap_or_default();
-            classes.iter().position(|known| *known == text)
-        };
-        let cell =
-            move |(row, value): &(usize, f64)| Some((*row, [place(xs, along, *row)?, place(ys, up, *row)?], *value));
-        Ok(rows.iter().filter_map(cell))
-    }
-
     /// The text that the figure writes for that of a column.
     fn named<'a>(&'a self, text: &'a str) -> &'a str {
         self.names.iter().find(|(of, _)| of == text).map_or(text, |(_, name)| name)
-    }
-
-    fn heat(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
-        look.refuse_range("choose the cells of a heat map with --only")?;
-        let rows = self.chosen(table, &self.value)?;
-        let (xs, ys) = self.places(table, &rows)?;
-        let mut cells: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); xs.len()]; ys.len()];
-        for (_, [x, y], value) in self.placed(table, &rows, (&xs, &ys))? {
-            cells[y][x].push(value);
-        }
-        // Of two ratios that are each other's inverse the means are, too.
-        let is_ratio = !self.over.is_empty() && cells.iter().flatten().flatten().all(|value| *value > 0.0);
-        let sum = |values: &Vec<f64>, of: fn(f64) -> f64| values.iter().map(|value| of(*value)).sum::<f64>();
-        let mean = |values: &Vec<f64>| {
-            let count = values.len() as f64;
-            let mean =
-                || if is_ratio { (sum(values, f64::ln) / count).exp() } else { sum(values, |value| value) / count };
-            (!values.is_empty()).then(mean)
-        };
-        let means: Vec<Vec<Option<f64>>> = cells.iter().map(|row| row.iter().map(mean).collect()).collect();
-        let half = |values: &Vec<f64>| summarise(values).and_then(|of| of.half_width);
-        let halves = cells.iter().map(|row| row.iter().map(half).collect()).collect();
-        let mut counts = Counts::default();
-        cells.iter().flatten().map(Vec::len).filter(|count| *count > 0).for_each(|count| counts.add(count));
-        if counts.most == 0 {
-            return Err("no row is left to draw".into());
-        }
-        let kind = if is_ratio { "geometric means" } else { "means" };
-        let mut note =
-            counts.said(runs_in(table, &rows)).map(|of| format!("Cells: {kind} of {of}.")).unwrap_or_default();
-        let flat = || means.iter().flatten().flatten();
-        if flat().all(|mean| mean.is_infinite()) {
-            return Err("no cell is reached by all of its values".into());
-        }
-        if flat().any(|mean| mean.is_infinite()) {
-            note = format!("{note} n.r.: not reached in at least one of the values.").trim_start().to_owned();
-        }
-        note = format!("{note} {}", self.selection().unwrap_or_default()).trim().to_owned();
-        let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
-        let heat = Heat { xs, ys, means, halves, unit, log, ratio: !self.over.is_empty(), note };
-        Ok(heat.drawing(self, look))
     }
 }

@@ -103,6 +103,10 @@ impl Measure {
     pub fn new(name: impl Into<String>, unit: impl Into<String>, better: Better) -> Self {
         Self { name: name.into(), unit: unit.into(), better }
     }
+    /// Whether it is a mean opinion score, on a scale from 1 to 5.
+    pub(crate) fn is_mos(&self) -> bool {
+        self.name.starts_with("MOS")
+    }
     /// Formats a mean with the unit, for a sentence: with no more than four digits, and none that its interval does not justify but the first
     /// two.
     pub(crate) fn mean(&self, of: &Estimate) -> String {

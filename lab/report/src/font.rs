@@ -165,7 +165,7 @@ pub(crate) fn fitted_apart<'a>(texts: impl Iterator<Item = &'a str>, size: f64, 
     let fit = |from: usize, until: usize| -> Vec<String> {
         let part = |text: &Vec<char>| {
             let left_out = |is_so: bool| is_so.then_some('\u{2026}');
-            let kept = text[from.min(text.len())..text.len().saturating_sub(until).max(from)].iter().copied();
+            let kept = text[from..text.len() - until].iter().copied();
             let whole: String = left_out(from > 0).into_iter().chain(kept).chain(left_out(until > 0)).collect();
             fitted(&whole, size, most)
         };

@@ -118,7 +118,7 @@ impl Pair {
 }
 
 /// Whether means are within [`MARGIN`] of the greater one.
-pub fn is_near(a: f64, b: f64) -> bool {
+fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() <= MARGIN * a.abs().max(b.abs())
 }
 

@@ -47,6 +47,11 @@ fn names(ranked: &Ranked<'_>, places: &[usize]) -> String {
     places.iter().map(|place| ranked[*place].0).collect::<Vec<_>>().join(", ")
 }
 
+/// The verb for so many variants.
+fn are(places: &[usize]) -> &'static str {
+    if places.len() == 1 { "is" } else { "are" }
+}
+
 /// States how many more runs would decide between the best and a variant, which is named where others are open; empty if nobody can
 /// say.
 fn more(ranked: &Ranked<'_>, verdict: &Verdict) -> Option<String> {
@@ -93,21 +98,16 @@ fn undecided(measure: &Measure, ranked: &Ranked<'_>, verdict: &Verdict, others: 
     let (best, value) = ranked[0];
     let alike = match verdict.alike.as_slice() {
         [] => String::new(),
-        alike => format!("; {} {} within 2 % of it", names(ranked, alike), if alike.len() == 1 { "is" } else { "are" }),
+        alike => format!("; {} {} within 2 % of it", names(ranked, alike), are(alike)),
     };
     let differences = match (verdict.open.as_slice(), verdict.alike.as_slice()) {
         (open, [_, ..]) => format!("the difference to {}", names(ranked, open)),
         ([_], []) => "the difference".to_owned(),
         _ => "differences".to_owned(),
     };
-    let contrary: Vec<usize> = verdict.contrary.iter().copied().filter(|place| verdict.open.contains(place)).collect();
-    let contrary = match contrary.as_slice() {
+    let contrary = match verdict.contrary.as_slice() {
         [] => String::new(),
-        places => format!(
-            "; by the geometric mean {} {} better",
-            names(ranked, places),
-            if places.len() == 1 { "is" } else { "are" }
-        ),
+        places => format!("; by the geometric mean {} {} better", names(ranked, places), are(places)),
     };
     let told = orders(measure, ranked, verdict, &(0..ranked.len()).collect::<Vec<_>>());
     let undecided = match told.as_slice() {
@@ -180,8 +180,7 @@ fn best(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdict>) -> St
     let behind = verdict.alike.iter().copied().filter(|place| !verdict.tied.contains(place));
     let behind: Vec<usize> = behind.collect();
     if !behind.is_empty() {
-        let are = if behind.len() == 1 { "is" } else { "are" };
-        text += &format!("; {} {are} within 2 % of {}", names(ranked, &behind), ranked[0].0);
+        text += &format!("; {} {} within 2 % of {}", names(ranked, &behind), are(&behind), ranked[0].0);
     }
     let open = verdict.doubtful();
     if !open.is_empty() {
@@ -240,11 +239,8 @@ fn times_as_much(measure: &Measure, ranked: &Ranked<'_>, verdict: Option<&Verdic
     let tested = verdict.and_then(|verdict| verdict.times.iter().find(|(other, _)| *other == place));
     match measure.better {
         // A MOS is on a scale from 1 to 5, of which a share means nothing.
-        Better::More if measure.name.starts_with("MOS") => format!(", {:.1} less", great - small),
-        Better::More => match tested {
-            Some((_, times)) => format!(", {}", less_by(*times)),
-            None => format!(", {:.0} % less", (1.0 - small / great) * 100.0),
-        },
+        Better::More if measure.is_mos() => format!(", {:.1} less", great - small),
+        Better::More => format!(", {}", less_by(tested.map_or([times; 3], |(_, times)| *times))),
         _ => match tested {
             Some((_, times)) => format!(", {} times as much", with_interval(*times)),
             None => format!(", {times:.1} times as much"),

@@ -86,11 +86,7 @@ impl Verdict {
                 .iter()
                 .filter_map(|(other, pair)| Some((*other, times_of_more(&pair.difference)?)))
                 .collect(),
-            contrary: with_best
-                .iter()
-                .filter(|(_, pair)| pair.difference.is_contrary())
-                .map(|(other, _)| *other)
-                .collect(),
+            contrary: Vec::new(),
             fixed: pairs.iter().filter(|pair| pair.difference.is_fixed()).map(|pair| pair.places).collect(),
             leads_open: false,
             all_alike: pairs.iter().all(|pair| family.are_equal(pair)),
@@ -110,6 +106,7 @@ impl Verdict {
                 (false, true) => verdict.apart.push(other),
                 (false, false) => {
                     verdict.open.push(other);
+                    verdict.contrary.extend(pair.difference.is_contrary().then_some(other));
                     verdict.reach = verdict.reach.max(pair.reach(estimates, family.len()));
                     more.extend(pair.more_runs(family.len()).map(|more| (more, other)));
                 }

@@ -77,8 +77,7 @@ pub fn segment(side: Side, packet: &SimPacket) -> Option<Segment> {
         ack: tcp.flags.has(Flags::ACK).then_some(tcp.ack),
         answered: occupies,
     };
-    // The two directions of a connection have neighbouring keys.
-    (packet.transport == Proto::Tcp).then_some(Segment { flow: packet.flow >> 1, peer, outward, kind })
+    (packet.transport == Proto::Tcp).then_some(Segment { flow: packet.connection(), peer, outward, kind })
 }
 
 impl RateControl for Follow {

@@ -131,8 +131,12 @@ impl SimPacket {
     pub fn payload(&self) -> u32 {
         self.segment.len
     }
+    /// The number of its connection in the run; of a datagram, that of its source.
+    pub fn connection(&self) -> u64 {
+        self.flow >> 1
+    }
     /// The direction in which it goes: 0 from the first host of its flow to the second, 1 back.
-    pub(crate) fn direction(&self) -> usize {
+    pub fn direction(&self) -> usize {
         (self.flow & 1) as usize
     }
     /// Whether it has data of an application. A datagram of headers alone has, an empty segment has not.

@@ -30,6 +30,7 @@ pub mod actions;
 pub mod conform;
 pub mod congestion;
 mod control;
+mod curves;
 mod experience;
 pub mod file;
 mod lasting;

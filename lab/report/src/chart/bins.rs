@@ -1,9 +1,7 @@
-//! Wider bins for lines of rates over time, which are mostly noise in short ones.
-
-use std::collections::BTreeMap;
+//! Wider bins for lines of rates over time, which are mostly noise in short ones, and classes for lines over quantities such as sizes.
 
 use super::Rows;
-use crate::columns::{Column, Table};
+use crate::columns::Column;
 
 /// The number of places along the axis above which bins are merged, and at most which remain.
 const MANY: usize = 200;
@@ -68,19 +66,8 @@ impl Bins {
         Some(Self { first, width: ((second - first) * step as f64 * 1e9).round() / 1e9 })
     }
 
-    /// The mean of each bin of each run.
-    pub(super) fn means(self, table: &Table, along: &Column, rows: &Rows) -> Vec<(f64, f64)> {
-        let seeds = table.column("seed");
-        let mut sums: BTreeMap<(u64, Option<String>), (f64, u32)> = BTreeMap::new();
-        for (row, value) in rows {
-            let Some(place) = along.number(*row) else { continue };
-            let bin = ((place - self.first) / self.width + 1e-6) as u64;
-            let sum = sums.entry((bin, seeds.and_then(|seeds| seeds.text(*row)))).or_default();
-            *sum = (sum.0 + value, sum.1 + 1);
-        }
-        let mean = |((bin, _), (sum, count)): ((u64, _), (f64, u32))| {
-            (self.first + bin as f64 * self.width, sum / f64::from(count))
-        };
-        sums.into_iter().map(mean).collect()
+    /// The beginning of the bin of a place.
+    pub(super) fn begin(self, place: f64) -> f64 {
+        self.first + ((place - self.first) / self.width + 1e-6).floor() * self.width
     }
 }

@@ -1,7 +1,8 @@
 //! [`Grid`]: cells by two columns, with their labels and axes. A heat map and a map of the best variants are such grids.
 
-use super::Chart;
-use super::units::Labels;
+use super::units::{Labels, number};
+use super::{Chart, Rows};
+use crate::columns::{Column, Table};
 use crate::drawing::{Anchor, Drawing, Ink};
 use crate::font::{fitted, room};
 use crate::look::Look;
@@ -180,5 +181,56 @@ impl Cell {
             let place = (x + width / 2.0, first + small * 1.15 * n as f64);
             drawing.text(place, Anchor::Middle, small, self.ink, line.as_str());
         }
+    }
+}
+
+impl Chart {
+    /// The texts of a column, by their numbers if all have one, and otherwise in the order of their first appearance.
+    pub(super) fn classes(&self, table: &Table, name: &str, rows: &Rows) -> Result<Vec<String>, String> {
+        let column = table.known(name)?;
+        let mut classes: Vec<String> = Vec::new();
+        for (row, _) in rows {
+            let text = column.text(*row).unwrap_or_default();
+            if !classes.contains(&text) {
+                classes.push(text);
+            }
+        }
+        if classes.len() > 200 {
+            return Err(format!(
+                "`{name}` has {} different values, too many for the cells of a heat map",
+                classes.len()
+            ));
+        }
+        if classes.iter().all(|text| number(text).is_some()) {
+            classes.sort_by(|a, b| number(a).unwrap_or(0.0).total_cmp(&number(b).unwrap_or(0.0)));
+        }
+        Ok(classes)
+    }
+
+    /// The texts of the columns of cells from the left, and of their rows from below.
+    pub(super) fn places(&self, table: &Table, rows: &Rows) -> Result<(Vec<String>, Vec<String>), String> {
+        let (xs, mut ys) = (self.classes(table, &self.x, rows)?, self.classes(table, &self.y, rows)?);
+        // Numbers rise upwards; names stand from the top in the order in which the legend of other figures has them.
+        if ys.iter().any(|text| number(text).is_none()) {
+            ys.reverse();
+        }
+        Ok((xs, ys))
+    }
+
+    /// The rows with the place of their cell among the columns and among the rows of cells, and their value.
+    pub(super) fn placed<'a>(
+        &self,
+        table: &'a Table,
+        rows: &'a Rows,
+        (xs, ys): (&'a [String], &'a [String]),
+    ) -> Result<impl Iterator<Item = (usize, [usize; 2], f64)> + use<'a>, String> {
+        let (along, up) = (table.known(&self.x)?, table.known(&self.y)?);
+        let place = |classes: &[String], column: &Column, row: usize| {
+            let text = column.text(row).unwrap_or_default();
+            classes.iter().position(|known| *known == text)
+        };
+        let cell =
+            move |(row, value): &(usize, f64)| Some((*row, [place(xs, along, *row)?, place(ys, up, *row)?], *value));
+        Ok(rows.iter().filter_map(cell))
     }
 }

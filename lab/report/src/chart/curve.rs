@@ -2,10 +2,10 @@
 
 use tidegate_metrics::{Summary, summarise};
 
-use super::bins::Classes;
 use super::counts::Counts;
 use crate::columns::Column;
 use crate::model::Curve;
+use crate::number::quantiles;
 
 /// The mean of the points at each x, which rise, with its 95 % interval. Where one was not reached, there is a gap: the others alone would
 /// be better than all.
@@ -28,31 +28,28 @@ pub(super) fn of_means(name: String, points: &[(f64, f64)], counts: &mut Counts)
     curve
 }
 
-/// The points of rows, of each run at each x one: the values of one run are no replications. It is their mean or, in classes, their median,
-/// in which a value that was not reached is the greatest. Notes in `pooled` whether a run has several.
+/// The points of rows, with their numbers, as one of each run at each x, which `summary` makes of its values: these are no replications. Without
+/// seeds all rows are of one run.
 pub(super) fn by_run(
     seeds: Option<&Column>,
     rows: Vec<(usize, (f64, f64))>,
-    classes: Option<&Classes>,
-    pooled: &mut bool,
+    summary: fn(&mut [f64]) -> f64,
 ) -> Vec<(f64, f64)> {
-    let Some(seeds) = seeds else { return rows.into_iter().map(|(_, point)| point).collect() };
-    let at = |x: f64| classes.map_or(x, |classes| classes.middle(x));
-    let mut of_run: Vec<(f64, Option<String>, f64)> =
-        rows.into_iter().map(|(row, (x, y))| (at(x), seeds.text(row), y)).collect();
-    of_run.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)).then_with(|| a.2.total_cmp(&b.2)));
+    let seed = |row: usize| seeds.and_then(|seeds| seeds.text(row));
+    let mut of_run: Vec<(f64, Option<String>, f64)> = rows.into_iter().map(|(row, (x, y))| (x, seed(row), y)).collect();
+    of_run.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
     let same = of_run.chunk_by(|a, b| a.0 == b.0 && a.1 == b.1);
-    let one = |same: &[(f64, Option<String>, f64)]| {
-        *pooled |= same.len() > 1;
-        let (half, n) = (same.len() / 2, same.len());
-        let y = match classes {
-            None => same.iter().map(|of| of.2).sum::<f64>() / n as f64,
-            Some(_) if n % 2 == 1 => same[half].2,
-            Some(_) => f64::midpoint(same[half - 1].2, same[half].2),
-        };
-        (same[0].0, y)
-    };
-    same.map(one).collect()
+    same.map(|same| (same[0].0, summary(&mut same.iter().map(|of| of.2).collect::<Vec<f64>>()))).collect()
+}
+
+/// The mean of values, of which there is one.
+pub(super) fn mean(values: &mut [f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// The median of values, of which there is one. Those that were not reached are the greatest.
+pub(super) fn median(values: &mut [f64]) -> f64 {
+    quantiles(values).map_or(f64::NAN, |five| five[2])
 }
 
 /// Leaves a gap in a curve at each place of `taken` between its first and its last point at which it has no value, such as a point of a
@@ -75,6 +72,7 @@ pub(super) fn with_gaps(curve: &mut Curve, taken: &[f64]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::bins::Classes;
 
     /// Ten transfers of a run are one replication: the interval is that of the means of the runs.
     #[test]
@@ -82,18 +80,18 @@ mod tests {
         let seeds = Column::Integer((0..30).map(|row| Some(row / 10)).collect());
         let rows =
             (0..30).map(|row| (row as usize, (1.0, f64::from(row / 10) + f64::from(row % 10) / 100.0))).collect();
-        let mut pooled = false;
-        let points = by_run(Some(&seeds), rows, None, &mut pooled);
-        assert!(pooled && points.len() == 3, "{points:?}");
+        let points = by_run(Some(&seeds), rows, mean);
+        assert_eq!(points.len(), 3, "{points:?}");
         let curve = of_means(String::new(), &points, &mut Counts::default());
         // Means of 0.045, 1.045 and 2.045: one standard deviation is 1, and t is 4.303.
         let (_, low, high) = curve.band[0];
         assert!((curve.points[0].1 - 1.045).abs() < 1e-12 && ((high - low) / 2.0 - 4.303 / 3_f64.sqrt()).abs() < 1e-3);
-        let single = by_run(Some(&seeds), vec![(0, (1.0, 5.0)), (10, (1.0, 7.0))], None, &mut pooled);
+        let single = by_run(Some(&seeds), vec![(0, (1.0, 5.0)), (10, (1.0, 7.0))], mean);
         assert_eq!(single, [(1.0, 5.0), (1.0, 7.0)]);
         // In classes of sizes it is the median, of which a transfer that has not finished is the longest.
         let classes = Classes::new((0..100).map(f64::from).collect()).expect("many places");
-        let rows = vec![(0, (0.0, 3.0)), (1, (1.0, f64::INFINITY)), (2, (2.0, 5.0)), (3, (99.0, 9.0))];
-        assert_eq!(by_run(Some(&seeds), rows, Some(&classes), &mut pooled), [(5.0, 5.0), (95.0, 9.0)]);
+        let rows = [(0.0, 3.0), (1.0, f64::INFINITY), (2.0, 5.0), (99.0, 9.0)];
+        let rows = rows.into_iter().enumerate().map(|(row, (x, y))| (row, (classes.middle(x), y))).collect();
+        assert_eq!(by_run(Some(&seeds), rows, median), [(5.0, 5.0), (95.0, 9.0)]);
     }
 }

@@ -1,9 +1,12 @@
 //! Heat maps.
 
 use tidegate_display::{digits, known, unit_of_all};
+use tidegate_metrics::summarise;
 
-use super::Chart;
 use super::cells::{Cell, Grid};
+use super::counts::Counts;
+use super::{Chart, runs_in};
+use crate::columns::Table;
 use crate::comparison::bin;
 use crate::drawing::{Anchor, Drawing, Ink};
 use crate::font::room;
@@ -21,6 +24,50 @@ pub(super) struct Heat {
     /// Whether the values are ratios, whose shades have 1 in the middle, and as far on a logarithmic scale to both sides.
     pub(super) ratio: bool,
     pub(super) note: String,
+}
+
+impl Chart {
+    /// Draws the means of the values of each cell.
+    pub(super) fn heat(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
+        look.refuse_range("choose the cells of a heat map with --only")?;
+        let rows = self.chosen(table, &self.value)?;
+        let (xs, ys) = self.places(table, &rows)?;
+        let mut cells: Vec<Vec<Vec<f64>>> = vec![vec![Vec::new(); xs.len()]; ys.len()];
+        for (_, [x, y], value) in self.placed(table, &rows, (&xs, &ys))? {
+            cells[y][x].push(value);
+        }
+        // Of two ratios that are each other's inverse the means are, too.
+        let is_ratio = !self.over.is_empty() && cells.iter().flatten().flatten().all(|value| *value > 0.0);
+        let sum = |values: &Vec<f64>, of: fn(f64) -> f64| values.iter().map(|value| of(*value)).sum::<f64>();
+        let mean = |values: &Vec<f64>| {
+            let count = values.len() as f64;
+            let mean =
+                || if is_ratio { (sum(values, f64::ln) / count).exp() } else { sum(values, |value| value) / count };
+            (!values.is_empty()).then(mean)
+        };
+        let means: Vec<Vec<Option<f64>>> = cells.iter().map(|row| row.iter().map(mean).collect()).collect();
+        let half = |values: &Vec<f64>| summarise(values).and_then(|of| of.half_width);
+        let halves = cells.iter().map(|row| row.iter().map(half).collect()).collect();
+        let mut counts = Counts::default();
+        cells.iter().flatten().map(Vec::len).filter(|count| *count > 0).for_each(|count| counts.add(count));
+        if counts.most == 0 {
+            return Err("no row is left to draw".into());
+        }
+        let kind = if is_ratio { "geometric means" } else { "means" };
+        let mut note =
+            counts.said(runs_in(table, &rows)).map(|of| format!("Cells: {kind} of {of}.")).unwrap_or_default();
+        let flat = || means.iter().flatten().flatten();
+        if flat().all(|mean| mean.is_infinite()) {
+            return Err("no cell is reached by all of its values".into());
+        }
+        if flat().any(|mean| mean.is_infinite()) {
+            note = format!("{note} n.r.: not reached in at least one of the values.").trim_start().to_owned();
+        }
+        note = format!("{note} {}", self.selection().unwrap_or_default()).trim().to_owned();
+        let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
+        let heat = Heat { xs, ys, means, halves, unit, log, ratio: !self.over.is_empty(), note };
+        Ok(heat.drawing(self, look))
+    }
 }
 
 impl Heat {

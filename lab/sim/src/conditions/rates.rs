@@ -88,31 +88,21 @@ impl RateProcess {
     /// The mean of the rate over `span`, or over its period if that is shorter; `None` if it is zero all the time. Of a process that is
     /// drawn it is that of one path, the same for all seeds, of at most 1,000 s; of steps with a drawn beginning that of all of them.
     pub fn mean(&self, span: Span) -> Option<Rate> {
-        let over = |process: &Self, span: Span| {
-            let mut state = RateState::begun(process.clone(), Stream::named(0, "mean rate"), Span::ZERO);
-            (state.room(0, span.as_nanos(), std::iter::empty()), u128::from(span.as_nanos()))
-        };
-        let up_to = |period: Option<Span>| over(self, period.map_or(span, |period| period.min(span)));
-        let (carried, time) = match self {
+        let up_to = |period: Option<Span>| vec![(self, period.map_or(span, |period| period.min(span)))];
+        let parts = match self {
             Self::Steps { repeat, .. } => up_to(*repeat),
             Self::Sine { period, .. } => up_to(Some(*period)),
             Self::Markov(_) | Self::Cellular(_) => up_to(Some(LONGEST)),
-            Self::Drawn { traces, .. } => {
-                let each = traces.iter().map(|trace| over(trace, trace.lasts().unwrap_or(span)));
-                each.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
-            }
+            Self::Drawn { traces, .. } => traces.iter().map(|trace| (trace, trace.lasts().unwrap_or(span))).collect(),
         };
-        let rate = carried.checked_div(time).and_then(|rate| u64::try_from(rate).ok());
-        rate.filter(|rate| *rate > 0).map(Rate::from_bps)
+        let state = |process: &Self| RateState::begun(process.clone(), Stream::named(0, "mean rate"), Span::ZERO);
+        mean_over(parts.into_iter().map(|(process, span)| (state(process), span)))
     }
 
     /// The mean of the part in which the run of `span` with a seed is, of traces whose part is drawn; `None` of others, or if it is zero.
     pub(crate) fn mean_of_part(&self, seed: u64, span: Span) -> Option<Rate> {
         let Self::Drawn { .. } = self else { return None };
-        let mut state = RateState::new(self.clone(), Stream::named(0, "mean rate"), seed);
-        let carried = state.room(0, span.as_nanos(), std::iter::empty());
-        let rate = carried.checked_div(u128::from(span.as_nanos())).and_then(|rate| u64::try_from(rate).ok());
-        rate.filter(|rate| *rate > 0).map(Rate::from_bps)
+        mean_over(std::iter::once((RateState::new(self.clone(), Stream::named(0, "mean rate"), seed), span)))
     }
 
     pub(crate) fn constant(rate: Rate) -> Self {
@@ -209,18 +199,15 @@ impl RateProcess {
     /// The number of the trace that is too short, counted from 0, with how long it lasts.
     pub fn drawn(traces: Vec<Self>, duration: Span) -> Result<Self, (usize, String)> {
         let lengths: Vec<Span> = traces.iter().map(|trace| trace.lasts().unwrap_or(Span::ZERO)).collect();
-        for (number, (trace, lasts)) in traces.iter().zip(&lengths).enumerate() {
-            let may_repeat = traces.len() == 1 && matches!(trace, Self::Steps { repeat: Some(_), .. });
-            let [lasts, run] = [*lasts, duration].map(Span::as_secs_f64);
-            if traces.len() == 1 && !may_repeat && lasts <= run {
-                return Err((number, format!("it lasts {lasts} s, and a run {run} s: there is nothing to draw")));
-            }
-            if traces.len() > 1 && lasts < run {
-                return Err((
-                    number,
-                    format!("it lasts {lasts} s, and a run {run} s: no window of it is one of several traces"),
-                ));
-            }
+        let (short, why) = match traces.as_slice() {
+            // It may begin anywhere.
+            [Self::Steps { repeat: Some(_), .. }] => (None, ""),
+            [_] => (lengths.iter().position(|lasts| *lasts <= duration), "there is nothing to draw"),
+            _ => (lengths.iter().position(|lasts| *lasts < duration), "no window of it is one of several traces"),
+        };
+        if let Some(number) = short {
+            let [lasts, run] = [lengths[number], duration].map(Span::as_secs_f64);
+            return Err((number, format!("it lasts {lasts} s, and a run {run} s: {why}")));
         }
         Ok(Self::Drawn { windows: Windows::of(&lengths, duration), traces: traces.into() })
     }
@@ -289,6 +276,17 @@ impl RateProcess {
             }
         }
     }
+}
+
+/// The mean rate of processes over the time of each; `None` if it is zero.
+fn mean_over(parts: impl Iterator<Item = (RateState, Span)>) -> Option<Rate> {
+    let (mut carried, mut time) = (0, 0);
+    for (mut state, span) in parts {
+        carried += state.room(0, span.as_nanos(), std::iter::empty());
+        time += u128::from(span.as_nanos());
+    }
+    let rate = carried.checked_div(time).and_then(|rate: u128| u64::try_from(rate).ok());
+    rate.filter(|rate| *rate > 0).map(Rate::from_bps)
 }
 
 /// A time in seconds, rounded to the nanosecond; `None` outside of zero to thirty years.

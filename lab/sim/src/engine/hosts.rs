@@ -65,7 +65,7 @@ impl Simulation {
         let slot = self.slot_of(packet);
         // The slot may be empty or reused: the connection of a late packet can be over.
         let Some(Some(connection)) = self.connections.get_mut(slot as usize) else { return };
-        if connection.number != packet.flow >> 1 {
+        if connection.number != packet.connection() {
             return;
         }
         if let Advice::Told(signal) = packet.advice {
@@ -271,8 +271,7 @@ impl Simulation {
             region.aborted(group as u32);
         }
         let cut_short = if failed { connection.underway() } else { None };
-        let is_request = matches!(connection.role, Role::Requests(_));
-        let counts = |transfer: &Underway| measuring && transfer.counts(is_request, self.warm_up);
+        let counts = |transfer: &Underway| measuring && transfer.counts(self.warm_up);
         let [finished, cut_short] = [finished, cut_short].map(|transfer| transfer.filter(counts));
         if let Some(transfer) = finished {
             self.book(group, &transfer, TransferEnd::Completed);
@@ -342,11 +341,11 @@ impl Connection {
     fn act(&mut self, side: usize) -> Option<Underway> {
         let (received, closed) = (self.ends[side].received(), self.ends[side].peer_closed());
         match &mut self.role {
-            Role::Upload { size } if side == 1 && closed && !self.completed => {
+            Role::Upload { .. } if side == 1 && closed && !self.completed => {
                 self.ends[1].close();
-                let size = (*size)?;
+                let finished = self.underway()?;
                 self.completed = true;
-                Some(Underway::upload(size, (self.number, self.opened)))
+                Some(finished)
             }
             Role::Download { request, size, answered } if side == 1 && !*answered && received >= *request => {
                 *answered = true;
@@ -354,10 +353,11 @@ impl Connection {
                 self.ends[1].close();
                 None
             }
-            Role::Download { size, .. } if side == 0 && closed && !self.completed => {
+            Role::Download { .. } if side == 0 && closed && !self.completed => {
                 self.ends[0].close();
+                let finished = self.underway();
                 self.completed = true;
-                Some(Underway::download(*size, (self.number, self.opened)))
+                finished
             }
             Role::Requests(exchange) if side == 0 => {
                 if received < exchange.answered || exchange.taken >= exchange.answered {

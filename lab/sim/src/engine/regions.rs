@@ -328,7 +328,7 @@ impl Simulation {
         if known != u32::MAX {
             return known;
         }
-        let number = packet.flow >> 1;
+        let number = packet.connection();
         let ends = self.ends(packet.group, number);
         let slot = self.connect(Connection::new(number, ends, Role::Stream, packet.group, self.now));
         if let Some(region) = &mut self.region {

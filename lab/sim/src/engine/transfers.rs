@@ -18,30 +18,32 @@ pub(super) struct Underway {
     crossings: [u64; 2],
     /// The direction of the data.
     data: usize,
+    /// Whether its client waits for it before it asks for more.
+    is_waited_for: bool,
 }
 
 impl Underway {
     /// Data that the client sends on a connection, given by its number and when it was opened: after SYN and SYN-ACK.
     pub fn upload(size: u64, (connection, opened): (u64, u64)) -> Self {
-        Self { connection, size, began: opened, crossings: [2, 1], data: 0 }
+        Self { connection, size, began: opened, crossings: [2, 1], data: 0, is_waited_for: false }
     }
     /// An answer on a new connection: after SYN, SYN-ACK and the request.
     pub fn download(size: u64, (connection, opened): (u64, u64)) -> Self {
-        Self { connection, size, began: opened, crossings: [2, 2], data: 1 }
+        Self { connection, size, began: opened, crossings: [2, 2], data: 1, is_waited_for: false }
     }
     /// The current answer on a connection, which was perhaps opened for an earlier request.
     pub fn answer(exchange: &Exchange, connection: (u64, u64)) -> Self {
-        let first = Self::download(exchange.response, connection);
+        let first = Self { is_waited_for: true, ..Self::download(exchange.response, connection) };
         if exchange.asked_at == first.began {
             return first;
         }
         Self { began: exchange.asked_at, crossings: [1, 1], ..first }
     }
 
-    /// Whether it counts where measuring begins at `warm_up`: if it began later or, of requests, if it was not over by then. Their client
-    /// waits for an answer before it makes another, and those that it waits for longest would be missing.
-    pub fn counts(&self, is_request: bool, warm_up: u64) -> bool {
-        is_request || self.began >= warm_up
+    /// Whether it counts where measuring begins at `warm_up`: if it began later or, of one that its client waits for, if it was not over by
+    /// then. Otherwise those that take longest would be missing.
+    pub fn counts(&self, warm_up: u64) -> bool {
+        self.is_waited_for || self.began >= warm_up
     }
 
     /// The transfer with its end at `now`.
@@ -95,8 +97,7 @@ impl Simulation {
     /// The transfers that count and are still under way, in the order of their beginning.
     pub fn underway(&self) -> Vec<(FlowId, Transfer)> {
         let open = self.connections.iter().flatten().filter_map(|connection| {
-            let is_request = matches!(connection.role, Role::Requests(_));
-            let transfer = connection.underway().filter(|transfer| transfer.counts(is_request, self.warm_up))?;
+            let transfer = connection.underway().filter(|transfer| transfer.counts(self.warm_up))?;
             let paths = &self.paths[connection.group as usize];
             Some((FlowId(connection.group), transfer.ended(paths, self.now, TransferEnd::Cut)))
         });

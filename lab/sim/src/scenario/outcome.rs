@@ -7,6 +7,7 @@ use tidegate_metrics::{
 };
 
 use super::control::Control;
+use super::curves::{distribution, over_time};
 use super::experience::Experiences;
 use super::file::Measure;
 use super::lasting::Lasting;
@@ -573,30 +574,4 @@ pub(super) fn fairness_with(other: &str) -> String {
 /// directions would describe neither.
 fn directions(delays: &[Histogram; 2], both_ways: bool) -> Option<[&'static str; 2]> {
     (both_ways || delays.iter().all(|delays| delays.count() > 0)).then_some([" up", " down"])
-}
-
-fn over_time(subject: &str, measure: &'static str, part: impl Into<String>, y: &'static str, points: Points) -> Curve {
-    let part = part.into();
-    // Colours and flow numbers have no "of": scripts parse files with these names.
-    let name = match part.as_str() {
-        "" => format!("{subject} {measure}"),
-        "green" | "yellow" | "red" => format!("{subject} {measure} {part}"),
-        _ if measure == "goodput" => format!("{subject} {part} {measure}"),
-        _ => format!("{subject} {measure} of {part}"),
-    };
-    let (name, variant) = (format!("{name} over time"), String::new());
-    Curve { name, variant, subject: subject.to_owned(), measure, part, x: "time_s", y, points }
-}
-
-fn distribution(subject: &str, measure: &'static str, points: Points) -> Curve {
-    Curve {
-        name: format!("{subject} {measure} distribution"),
-        variant: String::new(),
-        subject: subject.to_owned(),
-        measure,
-        part: String::new(),
-        x: "value_ns",
-        y: "share",
-        points,
-    }
 }

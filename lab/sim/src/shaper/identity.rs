@@ -53,7 +53,7 @@ impl Identity {
         let traits = Traits { length: u16::try_from(packet.size).unwrap_or(u16::MAX), signal: packet.signal() };
         let mut fields = Fields { dscp: packet.dscp, traits, ..self.fields[back] };
         if self.many {
-            let port = FIRST_SHARED_PORT + ((packet.flow >> 1) % PORTS) as u16;
+            let port = FIRST_SHARED_PORT + (packet.connection() % PORTS) as u16;
             if back == 0 {
                 fields.source_port = Some(port);
             } else {

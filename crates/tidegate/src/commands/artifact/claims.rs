@@ -25,7 +25,7 @@ pub struct Claim {
     /// Whether the two variants are equal within 2 %, in place of one having less than the other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     equal: bool,
-    /// The difference and its probability where the artifact was packed; empty for a single run.
+    /// The difference and its probability where the artifact was packed, or that the seeds change nothing.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     evidence: String,
 }
@@ -68,7 +68,7 @@ impl Claim {
         if self.text.is_empty() { order } else { format!("{} ({order})", self.text) }
     }
 
-    /// The difference and its probability where the artifact was packed; empty for a single run.
+    /// The difference and its probability where the artifact was packed, or that the seeds change nothing.
     pub fn evidence(&self) -> &str {
         &self.evidence
     }
@@ -137,8 +137,8 @@ impl Claim {
         }
     }
 
-    /// Finds what the claim is about, and checks that the means have its order, or of a single run are equal. Returns the difference of the two variants; none if
-    /// there is a single run.
+    /// Finds what the claim is about, and checks that the means of several runs have its order. Returns the difference of the two variants; none
+    /// if the seeds change nothing.
     ///
     /// # Errors
     /// The reason why the results do not support the claim.
@@ -262,13 +262,13 @@ pub fn planned(comparison: &Comparison, primary: &[String]) -> Result<Option<Com
     }
 }
 
-/// Checks that the means have the order of each claim and, with several runs, that the paired differences decide it at 5 %. An equality is
+/// Checks that the means have the order of each claim and that the paired differences decide it at 5 %. An equality is
 /// decided by two one-sided tests. A claim about one of the quantities that the scenario named before its first run, which are those of
 /// `primary`, is corrected for all differences that were planned, as it is wherever else it is stated; the others for their number: an artifact
 /// states these together.
 ///
-/// Returns for each claim the difference and its probability, or that the seeds change nothing, or nothing for a single run; or else the reason why the results do not support
-/// it.
+/// Returns for each claim the difference and its probability, or that the seeds change nothing; or else the reason why the results do not support
+/// it, as those of a single run.
 pub fn check(claims: &[Claim], comparison: &Comparison, primary: Option<&Comparison>) -> Vec<Result<String, String>> {
     let planned = primary.map_or_else(Vec::new, Comparison::contrasts);
     let stated = claims.iter().map(|claim| {
@@ -322,7 +322,7 @@ pub fn check(claims: &[Claim], comparison: &Comparison, primary: Option<&Compari
         .collect()
 }
 
-/// Says why nothing was tested: runs that the seeds do not change are one. Empty for a single run.
+/// Says why nothing was tested: runs that the seeds do not change are one.
 fn untested(comparison: &Comparison) -> String {
     let runs = comparison.repeated();
     runs.map_or(String::new(), |runs| {

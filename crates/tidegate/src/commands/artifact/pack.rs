@@ -116,7 +116,8 @@ pub fn pack(args: &Args) -> Result<(), Failure> {
         )));
     }
     let packed = match parts.as_slice() {
-        [part] => pack_into(args, part, folder).map(|packed| packed.said),
+        [part] => pack_into(args, part, folder)
+            .map(|(manifest, sums)| packed_line(folder, &manifest) + &to_cite(folder, &sums)),
         several => pack_parts(args, several),
     };
     // What is there is said once all of it is.
@@ -156,14 +157,13 @@ fn pack_parts(args: &Args, parts: &[Part<'_>]) -> Result<String, Failure> {
     let (mut rows, mut said) = (String::new(), String::new());
     for part in parts {
         let name = Path::new(&part.name);
-        let packed = pack_into(args, part, &folder.join(name))?;
-        said += packed.said.lines().next().unwrap_or_default();
-        said.push('\n');
-        for path in packed.sums.names().map(Path::to_owned).chain([sums::NAME.into()]) {
+        let (manifest, of_part) = pack_into(args, part, &folder.join(name))?;
+        said += &packed_line(&folder.join(name), &manifest);
+        for path in of_part.names().map(Path::to_owned).chain([sums::NAME.into()]) {
             let path = name.join(path);
             sums.add(&path, &fs::read(folder.join(&path)).map_err(failed(&path))?)?;
         }
-        rows += &readme::row(&part.name, &packed.manifest);
+        rows += &readme::row(&part.name, &manifest);
     }
     let title = args.title.as_deref().unwrap_or("Simulations");
     let readme = readme::of_parts(title, &rows);
@@ -171,27 +171,29 @@ fn pack_parts(args: &Args, parts: &[Part<'_>]) -> Result<String, Failure> {
         sums.add(Path::new(name), bytes)?;
         fs::write(folder.join(name), bytes).map_err(failed(&folder.join(name)))?;
     }
-    Ok(said + &seal(folder, &sums)?)
+    seal(folder, &sums)?;
+    Ok(said + &to_cite(folder, &sums))
 }
 
-/// Makes the script of an artifact executable, and writes its list of files. Returns what is to be said of this.
-fn seal(folder: &Path, sums: &Sums) -> Result<String, Failure> {
+/// The line about a packed scenario.
+fn packed_line(folder: &Path, manifest: &Manifest) -> String {
+    format!("{}: packed, {} runs, digest {}\n", folder.display(), manifest.digests.len(), manifest.digest)
+}
+
+/// The line with the sum that stands for a whole artifact.
+fn to_cite(folder: &Path, sums: &Sums) -> String {
+    format!("SHA-256 of {}, to cite for the whole artifact: {}\n", folder.join(sums::NAME).display(), sums.of_all())
+}
+
+/// Makes the script of an artifact executable, and writes its list of files.
+fn seal(folder: &Path, sums: &Sums) -> Result<(), Failure> {
     let script = folder.join("reproduce");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).map_err(failed(&script))?;
     let list = folder.join(sums::NAME);
-    fs::write(&list, sums.text()).map_err(failed(&list))?;
-    Ok(format!("SHA-256 of {}, to cite for the whole artifact: {}\n", list.display(), sums.of_all()))
+    fs::write(&list, sums.text()).map_err(failed(&list))
 }
 
-/// A packed scenario.
-struct Packed {
-    manifest: Manifest,
-    sums: Sums,
-    /// What is to be said of it, in lines: first what was packed.
-    said: String,
-}
-
-fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<Packed, Failure> {
+fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, Sums), Failure> {
     let look_text = if args.look.is_empty() { "column".to_owned() } else { args.look.join(",") };
     let look = Look::parse(&look_text).map_err(Failure::Usage)?;
     let plan = |scenario: &Scenario| Plan {
@@ -298,12 +300,6 @@ fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<Packed, Fail
     let inputs: Vec<String> = inputs.files.keys().map(|path| path.display().to_string()).collect();
     write(Path::new("README.md"), readme::text(&manifest, &ran, &inputs).as_bytes())?;
     write(Path::new("reproduce"), script().as_bytes())?;
-    let said = format!(
-        "{}: packed, {} runs, digest {}\n{}",
-        folder.display(),
-        manifest.digests.len(),
-        manifest.digest,
-        seal(folder, &sums)?
-    );
-    Ok(Packed { manifest, sums, said })
+    seal(folder, &sums)?;
+    Ok((manifest, sums))
 }

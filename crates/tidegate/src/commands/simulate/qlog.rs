@@ -66,7 +66,7 @@ struct Connection<'a> {
 fn connections(trace: &Trace) -> BTreeMap<u64, Connection<'_>> {
     let mut all: BTreeMap<u64, Connection<'_>> = BTreeMap::new();
     for event in trace.packets.iter().filter(|event| event.packet.transport != Proto::Udp) {
-        let (number, flow, transport) = (event.packet.flow >> 1, event.packet.group, event.packet.transport);
+        let (number, flow, transport) = (event.packet.connection(), event.packet.group, event.packet.transport);
         let new =
             || Connection { number, flow, transport, packets: Vec::new(), losses: Vec::new(), states: Vec::new() };
         all.entry(number).or_insert_with(new).packets.push(event);

@@ -157,9 +157,10 @@ fn rows(trace: &Trace) -> Vec<Row<'_>> {
         let mut numbers = [None; NUMBERS.len()];
         let own = [happened.number.into(), happened.packet.size.into(), segment.seq.into(), segment.ack.into()];
         numbers[..4].copy_from_slice(&own.map(Some));
-        // The key of a packet has the number of its connection and its direction. Datagrams have none.
+        // A datagram belongs to no connection.
         if happened.packet.transport != Proto::Udp {
-            numbers[4..6].copy_from_slice(&[Some(happened.packet.flow >> 1), Some(happened.packet.flow & 1)]);
+            let of_connection = [happened.packet.connection(), happened.packet.direction() as u64];
+            numbers[4..6].copy_from_slice(&of_connection.map(Some));
         }
         Row {
             nanos: happened.time.as_nanos(),

@@ -139,78 +139,70 @@ impl Resolver<'_> {
         self.diagnostics.warning(from.place, message).label("less than the duration before the end").help(help);
     }
 
-    fn rate_process(&mut self, section: &Spanned<RateSection>) -> Option<RateProcess> {
-        type Read<'a> = &'a dyn Fn(&str) -> Result<RateProcess, String>;
+    /// The rate of a trace, or of one of several, which `read` takes from the text of a file; `lines` says how its lines are written. `place` is
+    /// that of the table that names them.
+    fn traces(
+        &mut self,
+        (files, place): (&[Spanned<String>], Place),
+        from: &Spanned<TraceBegin>,
+        (read, lines): (&dyn Fn(&str) -> Result<RateProcess, String>, &str),
+    ) -> Option<RateProcess> {
         // What is wrong may be the name, a line of the file, or the time at which it is to begin: each has its mark and its remedy.
-        let traces = |files: &[Spanned<String>],
-                      from: &Spanned<TraceBegin>,
-                      (read, lines): (Read<'_>, &str),
-                      this: &mut Self| {
-            let refuse = |this: &mut Self, file: &Spanned<String>, place, why: String, label, help| {
-                this.error(place, format!("the trace `{}` cannot be used: {why}", file.value), label, help);
-                None
-            };
-            let mut all = Vec::new();
-            for file in files {
-                match this.open(&file.value).map(|source| read(source.text())) {
-                    Err(why) => {
-                        return refuse(this, file, file.place, why, "this file", "name a file beside the scenario");
-                    }
-                    Ok(Err(why)) => return refuse(this, file, file.place, why, "what is in this file", lines),
-                    Ok(Ok(process)) => all.push(process),
-                }
-            }
-            let lengths: Vec<Span> = all.iter().filter_map(RateProcess::lasts).collect();
-            let process = match (from.value, files) {
-                (_, []) => {
-                    this.error(
-                        section.place,
-                        "a trace without a file",
-                        "of which file?",
-                        "name one: file = \"lte.mahimahi\"",
-                    );
-                    return None;
-                }
-                (TraceBegin::At(at), [file]) => match all.remove(0).begun_at(at) {
-                    Ok(process) => process,
-                    Err(why) => {
-                        return refuse(
-                            this,
-                            file,
-                            from.place,
-                            why,
-                            "too late",
-                            "begin at an earlier time of the trace",
-                        );
-                    }
-                },
-                (TraceBegin::At(_), [_, second, ..]) => {
-                    let help = "with from = \"drawn\" each run has a part of one of them by its seed";
-                    this.error(second.place, "runs that begin at one time have one trace", "one too many", help);
-                    return None;
-                }
-                (TraceBegin::Drawn, files) => match RateProcess::drawn(all, this.scenario.duration) {
-                    Ok(process) => process,
-                    Err((number, why)) => {
-                        let help = "make the duration shorter, or let the trace repeat";
-                        let file = &files[number];
-                        let place = if files.len() == 1 { from.place } else { file.place };
-                        return refuse(this, file, place, why, "not longer than a run", help);
-                    }
-                },
-            };
-            this.warn_of_wrapping(&process, from);
-            let names = files.iter().map(|file| file.value.clone()).collect();
-            let drawn = match &process {
-                RateProcess::Drawn { windows, .. } => Some((lengths, windows.clone())),
-                _ => None,
-            };
-            let trace = Trace { names, drawn, place: from.place };
-            if !this.scenario.traces.iter().any(|known| (&known.names, &known.drawn) == (&trace.names, &trace.drawn)) {
-                this.scenario.traces.push(trace);
-            }
-            Some(process)
+        let refuse = |this: &mut Self, file: &Spanned<String>, place, why: String, label, help| {
+            this.error(place, format!("the trace `{}` cannot be used: {why}", file.value), label, help);
+            None
         };
+        let mut all = Vec::new();
+        for file in files {
+            match self.open(&file.value).map(|source| read(source.text())) {
+                Err(why) => {
+                    return refuse(self, file, file.place, why, "this file", "name a file beside the scenario");
+                }
+                Ok(Err(why)) => return refuse(self, file, file.place, why, "what is in this file", lines),
+                Ok(Ok(process)) => all.push(process),
+            }
+        }
+        let lengths: Vec<Span> = all.iter().filter_map(RateProcess::lasts).collect();
+        let process = match (from.value, files) {
+            (_, []) => {
+                self.error(place, "a trace without a file", "of which file?", "name one: file = \"lte.mahimahi\"");
+                return None;
+            }
+            (TraceBegin::At(at), [file]) => match all.remove(0).begun_at(at) {
+                Ok(process) => process,
+                Err(why) => {
+                    return refuse(self, file, from.place, why, "too late", "begin at an earlier time of the trace");
+                }
+            },
+            (TraceBegin::At(_), [_, second, ..]) => {
+                let help = "with from = \"drawn\" each run has a part of one of them by its seed";
+                self.error(second.place, "runs that begin at one time have one trace", "one too many", help);
+                return None;
+            }
+            (TraceBegin::Drawn, files) => match RateProcess::drawn(all, self.scenario.duration) {
+                Ok(process) => process,
+                Err((number, why)) => {
+                    let help = "make the duration shorter, or let the trace repeat";
+                    let file = &files[number];
+                    let place = if files.len() == 1 { from.place } else { file.place };
+                    return refuse(self, file, place, why, "not longer than a run", help);
+                }
+            },
+        };
+        self.warn_of_wrapping(&process, from);
+        let names = files.iter().map(|file| file.value.clone()).collect();
+        let drawn = match &process {
+            RateProcess::Drawn { windows, .. } => Some((lengths, windows.clone())),
+            _ => None,
+        };
+        let trace = Trace { names, drawn, place: from.place };
+        if !self.scenario.traces.iter().any(|known| (&known.names, &known.drawn) == (&trace.names, &trace.drawn)) {
+            self.scenario.traces.push(trace);
+        }
+        Some(process)
+    }
+
+    fn rate_process(&mut self, section: &Spanned<RateSection>) -> Option<RateProcess> {
         let mahimahi = "each line is a whole number of milliseconds, none less than the one before";
         let rates = "each line is `seconds,rate`, such as `0.5,2mbit`, each later than the one before";
         Some(match &section.value {
@@ -221,9 +213,11 @@ impl Resolver<'_> {
             RateSection::Sine(it) => {
                 RateProcess::Sine { mean: it.mean, amplitude: it.amplitude, period: it.period, step: it.step }
             }
-            RateSection::Mahimahi(it) => traces(&it.file, &it.from, (&RateProcess::mahimahi, mahimahi), self)?,
+            RateSection::Mahimahi(it) => {
+                self.traces((&it.file, section.place), &it.from, (&RateProcess::mahimahi, mahimahi))?
+            }
             RateSection::Csv(it) => {
-                traces(&it.file, &it.from, (&|text| RateProcess::csv(text, it.repeat), rates), self)?
+                self.traces((&it.file, section.place), &it.from, (&|text| RateProcess::csv(text, it.repeat), rates))?
             }
             RateSection::Markov(it) => {
                 let state = |state: &crate::scenario::file::MarkovStateSection| MarkovState {
