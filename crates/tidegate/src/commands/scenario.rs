@@ -11,6 +11,7 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_display::{Table, human, wrapped};
 use tidegate_report::check_planned;
 use tidegate_sim::scenario::{Files, OutlinedFlow, OutlinedQueue, Scenario};
+use tidegate_units::Span;
 
 use super::check::{Meaning, refusal, say};
 use crate::Failure;
@@ -114,9 +115,16 @@ pub fn describe(out: &mut impl Write, source: &Source, loaded: &Loaded) -> std::
     if let Some(directions) = scenario.directions() {
         writeln!(out, "{}", wrapped(&directions, width()))?;
     }
-    let mut flows = Table::new("", ["flow", ">flows", "from", "to"]);
-    for OutlinedFlow { name, count, between: [from, to], .. } in &outline.flows {
-        flows.row([name.clone(), count.to_string(), from.clone(), to.clone()].map(Into::into));
+    let mut flows = Table::new("", ["flow", ">flows", "from", "to", ">round trip", ">BDP"]);
+    for OutlinedFlow { name, count, between: [from, to], round_trips: [shortest, longest], product, .. } in
+        &outline.flows
+    {
+        let round_trip = match shortest == longest {
+            true => wait(*longest),
+            false => format!("{} to {}", wait(*shortest), wait(*longest)),
+        };
+        let product = human(product.as_u64() as f64, "B");
+        flows.row([name.clone(), count.to_string(), from.clone(), to.clone(), round_trip, product].map(Into::into));
     }
     let mut queues = Table::new("", ["queue of link", ">rate", ">delay", "discipline"]).shorten("discipline", 12);
     for queue in outline.queues.iter().take(QUEUES) {
@@ -176,10 +184,11 @@ const QUEUES: usize = 16;
 /// Describes a scenario as JSON.
 pub fn to_json(loaded: &Loaded) -> Value {
     let (scenario, outline) = (&loaded.scenario, loaded.scenario.outline());
-    let flow = |OutlinedFlow { name, count, between: [from, to], tcp, other }: &OutlinedFlow| {
+    let flow = |OutlinedFlow { name, count, between: [from, to], round_trips, product, tcp, other }: &OutlinedFlow| {
         let tcp = tcp.as_ref().map(|tcp| &tcp.settings);
         let quic = other.as_ref().filter(|(name, _)| *name == "QUIC").map(|(_, settings)| settings);
-        json!({ "name": name, "flows": count, "from": from, "to": to, "tcp": tcp, "quic": quic })
+        json!({ "name": name, "flows": count, "from": from, "to": to, "round_trips_ns": round_trips.map(Span::as_nanos),
+        "product_bytes": product.as_u64(), "tcp": tcp, "quic": quic })
     };
     let queue = |OutlinedQueue { link, rate, changes, both_change, delay, kinds }: &OutlinedQueue| {
         json!({ "link": link, "rate_bps": rate.as_bps(), "changes": changes, "both_change": both_change, "delay_ns": delay.as_nanos(),

@@ -1,6 +1,6 @@
 //! [`Outline`]: what a scenario consists of, for people who check a file before they run it.
 
-use tidegate_core::{Ecn, Rate, Span};
+use tidegate_core::{Bytes, Ecn, Rate, Span};
 
 use super::model::{Scenario, Wire};
 use super::queue::LinkQueue;
@@ -50,6 +50,10 @@ pub struct OutlinedFlow {
     pub count: usize,
     /// The hosts of the first flow.
     pub between: [String; 2],
+    /// The shortest and the longest round trip of its flows over idle links, without the times that packets take to be sent.
+    pub round_trips: [Span; 2],
+    /// The product of the longest round trip and the rate of the slowest link of that flow's data.
+    pub product: Bytes,
     /// TCP's settings that are in force, if it is over TCP.
     pub tcp: Option<OutlinedTcp>,
     /// The name of another transport, and its settings in one line.
@@ -131,6 +135,17 @@ impl Scenario {
             let both_change = over_time(wire).is_some() && back.and_then(over_time) == over_time(wire);
             (!kinds.is_empty()).then_some(OutlinedQueue { link, rate, changes, both_change, delay, kinds })
         };
+        let sim = self.probe(None).ok();
+        let carried = |wire: &Wire| {
+            wire.conditions.as_ref().and_then(|conditions| conditions.mean_rate).unwrap_or(wire.line.rate)
+        };
+        // The round trip of a flow, and the rate of the slowest link of its data.
+        let way = |number: usize| {
+            let sim = sim.as_ref()?;
+            let side = self.flows[number].workload.data_side();
+            let slowest = sim.path(number, side).map(|link| carried(&self.wires[link])).min()?;
+            Some((sim.round_trip(number), slowest))
+        };
         let host = |node: u32| self.nodes.get(node as usize).map_or_else(String::new, |(name, _)| name.clone());
         let flow = |section: &super::model::FlowGroup| {
             let first = self.flows.get(section.flows.start);
@@ -145,7 +160,18 @@ impl Scenario {
                 Transport::Udp { ecn: Ecn::Ect1 } => Some(("UDP", "ECT(1), as of L4S".to_owned())),
                 _ => None,
             });
-            OutlinedFlow { name: section.name.clone(), count: section.flows.len(), between, tcp, other }
+            let ways = || section.flows.clone().filter_map(way);
+            let shortest = ways().map(|(round_trip, _)| round_trip).min().unwrap_or(Span::ZERO);
+            let (longest, slowest) = ways().max().unwrap_or((Span::ZERO, Rate::ZERO));
+            OutlinedFlow {
+                name: section.name.clone(),
+                count: section.flows.len(),
+                between,
+                round_trips: [shortest, longest],
+                product: slowest.bytes_in_floor(longest),
+                tcp,
+                other,
+            }
         };
         Outline {
             hosts,
@@ -199,7 +225,16 @@ mod tests {
         };
         assert_eq!(
             outline.flows,
-            [OutlinedFlow { name: "bulk".into(), count: 3, between, tcp: Some(tcp), other: None }]
+            [OutlinedFlow {
+                name: "bulk".into(),
+                count: 3,
+                between,
+                // 5 ms of the bottleneck and 1 ms of the link before it, there and back.
+                round_trips: [Span::from_millis(12); 2],
+                product: Bytes::new(15_000),
+                tcp: Some(tcp),
+                other: None
+            }]
         );
         // The defaults of Linux are those keys, each of which can be written otherwise; what is wrong beside them is reported.
         let of = |tcp: &str| {

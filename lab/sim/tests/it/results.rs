@@ -144,7 +144,24 @@ fn a_bottleneck_that_is_elsewhere_has_a_warning() {
     let said = warnings("a1", codel);
     let expected =
         "the queue of the link r->b stays empty: packets arrive with at most 6mbit, by a1->r, and leave with 10mbit";
-    assert!(said.contains(expected) && said.contains("the bottleneck is before it"), "{said}");
+    assert!(said.contains(expected) && said.contains("the bottleneck is elsewhere"), "{said}");
+    // Also where the slow link is behind it, for flows that wait for acknowledgements.
+    let text = "version = 1\nduration = \"10s\"\nhosts = [\"a\", \"b\"]\nrouters = [\"r\", \"s\"]\n\
+                [[link]]\nfrom = \"a\"\nto = \"r\"\nrate = \"100mbit\"\n\
+                [[link]]\nfrom = \"r\"\nto = \"s\"\nrate = \"10mbit\"\nqueue = { kind = \"codel\" }\n\
+                [[link]]\nfrom = \"s\"\nto = \"b\"\nrate = \"6mbit\"\n\
+                [[flow]]\nname = \"f\"\nfrom = \"a\"\nto = \"b\"\nWORKLOAD\n";
+    let behind = |workload: &str| {
+        let (source, mut found) = (Source::new("t", text.replace("WORKLOAD", workload)), Diagnostics::new());
+        assert!(Scenario::load(&source, None, &mut found).is_some(), "{}", found.render(&source));
+        found.render(&source)
+    };
+    let said = behind(BULK);
+    assert!(
+        said.contains("the queue of the link r->s stays empty: packets arrive with at most 6mbit, by s->b"),
+        "{said}"
+    );
+    assert!(!behind("workload = { kind = \"constant\", rate = \"9mbit\" }").contains("stays empty"));
     // Two links of 6 Mbit/s are more than 10 together, and a shaper is slower than one of them.
     assert_eq!(warnings("a{1..2}", codel), "");
     let shaper = |class: &str| {
@@ -184,6 +201,57 @@ fn cake_far_from_the_rate_of_its_line_has_one_warning() {
     assert_eq!(load(&format!("{}\n{over_time}", cake("12mbit")), BULK).1, "");
     // It shapes for a slower line behind this one.
     assert_eq!(load(&cake("4mbit").replace("\" }", "\", line-rate = \"5mbit\" }"), BULK).1, "");
+}
+
+/// Two flows in a FIFO with nothing random on their way have phase effects; jitter before it, other queues and random traffic have none.
+#[test]
+fn a_fifo_without_anything_random_has_a_warning() {
+    let warnings = |jitter: &str, queue: &str, more: &str| {
+        let text = format!(
+            "version = 1\nduration = \"10s\"\nhosts = [\"a{{1..2}}\", \"b\"]\nrouters = [\"r\"]\n\
+             [[link]]\nfrom = \"a{{1..2}}\"\nto = \"r\"\nrate = \"100mbit\"\n{jitter}\n\
+             [[link]]\nfrom = \"r\"\nto = \"b\"\nrate = \"10mbit\"\nqueue = {{ kind = \"{queue}\" }}\n\
+             [[flow]]\nname = \"f\"\nfrom = \"a1\"\nto = \"b\"\n{BULK}\n\
+             [[flow]]\nname = \"g\"\nfrom = \"a2\"\nto = \"b\"\n{BULK}\n{more}"
+        );
+        let (source, mut found) = (Source::new("t", text), Diagnostics::new());
+        assert!(Scenario::load(&source, None, &mut found).is_some(), "{}", found.render(&source));
+        found.render(&source)
+    };
+    let said = warnings("", "fifo", "");
+    assert!(said.contains("2 flows meet in a FIFO at the link r->b, and nothing on their way is random"), "{said}");
+    // About the time of a packet of 1,500 B.
+    assert!(said.contains("high = \"1.2ms\"") && said.matches("warning").count() == 1, "{said}");
+    assert_eq!(
+        warnings("jitter = { delay = { kind = \"uniform\", low = \"0s\", high = \"1200us\" } }", "fifo", ""),
+        ""
+    );
+    assert_eq!(warnings("", "codel", ""), "");
+    let poisson =
+        "[[flow]]\nname = \"p\"\nfrom = \"a1\"\nto = \"b\"\nworkload = { kind = \"poisson\", rate = \"1mbit\" }\n";
+    assert_eq!(warnings("", "fifo", poisson), "");
+    // A variant that replaces every FIFO has none; one that has it does.
+    let variant = |queue: &str| {
+        format!("[[variant]]\nname = \"v\"\nfrom = \"r\"\nto = \"b\"\nqueue = {{ kind = \"{queue}\" }}\n")
+    };
+    assert_eq!(warnings("", "fifo", &variant("codel")), "");
+    assert!(warnings("", "codel", &variant("fifo")).contains("meet in a FIFO"));
+}
+
+/// Windows that are smaller together than what the line holds in a round trip leave it empty; not where another flow fills it.
+#[test]
+fn windows_that_cannot_fill_a_line_have_a_warning() {
+    let warnings = |window: &str, more: &str| {
+        let flow = format!("{BULK}\ntcp = {{ window = \"{window}\" }}\n{more}");
+        load("delay = \"50ms\"\nqueue = { kind = \"codel\" }", &flow).1
+    };
+    let said = warnings("64KiB", "");
+    assert!(said.contains("the windows of the flows through the link r->b allow"), "{said}");
+    assert!(said.contains("and it carries 10mbit: it is never full") && said.contains("window = \"4MiB\""), "{said}");
+    assert_eq!(warnings("256KiB", ""), "");
+    let other =
+        "[[flow]]\nname = \"p\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"constant\", rate = \"5mbit\" }\n";
+    assert_eq!(warnings("64KiB", other), "");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! classes.
 
 mod bottleneck;
+mod phases;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,6 +48,8 @@ pub(super) fn advise(
             advice.classes(None, &all);
             advice.bottlenecks(None, &all);
             advice.loads();
+            advice.phases();
+            advice.windows();
             advice.times();
             advice.needs();
             advice.nodes(nodes);

@@ -22,6 +22,9 @@ fn probability(share: Percent) -> f64 {
     f64::from(share.millionths()) / 1e6
 }
 
+/// Reads the rate over time that a trace has.
+type Read<'a> = &'a dyn Fn(&str) -> Result<RateProcess, String>;
+
 impl Resolver<'_> {
     /// The conditions that both directions of a link have in common. The rate over time and the numbers of lost packets are added for
     /// each direction.
@@ -145,7 +148,7 @@ impl Resolver<'_> {
         &mut self,
         (files, place): (&[Spanned<String>], Place),
         from: &Spanned<TraceBegin>,
-        (read, lines): (&dyn Fn(&str) -> Result<RateProcess, String>, &str),
+        (read, lines): (Read<'_>, &str),
     ) -> Option<RateProcess> {
         // What is wrong may be the name, a line of the file, or the time at which it is to begin: each has its mark and its remedy.
         let refuse = |this: &mut Self, file: &Spanned<String>, place, why: String, label, help| {

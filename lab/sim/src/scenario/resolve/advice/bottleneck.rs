@@ -97,8 +97,8 @@ impl Advice<'_> {
                     "the queue of the link {name} stays empty: packets arrive with at most {arrives}, by {}{more}, and leave with {rate}",
                     names.join(", ")
                 );
-                let help = format!("make the link {name} slower, or the links before it faster");
-                self.warn(13, place, message, "the bottleneck is before it", help);
+                let help = format!("make the link {name} slower, or those links faster");
+                self.warn(13, place, message, "the bottleneck is elsewhere", help);
             }
             if let Some(most) = self.ceilings(index, queue, flows).filter(|most| *most < rate) {
                 let message = format!(
@@ -113,19 +113,23 @@ impl Advice<'_> {
     }
 
     /// The rate at which packets leave a link.
-    fn rate_of(&self, index: usize, variant: Option<&Variant>) -> Rate {
+    pub(super) fn rate_of(&self, index: usize, variant: Option<&Variant>) -> Rate {
         let line = self.scenario.wires[index].line.rate;
         self.scenario.queue_of(index, variant).and_then(own_rate).map_or(line, |own| own.min(line))
     }
 
-    /// The rate with which data can arrive at a link at most, and the links that limit it; `None` if a flow begins there, or a line before
-    /// it changes.
+    /// The rate with which data can arrive at a link at most, and the links that limit it: those before it and, of flows that wait for
+    /// acknowledgements, those behind it. `None` if a flow has no other link, or a line of its way changes.
     fn arriving(&self, index: usize, flows: &[usize], variant: Option<&Variant>) -> Option<(Rate, Vec<usize>)> {
         let mut limits: BTreeMap<usize, Rate> = BTreeMap::new();
         for &number in flows {
             let side = self.scenario.flows[number].workload.data_side();
-            let before = self.sim.path(number, side).take_while(|link| *link != index);
-            let (rate, slowest) = before.map(|link| (self.rate_of(link, variant), link)).min()?;
+            let is_before = |link: &usize| {
+                self.sim.path(number, side).take_while(|before| *before != index).any(|before| before == *link)
+            };
+            let waits = self.scenario.flows[number].transport.has_connections();
+            let limiting = self.sim.path(number, side).filter(|link| *link != index && (waits || is_before(link)));
+            let (rate, slowest) = limiting.map(|link| (self.rate_of(link, variant), link)).min()?;
             if self.sim.path(number, side).any(|link| self.scenario.wires[link].conditions.is_some()) {
                 return None;
             }
