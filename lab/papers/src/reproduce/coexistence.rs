@@ -85,9 +85,12 @@ impl Row {
             "version = 1\nduration = \"{}s\"\nmeasure = [\"goodput\"]\n\
              hosts = [\"a1\", \"a2\", \"b1\", \"b2\"]\nrouters = [\"r\", \"s\"]\n\
              [[link]]\nfrom = \"a{{1..2}}\"\nto = \"r\"\nrate = \"10gbit\"\ndelay = \"0s\"\nlimit = 100000\n\
+             jitter = {{ delay = {{ kind = \"uniform\", low = \"0s\", high = \"{}us\" }} }}\n\
              [[link]]\nfrom = \"r\"\nto = \"s\"\nrate = \"{mbit}mbit\"\ndelay = \"{}us\"\nqueue = {queue}\n\
              [[link]]\nfrom = \"s\"\nto = \"b{{1..2}}\"\nrate = \"10gbit\"\ndelay = \"0s\"\nlimit = 100000\n",
             self.seconds(),
+            // A packet of the line, as real hosts have: without it shares have phase effects.
+            12_000 / mbit,
             milliseconds * 500,
         );
         for (number, control) in (1..).zip(self.controls) {

@@ -33,14 +33,20 @@ struct Both {
     utilisation: f64,
 }
 
-/// Runs a flow, or two, for `seconds`, of which the first third is not counted.
+/// Runs a flow, or two, for `seconds`, of which the first third is not counted. Before a queue that drops at its end there is jitter of up to one
+/// packet: without it shares have phase effects.
 fn run(cell: Cell, queue: &str, controls: &[&str], seconds: u64, seed: u64) -> Both {
     let warm_up = seconds / 3;
     let Cell { mbit, milliseconds } = cell;
+    let jitter = if queue.contains("\"fifo\"") {
+        format!("jitter = {{ delay = {{ kind = \"uniform\", low = \"0s\", high = \"{}us\" }} }}\n", 12_000 / mbit)
+    } else {
+        String::new()
+    };
     let mut text = format!(
         "version = 1\nduration = \"{seconds}s\"\nwarm-up = \"{warm_up}s\"\nmeasure = [\"goodput\", \"queueing\"]\n\
          hosts = [\"a1\", \"a2\", \"b1\", \"b2\"]\nrouters = [\"r\", \"s\"]\n\
-         [[link]]\nfrom = \"a{{1..2}}\"\nto = \"r\"\nrate = \"10gbit\"\ndelay = \"0s\"\nlimit = 100000\n\
+         [[link]]\nfrom = \"a{{1..2}}\"\nto = \"r\"\nrate = \"10gbit\"\ndelay = \"0s\"\nlimit = 100000\n{jitter}\
          [[link]]\nfrom = \"r\"\nto = \"s\"\nrate = \"{mbit}mbit\"\ndelay = \"{}us\"\n{queue}\n\
          [[link]]\nfrom = \"s\"\nto = \"b{{1..2}}\"\nrate = \"10gbit\"\ndelay = \"0s\"\nlimit = 100000\n",
         milliseconds * 500,
