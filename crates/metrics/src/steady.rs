@@ -14,7 +14,10 @@ pub const BATCHES: usize = 20;
 /// The number of values at the beginning that belong to the warm-up, by MSER-5: those without which the mean of the rest
 /// has the smallest standard error. `None` if the values have no steady state that long: the minimum lies beyond the
 /// first half, or there are fewer than ten batches.
-pub fn warm_up(values: &[f64]) -> Option<usize> {
+///
+/// `resolution` is the step in which values are known, a packet in the time of a value for example; 0 if there is none. The edges of
+/// a batch cut one: a stretch at the end with the same count in all of its batches is steady by chance, and would be the minimum.
+pub fn warm_up(values: &[f64], resolution: f64) -> Option<usize> {
     let batches: Vec<f64> = values.chunks_exact(BATCH).map(|five| five.iter().sum::<f64>() / BATCH as f64).collect();
     let n = batches.len();
     if n < 10 {
@@ -22,6 +25,8 @@ pub fn warm_up(values: &[f64]) -> Option<usize> {
     }
     // Sums of the rest, from the end; values are taken relative to one of them so that squares lose no digits.
     let offset = batches[n - 1];
+    // The variance of the difference of two edges, each anywhere within a step.
+    let unknown = (resolution / BATCH as f64).powi(2) / 6.0;
     let (mut sum, mut squares) = (0.0, 0.0);
     let mut best = (f64::INFINITY, 0);
     // The statistic of very few batches is small by chance: the last five are always part of the rest.
@@ -30,7 +35,7 @@ pub fn warm_up(values: &[f64]) -> Option<usize> {
         sum += value;
         squares += value * value;
         let rest = (n - cut) as f64;
-        let statistic = (squares - sum * sum / rest).max(0.0) / (rest * rest);
+        let statistic = ((squares - sum * sum / rest).max(0.0) + rest * unknown) / (rest * rest);
         if n - cut >= BATCH && statistic <= best.0 {
             best = (statistic, cut);
         }
@@ -86,12 +91,15 @@ mod tests {
     fn the_warm_up_of_worked_values() {
         let batches = [9.0, 5.0, 3.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 1.0];
         let values: Vec<f64> = batches.iter().flat_map(|value| [*value; 5]).collect();
-        assert_eq!(warm_up(&values), Some(15));
-        assert_eq!(warm_up(&values[..45]), None, "nine batches are too few");
+        assert_eq!(warm_up(&values, 0.0), Some(15));
+        assert_eq!(warm_up(&values[..45], 0.0), None, "nine batches are too few");
         // A ramp has no steady state.
         let ramp: Vec<f64> = (0..200).map(f64::from).collect();
-        assert_eq!(warm_up(&ramp), None);
-        assert_eq!(warm_up(&[3.0; 100]), Some(0));
+        assert_eq!(warm_up(&ramp, 0.0), None);
+        assert_eq!(warm_up(&[3.0; 100], 0.0), Some(0));
+        // A line that is full sends 50 or 51 packets in the time of a value. That the last ones are all equal says nothing.
+        let full: Vec<f64> = (0..400).map(|n| 50.0 + f64::from(u8::from(n % 3 == 0 && n < 350))).collect();
+        assert_eq!([warm_up(&full, 0.0), warm_up(&full, 1.0)], [None, Some(0)]);
     }
 
     /// The statistic as the paper writes it, for each cut anew.
@@ -109,7 +117,7 @@ mod tests {
                 let mean = rest.iter().sum::<f64>() / rest.len() as f64;
                 rest.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (rest.len() as f64).powi(2)
             };
-            let found = warm_up(&values).unwrap_or(200) / 5;
+            let found = warm_up(&values, 0.0).unwrap_or(200) / 5;
             let least = (0..=40).map(statistic).fold(f64::INFINITY, f64::min);
             assert!(found == 40 || statistic(found) <= least * (1.0 + 1e-6), "{found}");
         }

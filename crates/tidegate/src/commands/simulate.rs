@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidegate_display::{human, wrapped};
+use tidegate_display::wrapped;
 use tidegate_metrics::{BATCHES, Digest};
 use tidegate_report::Source as Text;
 use tidegate_report::comparison::Comparison;
@@ -372,7 +372,7 @@ fn run_all(
     let mut notes = Vec::new();
     if scenario.finds_warm_up() {
         message!("finding the warm-up in a run of seed {}", scenario.seed);
-        notes.push(format!("The warm-up of {} is found by MSER-5.", human(scenario.warm_up().as_secs_f64(), "s")));
+        notes.extend(scenario.said_of_warm_up());
     }
     let (first, most) = args.runs.map_or(scenario.planned_runs(), |runs| (runs, runs));
     scenario.check_runs(first as usize).map_err(Failure::Usage)?;

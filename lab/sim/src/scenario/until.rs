@@ -184,8 +184,8 @@ impl Decode for WarmUp {
     }
 }
 
-/// A warm-up that is found by the first run that needs it.
-pub(super) type FoundWarmUp = Arc<OnceLock<Span>>;
+/// A warm-up that is found by the first run that needs it, and what has no steady state after half of the run.
+pub(super) type FoundWarmUp = Arc<OnceLock<(Span, Vec<String>)>>;
 
 impl Scenario {
     /// The number of runs to begin with, and the largest number.
@@ -224,9 +224,23 @@ impl Scenario {
     /// the first seed of each variant.
     pub fn warm_up(&self) -> Span {
         match &self.found_warm_up {
-            Some(found) => *found.get_or_init(|| self.find_warm_up()),
+            Some(found) => found.get_or_init(|| self.find_warm_up()).0,
             None => self.warm_up,
         }
+    }
+
+    /// What the rule that finds the warm-up says: how long it is, or in what it finds no steady state; `None` if the file has the warm-up.
+    pub fn said_of_warm_up(&self) -> Option<String> {
+        let (span, unsteady) = self.found_warm_up.as_ref()?.get_or_init(|| self.find_warm_up());
+        let seconds = span.as_secs_f64();
+        Some(match unsteady.as_slice() {
+            [] => format!("The warm-up of {seconds:.2} s is found by MSER-5."),
+            all => format!(
+                "MSER-5 finds no steady state within the first half of the run in the {}: the first {seconds:.2} s are not measured, which is \
+                 no warm-up that a rule has found. Make the runs longer, or write a warm-up.",
+                all.join(", the ")
+            ),
+        })
     }
 
     /// Whether the warm-up is found by MSER-5.
@@ -336,21 +350,25 @@ impl Scenario {
 
     /// The longest warm-up that MSER-5 finds in the goodput of flows and in the throughput and queueing of watched links.
     /// A measure without a steady state counts with half of the run.
-    fn find_warm_up(&self) -> Span {
+    fn find_warm_up(&self) -> (Span, Vec<String>) {
         let mut pilot = self.clone();
         (pilot.found_warm_up, pilot.warm_up) = (None, Span::ZERO);
         pilot.flows.iter_mut().for_each(|flow| flow.watch = true);
         // Bins that are not widened during the run, and few enough for fine steps.
         pilot.bin = Span::from_nanos((self.duration.as_nanos() / 1_000).max(1));
-        let mut longest = Span::ZERO;
-        for part in 0..pilot.parts() {
+        let (mut longest, mut unsteady) = (Span::ZERO, Vec::new());
+        for (part, variant) in (0..pilot.parts()).zip(pilot.variant_names().map(Some).chain(std::iter::repeat(None))) {
             let mut run = Run::new(&pilot, pilot.seed, part);
             run.run_until(tidegate_core::Instant::ZERO + pilot.duration);
-            for points in steady_series(&pilot, &run) {
-                longest = longest.max(warm_up_of(&points, pilot.duration));
+            for SteadySeries { name, points, step } in steady_series(&pilot, &run) {
+                let found = warm_up_of(&points, step, pilot.duration);
+                longest = longest.max(found.unwrap_or_else(|| half_of(pilot.duration)));
+                if found.is_none() {
+                    unsteady.push(name + &variant.map_or(String::new(), |variant| format!(" ({variant})")));
+                }
             }
         }
-        longest
+        (longest, unsteady)
     }
 }
 
@@ -361,39 +379,56 @@ impl Trace {
     }
 }
 
+/// A series of a run that is expected to become steady.
+struct SteadySeries {
+    name: String,
+    points: Points,
+    /// The step in which its values are known: of rates a packet in a bin.
+    step: f64,
+}
+
+/// The size of a packet of most flows, in bits.
+const PACKET: f64 = 12_000.0;
+
 /// The series of a run that are expected to become steady.
-fn steady_series(scenario: &Scenario, run: &Run<&Scenario>) -> Vec<Points> {
+fn steady_series(scenario: &Scenario, run: &Run<&Scenario>) -> Vec<SteadySeries> {
     let end = run.simulation().now();
+    let step = PACKET / scenario.bin.as_secs_f64();
     let flows: Vec<_> = run.simulation().flows().map(|(_, metrics)| metrics).collect();
     let of_section = scenario.sections.iter().filter_map(|section| {
         let mut all = flows[section.flows.clone()].iter().filter_map(|flow| flow.series.as_deref());
         let mut sum: Series = all.next()?.clone();
         all.for_each(|series| sum.merge(series));
-        Some(sum.rate_points(end))
+        Some(SteadySeries { name: format!("goodput of flow {}", section.name), points: sum.rate_points(end), step })
     });
     let of_link = (0..scenario.wires.len()).filter(|wire| scenario.wires[*wire].watch).flat_map(|wire| {
         let series = run.simulation().link(LinkId(wire as u32)).series.as_deref();
-        series.into_iter().flat_map(|series| {
+        series.into_iter().flat_map(move |series| {
             let [green, yellow, red] = &series.sent;
             let mut sent = green.clone();
             [yellow, red].into_iter().for_each(|series| sent.merge(series));
-            [sent.rate_points(end), series.delay_ns.mean_points()]
+            let of = |measure: &str| format!("{measure} of link {}", scenario.wire_name(wire));
+            let throughput = SteadySeries { name: of("throughput"), points: sent.rate_points(end), step };
+            [throughput, SteadySeries { name: of("queueing"), points: series.delay_ns.mean_points(), step: 0.0 }]
         })
     });
     of_section.chain(of_link).collect()
 }
 
-/// The warm-up of points over seconds.
-fn warm_up_of(points: &Points, duration: Span) -> Span {
+fn half_of(duration: Span) -> Span {
+    Span::from_nanos(duration.as_nanos() / 2)
+}
+
+/// The warm-up of points over seconds; `None` if they have no steady state in the first half.
+fn warm_up_of(points: &Points, step: f64, duration: Span) -> Option<Span> {
     let values: Vec<f64> = points.iter().map(|point| point.1).collect();
-    let half = Span::from_nanos(duration.as_nanos() / 2);
     if values.len() < 50 {
         // Too little happens for a rule.
-        return Span::ZERO;
+        return Some(Span::ZERO);
     }
-    let Some(cut) = tidegate_metrics::warm_up(&values) else { return half };
+    let cut = tidegate_metrics::warm_up(&values, step)?;
     let begins = points.get(cut).map_or(0.0, |point| point.0);
-    Span::from_nanos((begins * 1e9 + 0.5) as u64).min(half)
+    Some(Span::from_nanos((begins * 1e9 + 0.5) as u64).min(half_of(duration)))
 }
 
 #[cfg(test)]

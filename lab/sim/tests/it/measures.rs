@@ -379,6 +379,7 @@ fn the_warm_up_is_found_by_a_rule() {
     assert!(scenario.finds_warm_up());
     let found = scenario.warm_up();
     assert!(found >= Span::from_millis(3_900) && found <= Span::from_millis(6_000), "{found}");
+    assert!(scenario.said_of_warm_up().is_some_and(|said| said.ends_with("is found by MSER-5.")));
     // It is that of the run, and the same for every run and reading of the file.
     let again = load(&text).unwrap();
     let said = text.replace("\"mser-5\"", &format!("\"{}ns\"", found.as_nanos()));
