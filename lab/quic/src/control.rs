@@ -97,6 +97,12 @@ impl Own {
     pub fn ssthresh(&self) -> u64 {
         self.control.ssthresh()
     }
+    /// The phase of the control.
+    pub fn phase(&self) -> Option<&'static str> {
+        let is_slow_start = self.control.cwnd() < self.control.ssthresh();
+        let usual = if is_slow_start { "slow start" } else { "congestion avoidance" };
+        Some(self.control.phase().unwrap_or(usual))
+    }
     pub fn cwnd(&self) -> u64 {
         self.control.cwnd()
     }

@@ -483,6 +483,10 @@ impl End for QuicEnd {
             Inner::Quinn(control) => (control.window(), control.metrics().ssthresh, None, None),
             Inner::Own(own) => (own.cwnd(), Some(own.ssthresh()), own.pacing(), own.min_rtt()),
         };
+        let phase = match &sender.inner {
+            Inner::Quinn(_) => None,
+            Inner::Own(own) => own.phase(),
+        };
         let (cwnd, ssthresh, pacing, min_rtt): (u64, Option<u64>, Option<Rate>, Option<Span>) = metrics;
         let srtt: Span = span(connection.rtt());
         Some(SenderState {
@@ -493,6 +497,7 @@ impl End for QuicEnd {
             rto: None,
             pipe: sender.in_flight,
             pacing,
+            phase,
         })
     }
 }

@@ -168,6 +168,9 @@ pub struct SenderState {
     pub pipe: u64,
     /// The pacing rate, if the congestion control paces.
     pub pacing: Option<Rate>,
+    /// What it does, where the transport tells it: `slow start`, `congestion avoidance`, `recovery`, `timeout`, or a phase of its congestion
+    /// control.
+    pub phase: Option<&'static str>,
 }
 
 /// One end of a connection of the simulation. TCP is called directly and lies in the connection itself, because simulations
@@ -292,6 +295,7 @@ impl AnyEnd {
                 rto: Some(end.rto()),
                 pipe: end.pipe(),
                 pacing: end.pacing(),
+                phase: Some(end.doing()),
             }),
             Self::Other(end) => end.sender(),
         }

@@ -44,7 +44,7 @@ pub struct Args {
     /// The capture or recording
     #[arg(required_unless_present_any = ["live", "rate", "source", "destination", "protocol", "source_port", "destination_port", "dscp"])]
     file: Option<PathBuf>,
-    /// The packet of the capture, or of the recording, from 1
+    /// The packet of the capture, or of the recording, from 1; of trace.parquet, its number in the column `packet`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), requires = "file")]
     packet: Option<u64>,
     /// The record of a recording, from 0

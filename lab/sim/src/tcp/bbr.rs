@@ -524,4 +524,16 @@ impl CongestionControl for Bbr {
         let with_headers = self.pacing_rate * (self.mss + HEADERS) / self.mss;
         Some(Rate::from_bps(((with_headers * 8.0) as u64).max(1)))
     }
+
+    fn phase(&self) -> Option<&'static str> {
+        Some(match self.state {
+            BbrState::Startup => "startup",
+            BbrState::Drain => "drain",
+            BbrState::Down => "probe-bw down",
+            BbrState::Cruise => "probe-bw cruise",
+            BbrState::Refill => "probe-bw refill",
+            BbrState::Up => "probe-bw up",
+            BbrState::ProbeRtt => "probe-rtt",
+        })
+    }
 }

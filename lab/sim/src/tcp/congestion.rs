@@ -181,6 +181,10 @@ pub trait CongestionControl: Send {
     fn pacing(&self) -> Option<Rate> {
         None
     }
+    /// Its phase, for traces, of a control that has others than slow start and congestion avoidance.
+    fn phase(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// A constructor of a congestion control, called for each connection with (SMSS, initial window) in bytes.
@@ -316,6 +320,9 @@ impl Controller {
     }
     pub fn pacing(&self) -> Option<Rate> {
         each!(self, c => c.pacing())
+    }
+    pub fn phase(&self) -> Option<&'static str> {
+        each!(self, c => c.phase())
     }
     pub fn on_lost(&mut self, now: Instant, lost: &LostSegment) {
         each!(self, c => c.on_lost(now, lost));

@@ -364,6 +364,18 @@ impl Endpoint {
     pub(crate) fn rto(&self) -> Span {
         self.rtt.rto(&self.config.rto)
     }
+    /// What the sender does, in a word or two: it repairs losses, or the phase of its congestion control.
+    pub(crate) fn doing(&self) -> &'static str {
+        match self.phase {
+            Phase::FastRecovery { .. } => "recovery",
+            Phase::RtoRecovery { .. } => "timeout",
+            Phase::Open => {
+                let is_slow_start = self.controller.cwnd() < self.controller.ssthresh();
+                let usual = if is_slow_start { "slow start" } else { "congestion avoidance" };
+                self.controller.phase().unwrap_or(usual)
+            }
+        }
+    }
     /// When this end entered ESTABLISHED.
     pub fn established_at(&self) -> Option<Instant> {
         (self.established != NEVER).then_some(self.established)

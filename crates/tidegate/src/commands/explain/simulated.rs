@@ -38,6 +38,8 @@ impl Happened {
 /// A trace.
 pub struct Trace {
     events: Vec<Happened>,
+    /// Whether a packet is named by its own number, which a table has in a column, in place of that of one of its records.
+    is_table: bool,
 }
 
 /// The event in a comment; `None` of a comment that is no event.
@@ -117,7 +119,7 @@ impl Trace {
         if events.is_empty() {
             return Err(Failure::Failed("no packet is in it".into()));
         }
-        Ok(Self { events })
+        Ok(Self { events, is_table: true })
     }
 
     /// Reads a capture; `None` when its first packet has no event as its comment.
@@ -138,15 +140,17 @@ impl Trace {
             let (record, nanos, bytes) = (packet.number, packet.time.as_nanos(), packet.length);
             events.push(Happened { record, nanos, bytes, ..found });
         }
-        Ok((!events.is_empty()).then_some(Self { events }))
+        Ok((!events.is_empty()).then_some(Self { events, is_table: false }))
     }
 
-    /// The events of the packet that record `record` is of.
-    fn of(&self, record: u64) -> Result<Vec<&Happened>, Failure> {
-        let packet = self.events.iter().find(|event| event.record == record).map(|event| event.packet);
+    /// The events of a packet: of a capture that of a record, as viewers show it; of a table that with a number in the column `packet`.
+    fn of(&self, number: u64) -> Result<Vec<&Happened>, Failure> {
+        let name = |event: &Happened| if self.is_table { event.packet } else { event.record };
+        let packet = self.events.iter().find(|event| name(event) == number).map(|event| event.packet);
         let Some(packet) = packet else {
-            let last = self.events.last().map_or(0, |event| event.record);
-            return Err(Failure::Usage(format!("--packet {record}: the trace has the records 1 to {last}")));
+            let (first, last) = self.events.iter().map(name).fold((u64::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
+            let what = if self.is_table { "packets (column `packet`) from" } else { "records" };
+            return Err(Failure::Usage(format!("--packet {number}: the trace has the {what} {first} to {last}")));
         };
         Ok(self.events.iter().filter(|event| event.packet == packet).collect())
     }
@@ -202,10 +206,11 @@ impl Trace {
         let seconds = |nanos: u64| nanos as f64 / 1e9;
         writeln!(
             out,
-            "{} events from {:.3} s to {:.3} s; --packet N follows the packet of record N",
+            "{} events from {:.3} s to {:.3} s; --packet N follows the packet {}",
             self.events.len(),
             seconds(first.nanos),
-            seconds(last.nanos)
+            seconds(last.nanos),
+            if self.is_table { "with N in the column `packet`" } else { "of record N" }
         )?;
         for (flow, kinds) in events {
             let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{kind} {count}")).collect();

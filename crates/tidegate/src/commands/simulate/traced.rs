@@ -9,6 +9,7 @@ use tidegate_capture::write::{CaptureWriter, WriteError};
 use tidegate_core::Ecn;
 use tidegate_report::columns::{Column, Table};
 use tidegate_sim::scenario::Scenario;
+use tidegate_sim::tcp::Flags;
 use tidegate_sim::trace::{MOST, Occurrence, PacketEvent, Selection, Trace};
 use tidegate_sim::{Proto, Stage};
 
@@ -126,12 +127,14 @@ struct Row<'a> {
     reason: Option<&'static str>,
     colour: Option<&'static str>,
     ecn: Option<&'static str>,
+    flags: Option<String>,
+    phase: Option<&'static str>,
     numbers: [Option<u64>; NUMBERS.len()],
     probability: Option<f64>,
 }
 
 /// The columns of whole numbers.
-const NUMBERS: [&str; 14] = [
+const NUMBERS: [&str; 16] = [
     "packet",
     "size_bytes",
     "seq",
@@ -146,7 +149,22 @@ const NUMBERS: [&str; 14] = [
     "pacing_bps",
     "queue_packets",
     "queue_bytes",
+    "payload_bytes",
+    "retransmission",
 ];
+
+/// The flags of a segment of TCP by their names in its header; empty for none.
+fn flags(flags: Flags) -> String {
+    let all = [
+        (Flags::SYN, "SYN"),
+        (Flags::ACK, "ACK"),
+        (Flags::FIN, "FIN"),
+        (Flags::ECE, "ECE"),
+        (Flags::CWR, "CWR"),
+        (Flags::AE, "AE"),
+    ];
+    all.into_iter().filter(|(flag, _)| flags.has(*flag)).map(|(_, name)| name).collect::<Vec<_>>().join(" ")
+}
 
 fn rows(trace: &Trace) -> Vec<Row<'_>> {
     let link = |number: usize| trace.links.get(number).map(String::as_str);
@@ -157,6 +175,9 @@ fn rows(trace: &Trace) -> Vec<Row<'_>> {
         let mut numbers = [None; NUMBERS.len()];
         let own = [happened.number.into(), happened.packet.size.into(), segment.seq.into(), segment.ack.into()];
         numbers[..4].copy_from_slice(&own.map(Some));
+        let is_tcp = happened.packet.transport == Proto::Tcp;
+        let is_again = segment.flags.has(Flags::RETRANSMISSION);
+        numbers[14..].copy_from_slice(&[Some(segment.len.into()), is_tcp.then_some(is_again.into())]);
         // A datagram belongs to no connection.
         if happened.packet.transport != Proto::Udp {
             let of_connection = [happened.packet.connection(), happened.packet.direction() as u64];
@@ -174,6 +195,7 @@ fn rows(trace: &Trace) -> Vec<Row<'_>> {
             reason,
             colour: Some(colour(happened)),
             ecn: Some(ecn(happened)),
+            flags: is_tcp.then(|| flags(segment.flags)),
             numbers,
             ..Row::default()
         }
@@ -192,11 +214,12 @@ fn rows(trace: &Trace) -> Vec<Row<'_>> {
         ];
         numbers[4..12].copy_from_slice(&own);
         let flow = flow(state.flow.index());
-        Row { nanos: state.time.as_nanos(), kind: "connection", flow, numbers, ..Row::default() }
+        let phase = state.sender.phase;
+        Row { nanos: state.time.as_nanos(), kind: "connection", flow, phase, numbers, ..Row::default() }
     });
     let queues = trace.queues.iter().map(|state| {
         let mut numbers = [None; NUMBERS.len()];
-        numbers[12..].copy_from_slice(&[Some(state.backlog.packets), Some(state.backlog.bytes.as_u64())]);
+        numbers[12..14].copy_from_slice(&[Some(state.backlog.packets), Some(state.backlog.bytes.as_u64())]);
         let link = link(state.link.index());
         let probability = state.probability;
         Row { nanos: state.time.as_nanos(), kind: "queue", link, numbers, probability, ..Row::default() }
@@ -223,7 +246,9 @@ fn table(trace: &Trace) -> Table {
         .with("event", text(&rows, |row| row.event))
         .with("reason", text(&rows, |row| row.reason))
         .with("colour", text(&rows, |row| row.colour))
-        .with("ecn", text(&rows, |row| row.ecn));
+        .with("ecn", text(&rows, |row| row.ecn))
+        .with("flags", Column::Text(rows.iter().map(|row| row.flags.clone()).collect()))
+        .with("phase", text(&rows, |row| row.phase));
     for (place, name) in NUMBERS.iter().enumerate() {
         table = table.with(*name, Column::Integer(rows.iter().map(|row| row.numbers[place]).collect()));
     }
