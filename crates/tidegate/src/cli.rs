@@ -32,27 +32,44 @@ More:
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[cfg(feature = "live")]
     Setup(Box<commands::setup::Args>),
+    #[cfg(feature = "live")]
     Run(Box<commands::run::Args>),
+    #[cfg(feature = "live")]
     Status(commands::status::Args),
+    #[cfg(feature = "live")]
     Top(commands::top::Args),
+    #[cfg(feature = "live")]
     Events(commands::events::Args),
+    #[cfg(feature = "live")]
     Apply(commands::apply::Args),
+    #[cfg(feature = "live")]
     Confirm(commands::apply::ConfirmArgs),
+    #[cfg(feature = "live")]
     Set(commands::apply::SetArgs),
+    #[cfg(feature = "live")]
     Add(commands::apply::AddArgs),
+    #[cfg(feature = "live")]
     Remove(commands::apply::RemoveArgs),
+    #[cfg(feature = "live")]
     Undo(commands::apply::UndoArgs),
+    #[cfg(feature = "live")]
     Reserve(Box<commands::reserve::Args>),
+    #[cfg(feature = "live")]
     Promise(Box<commands::promise::Args>),
-    #[cfg(feature = "lab")]
+    #[cfg(feature = "papers")]
     Demo(commands::demo::Args),
     Check(commands::check::Args),
+    #[cfg(feature = "live")]
     Doctor(commands::doctor::Args),
+    #[cfg(feature = "live")]
     Measure(commands::measure::Args),
+    #[cfg(feature = "live")]
     Import(commands::import::Args),
+    #[cfg(feature = "live")]
     Exec(commands::exec::Args),
-    #[cfg(feature = "lab")]
+    #[cfg(all(feature = "lab", feature = "live"))]
     Explain(Box<commands::explain::Args>),
     #[cfg(feature = "lab")]
     Artifact(Box<commands::artifact::Args>),
@@ -64,6 +81,7 @@ enum Command {
     NewExperiment(commands::new_lab::ExperimentArgs),
     #[cfg(feature = "lab")]
     NewQdisc(commands::new_lab::QdiscArgs),
+    #[cfg(feature = "live")]
     Pace(Box<commands::pace::Args>),
     #[cfg(feature = "lab")]
     Replay(Box<commands::replay::Args>),
@@ -71,9 +89,10 @@ enum Command {
     Compare(commands::compare::Args),
     #[cfg(feature = "lab")]
     Conform(commands::conform::Args),
-    #[cfg(feature = "lab")]
+    #[cfg(feature = "papers")]
     Reproduce(commands::reproduce::Args),
     Schema(commands::schema::Args),
+    #[cfg(feature = "live")]
     Metrics(commands::metrics::Args),
     #[cfg(feature = "lab")]
     Script(commands::script::Args),
@@ -85,14 +104,19 @@ enum Command {
     Man(commands::man::Args),
     Completions(commands::completions::Args),
     Help(commands::book::HelpArgs),
+    #[cfg(feature = "live")]
     Cni(commands::container::cni::Args),
+    #[cfg(feature = "live")]
     Oci(commands::container::oci::Args),
+    #[cfg(feature = "live")]
     Varlink(commands::varlink::Args),
     /// Guard the shaper that started this process
     #[command(hide = true)]
+    #[cfg(feature = "live")]
     Guardian,
     /// Read the sockets of processes for the shaper that started this process
     #[command(hide = true)]
+    #[cfg(feature = "live")]
     Lookup,
 }
 
@@ -126,7 +150,7 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-#[cfg(feature = "lab")]
+#[cfg(feature = "papers")]
 impl From<tidegate_papers::Failure> for Failure {
     fn from(failure: tidegate_papers::Failure) -> Self {
         match failure {
@@ -248,27 +272,44 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli) -> ExitCode {
     let outcome = match cli.command {
+        #[cfg(feature = "live")]
         Command::Setup(args) => commands::setup::run(&args),
+        #[cfg(feature = "live")]
         Command::Run(args) => commands::run::run(*args),
+        #[cfg(feature = "live")]
         Command::Status(args) => commands::status::run(&args),
+        #[cfg(feature = "live")]
         Command::Top(args) => commands::top::run(&args),
+        #[cfg(feature = "live")]
         Command::Events(args) => commands::events::run(&args),
+        #[cfg(feature = "live")]
         Command::Apply(args) => commands::apply::run(&args),
+        #[cfg(feature = "live")]
         Command::Confirm(args) => commands::apply::confirm(&args),
+        #[cfg(feature = "live")]
         Command::Set(args) => commands::apply::set(&args),
+        #[cfg(feature = "live")]
         Command::Add(args) => commands::apply::add(&args),
+        #[cfg(feature = "live")]
         Command::Remove(args) => commands::apply::remove(&args),
+        #[cfg(feature = "live")]
         Command::Undo(args) => commands::apply::undo(&args),
+        #[cfg(feature = "live")]
         Command::Reserve(args) => commands::reserve::run(&args),
+        #[cfg(feature = "live")]
         Command::Promise(args) => commands::promise::run(&args),
-        #[cfg(feature = "lab")]
+        #[cfg(feature = "papers")]
         Command::Demo(args) => commands::demo::run(&args),
         Command::Check(args) => commands::check::run(&args),
+        #[cfg(feature = "live")]
         Command::Doctor(args) => commands::doctor::run(&args),
+        #[cfg(feature = "live")]
         Command::Measure(args) => commands::measure::run(&args),
+        #[cfg(feature = "live")]
         Command::Import(args) => commands::import::run(&args),
-        #[cfg(feature = "lab")]
+        #[cfg(all(feature = "lab", feature = "live"))]
         Command::Explain(args) => commands::explain::run(&args),
+        #[cfg(feature = "live")]
         Command::Exec(args) => commands::exec::run(&args),
         #[cfg(feature = "lab")]
         Command::Artifact(args) => commands::artifact::run(&args),
@@ -280,6 +321,7 @@ fn run(cli: Cli) -> ExitCode {
         Command::NewExperiment(args) => commands::new_lab::experiment(&args),
         #[cfg(feature = "lab")]
         Command::NewQdisc(args) => commands::new_lab::qdisc(&args),
+        #[cfg(feature = "live")]
         Command::Pace(args) => commands::pace::run(&args),
         #[cfg(feature = "lab")]
         Command::Replay(args) => commands::replay::run(&args),
@@ -287,9 +329,10 @@ fn run(cli: Cli) -> ExitCode {
         Command::Compare(args) => commands::compare::run(&args),
         #[cfg(feature = "lab")]
         Command::Conform(args) => commands::conform::run(&args),
-        #[cfg(feature = "lab")]
+        #[cfg(feature = "papers")]
         Command::Reproduce(args) => commands::reproduce::run(&args),
         Command::Schema(args) => commands::schema::run(&args),
+        #[cfg(feature = "live")]
         Command::Metrics(args) => commands::metrics::run(&args),
         #[cfg(feature = "lab")]
         Command::Script(args) => commands::script::run(&args),
@@ -301,10 +344,15 @@ fn run(cli: Cli) -> ExitCode {
         Command::Man(args) => commands::man::run(&args),
         Command::Completions(args) => commands::completions::run(&args),
         Command::Help(args) => commands::book::help(&args),
+        #[cfg(feature = "live")]
         Command::Cni(args) => commands::container::cni::run(&args),
+        #[cfg(feature = "live")]
         Command::Oci(args) => commands::container::oci::run(&args),
+        #[cfg(feature = "live")]
         Command::Varlink(args) => commands::varlink::run(&args),
+        #[cfg(feature = "live")]
         Command::Guardian => tidegate_live::guardian::run().map_err(Failure::from),
+        #[cfg(feature = "live")]
         Command::Lookup => tidegate_daemon::lookup::serve().map_err(Failure::from),
     };
     match outcome {

@@ -5,8 +5,8 @@
 //!
 //! Another crate adds disciplines of its own by [`main_with`]; `tidegate new-qdisc` writes one.
 //!
-//! The feature `lab`, on by default, links the laboratory: the commands that work in virtual time or show its experiments, and
-//! the options of `tidegate run` that record and report.
+//! The feature `lab` links the laboratory: the commands that work in virtual time, and the options of `tidegate run` that record and
+//! report. The feature `live` links the shaper and what speaks with it. Both are on by default, with the experiments of the papers.
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // They panic when the reader is gone.
 
@@ -14,7 +14,7 @@
 /// continues without output; above all a shaper.
 macro_rules! message {
     ($($text:tt)*) => {{
-        #[cfg(feature = "lab")]
+        #[cfg(all(feature = "lab", feature = "live"))]
         $crate::progress::clear_status();
         $crate::output::say(&format!("{}\n", format_args!($($text)*)));
     }};
@@ -29,6 +29,7 @@ macro_rules! message_part {
 
 mod cli;
 mod commands;
+#[cfg(feature = "live")]
 mod measure;
 mod output;
 #[cfg(feature = "lab")]

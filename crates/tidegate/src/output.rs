@@ -1,12 +1,10 @@
 //! Writes to the terminal and to files.
 
 use std::io::{IsTerminal, Write};
-use std::net::IpAddr;
 use std::path::Path;
 
 use tidegate_config::decode::printable;
-use tidegate_control::view::{Promise, Shown, Value};
-use tidegate_display::{Table, wrapped};
+use tidegate_display::wrapped;
 use tidegate_units::{Bytes, Rate, Span};
 use unicode_width::UnicodeWidthStr;
 
@@ -14,8 +12,12 @@ use crate::Failure;
 
 #[cfg(feature = "lab")]
 mod files;
+#[cfg(feature = "live")]
+mod quantities;
 #[cfg(feature = "lab")]
-pub use files::{Files, Paper, draw, look, spare};
+pub use files::{Files, Paper, TableFile, draw, look, spare};
+#[cfg(feature = "live")]
+pub use quantities::{addresses, shown, table};
 
 /// Standard output for text: what others wrote, names above all, does nothing to a terminal ([`printable`]).
 pub fn stdout() -> Text {
@@ -33,17 +35,6 @@ impl Write for Text {
     }
     fn flush(&mut self) -> std::io::Result<()> {
         self.0.flush()
-    }
-}
-
-/// The addresses that a name has, as the end of a sentence: the first eight of them.
-pub fn addresses(all: &[IpAddr]) -> String {
-    const SHOWN: usize = 8;
-    let first: Vec<String> = all.iter().take(SHOWN).map(ToString::to_string).collect();
-    match all.len() {
-        0 => "has no address that is known now".into(),
-        1..=SHOWN => format!("has {} now", first.join(", ")),
-        more => format!("has {} and {} more now", first.join(", "), more - SHOWN),
     }
 }
 
@@ -71,7 +62,9 @@ pub fn width() -> Option<usize> {
 
 /// The columns of the terminal; of one that does not report them, those that most have.
 fn columns() -> usize {
-    let width = ratatui::crossterm::terminal::size().map_or(0, |(width, _)| usize::from(width));
+    let width = rustix::termios::tcgetwinsize(std::io::stderr())
+        .or_else(|_| rustix::termios::tcgetwinsize(std::io::stdout()))
+        .map_or(0, |size| usize::from(size.ws_col));
     if width == 0 { 80 } else { width }
 }
 
@@ -136,46 +129,6 @@ pub fn wait(span: Span) -> String {
     tidegate_display::wait(span.as_nanos())
 }
 
-/// A quantity as every table, screen and message shows it, with its unit.
-pub fn shown(value: &Value<'_>) -> String {
-    let none = || "-".to_owned();
-    match value {
-        Value::Text(text) => text.to_string(),
-        Value::Rate(rate) => rate.map_or_else(none, |rate| tidegate_display::rate(rate.as_bps())),
-        Value::Number(number) => number.map_or_else(none, tidegate_display::count),
-        Value::Backlog(bytes) | Value::Bytes(bytes) => tidegate_display::bytes(bytes.as_u64()),
-        // A wait that was measured is never zero.
-        Value::Wait(Span::ZERO) => none(),
-        Value::Wait(span) => wait(*span),
-        Value::Part(part) => part.map_or_else(none, tidegate_display::part),
-        Value::Packets(packets) => tidegate_display::count(*packets),
-        Value::Promise(promise) => kept(*promise),
-        Value::Grade(grade) => grade.map_or_else(none, |grade| grade.word().to_owned()),
-    }
-}
-
-/// Whether a promise was kept: in how many seconds not, if not in all.
-fn kept(promise: Promise) -> String {
-    match promise {
-        Promise { kept: 0, missed: 0 } => "-".into(),
-        Promise { missed: 0, .. } => "kept".into(),
-        Promise { missed, .. } => format!("-{} s", tidegate_display::count(missed)),
-    }
-}
-
-/// A table with these columns, a heading and a quantity each, and a row for each of `items`.
-pub fn table<'a, Q: Copy, T: Shown<Q> + 'a>(
-    columns: &[(&str, Q)],
-    items: impl IntoIterator<Item = &'a T>,
-    text: fn(&Value<'_>) -> String,
-) -> Table {
-    let mut table = Table::new("", columns.iter().map(|(heading, _)| *heading));
-    for item in items {
-        table.row(columns.iter().map(|(_, quantity)| text(&item.value(*quantity)).into()));
-    }
-    table
-}
-
 /// Writes a file; the error names it.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, bytes).map_err(|error| Failure::Failed(format!("cannot write {}: {error}", path.display())))
@@ -198,13 +151,5 @@ mod tests {
         assert_eq!(broken("  tidegate run one.toml\n", 12), "  tidegate run one.toml\n");
         // Without room for a word, that word alone is wider.
         assert_eq!(broken("a incomprehensibilities b", 10), "a\n  incomprehensibilities\n  b\n");
-    }
-
-    #[test]
-    fn a_promise_is_kept_or_its_missed_seconds_are_counted() {
-        assert_eq!(
-            [(0, 0), (5, 0), (5, 12)].map(|(kept, missed)| shown(&Value::Promise(Promise { kept, missed }))),
-            ["-", "kept", "-12 s"]
-        );
     }
 }

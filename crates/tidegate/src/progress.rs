@@ -1,13 +1,17 @@
 //! The progress of what takes longer than a second, on standard error if that is a terminal.
 
-use std::io::{IsTerminal, Read, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{IsTerminal, Read};
+#[cfg(feature = "papers")]
 use std::sync::mpsc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_config::decode::printable;
+
+#[cfg(feature = "live")]
+mod status_line;
+#[cfg(feature = "live")]
+pub use status_line::{StatusLine, clear_status};
 
 /// A bar that appears after a second, with the time that is left; nothing where standard error is no terminal.
 pub struct Progress {
@@ -51,6 +55,7 @@ impl Progress {
 }
 
 /// Shows the progress that `state` reports, done and total with a text, ten times a second while `work` runs.
+#[cfg(feature = "papers")]
 pub fn during<T>(state: impl Fn() -> (u64, u64, String) + Send, work: impl FnOnce() -> T) -> T {
     if !std::io::stderr().is_terminal() {
         return work();
@@ -75,49 +80,6 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
-        }
-    }
-}
-
-/// Whether a [`StatusLine`] is on the terminal.
-static SHOWN: AtomicBool = AtomicBool::new(false);
-
-/// Removes the status line, so that something else can be printed in its place.
-pub fn clear_status() {
-    if SHOWN.swap(false, Ordering::Relaxed) {
-        // Nobody is left to be informed of a terminal that is gone.
-        let _ = std::io::stderr().write_all(b"\r\x1b[K");
-    }
-}
-
-/// The line that a function returns, on standard error once a second until it is dropped; nothing where that is no
-/// terminal. Messages take its place until it is printed again.
-pub struct StatusLine(Option<(mpsc::Sender<()>, JoinHandle<()>)>);
-
-impl StatusLine {
-    /// Begins to show `text`, at most 60 characters.
-    pub fn show(text: impl Fn() -> Option<String> + Send + 'static) -> Self {
-        if !std::io::stderr().is_terminal() {
-            return Self(None);
-        }
-        let (stop, stopped) = mpsc::channel::<()>();
-        let thread = std::thread::Builder::new().name("status".into()).spawn(move || {
-            while stopped.recv_timeout(Duration::from_secs(1)) == Err(mpsc::RecvTimeoutError::Timeout) {
-                let Some(text) = text() else { continue };
-                SHOWN.store(true, Ordering::Relaxed);
-                let _ = write!(std::io::stderr(), "\r\x1b[K{:.60}", printable(&text));
-            }
-        });
-        Self(thread.ok().map(|thread| (stop, thread)))
-    }
-}
-
-impl Drop for StatusLine {
-    fn drop(&mut self) {
-        if let Some((stop, thread)) = self.0.take() {
-            drop(stop);
-            let _ = thread.join();
-            clear_status();
         }
     }
 }

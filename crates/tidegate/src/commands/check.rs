@@ -1,26 +1,27 @@
 //! `tidegate check`: the promises of a shaper file, and the proof that they fit.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::guarantees::{Guarantees, guarantees};
-use tidegate_config::shaper::{Advice, Borrow, Config, DataPath, Direction, DividedBy, FairBy, Root, Shaper};
+use tidegate_config::shaper::{Advice, Borrow, Config, Direction, DividedBy, FairBy, Root, Shaper};
 use tidegate_config::values::dscp_name;
 use tidegate_config::{Diagnostic, Diagnostics, Severity, Source, shaper};
 use tidegate_core::{ClassId, Rate, Span};
 use tidegate_display::Table;
-use tidegate_live::shaping::StartError;
 
 mod branches;
+#[cfg(feature = "live")]
 mod changing;
 mod htb;
 mod link_sharing;
 mod meaning;
 
 use crate::Failure;
+#[cfg(feature = "live")]
 use crate::commands::line::LineArgs;
 use crate::output::{self, width};
 pub use meaning::Meaning;
@@ -33,12 +34,15 @@ use meaning::{check_scenario, refuse_scenario};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The shaper file, or the scenario of `tidegate simulate`; - for standard input
-    #[arg(required_unless_present_any = ["up", "down"])]
+    #[cfg_attr(feature = "live", arg(required_unless_present_any = ["up", "down"]))]
+    #[cfg_attr(not(feature = "live"), arg(required = true))]
     file: Option<PathBuf>,
+    #[cfg(feature = "live")]
     #[command(flatten)]
     line: LineArgs,
     /// The interface that the file of --up and --down names; several, with commas between them, share the rates
     #[arg(long, short, value_name = "NAME", value_delimiter = ',', conflicts_with = "file")]
+    #[cfg(feature = "live")]
     interface: Vec<String>,
     /// Print the tree, the sums and the diagnostics as JSON
     #[arg(long)]
@@ -48,7 +52,11 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut out = output::stdout();
-    let Some(file) = &args.file else { return presets(args, &mut out) };
+    let Some(file) = &args.file else {
+        #[cfg(feature = "live")]
+        presets(args, &mut out)?;
+        return Ok(());
+    };
     let source = open(file)?;
     if Meaning::of(&source) == Some(Meaning::Scenario) {
         return check_scenario(args.json, file, &source, &mut out);
@@ -69,19 +77,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         drop(out);
         output::print(&String::from_utf8_lossy(&text))?;
-        // Both directions usually have the same reason.
-        let mut notes = BTreeSet::new();
-        for config in configs.iter().flatten() {
-            match (config.interface.data_path, tidegate_kernel::check(config)) {
-                (DataPath::Kernel, Err(error)) => _ = notes.insert(format!("`tidegate run` refuses it: {error}")),
-                // Other errors are not about the kernel: user space answers them as well.
-                (DataPath::Auto, Err(error @ StartError::NotInKernel { .. })) => {
-                    notes.insert(format!("note: {}", error.reason()));
-                }
-                _ => {}
-            }
-        }
-        notes.iter().for_each(|note| message!("{note}"));
+        #[cfg(feature = "live")]
+        say_of_kernel(configs.as_deref().unwrap_or_default());
     }
     match configs {
         Some(configs) => {
@@ -96,7 +93,29 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// Says why the kernel does not take a file that asks for it, or would be taken there by default.
+#[cfg(feature = "live")]
+fn say_of_kernel(configs: &[Config]) {
+    use std::collections::BTreeSet;
+    use tidegate_config::shaper::DataPath;
+    use tidegate_live::shaping::StartError;
+    // Both directions usually have the same reason.
+    let mut notes = BTreeSet::new();
+    for config in configs {
+        match (config.interface.data_path, tidegate_kernel::check(config)) {
+            (DataPath::Kernel, Err(error)) => _ = notes.insert(format!("`tidegate run` refuses it: {error}")),
+            // Other errors are not about the kernel: user space answers them as well.
+            (DataPath::Auto, Err(error @ StartError::NotInKernel { .. })) => {
+                notes.insert(format!("note: {}", error.reason()));
+            }
+            _ => {}
+        }
+    }
+    notes.iter().for_each(|note| message!("{note}"));
+}
+
 /// Writes the file that `--up` and `--down` stand for; as JSON with its text.
+#[cfg(feature = "live")]
 fn presets(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let source = args.line.source(&args.interface)?;
     let configs = load_all(&source)?;
@@ -143,6 +162,7 @@ pub fn load_source(source: &Source) -> Result<Config, Failure> {
 ///
 /// # Errors
 /// [`Failure::Usage`] when it is not valid.
+#[cfg(feature = "live")]
 pub fn load_all(source: &Source) -> Result<Vec<Config>, Failure> {
     load_with(source, shaper::load_all)
 }
@@ -252,6 +272,7 @@ fn print(out: &mut dyn Write, source: &Source, config: &Config, told: &mut HashS
         writeln!(out, "no rules: every packet goes to {}", default_name(config))?;
     } else {
         write!(out, "{}", rules(config).text(width()))?;
+        #[cfg(feature = "live")]
         changing::write(out, config, told)?;
     }
     if let Some(metrics) = config.metrics.filter(|_| told.insert("metrics".to_owned())) {

@@ -1,8 +1,9 @@
 //! The subcommands, one module each: `Args` for the command line, and `run`. Those that work in virtual time need the feature
-//! `lab`.
+//! `lab`, those that shape or speak with a shaper the feature `live`.
 
 #[cfg(feature = "lab")]
 mod answer;
+#[cfg(feature = "live")]
 pub mod apply;
 #[cfg(feature = "lab")]
 pub mod artifact;
@@ -13,32 +14,46 @@ pub mod compare;
 pub mod completions;
 #[cfg(feature = "lab")]
 pub mod conform;
+#[cfg(feature = "live")]
 pub mod connect;
+#[cfg(feature = "live")]
 pub mod container;
-#[cfg(feature = "lab")]
+#[cfg(feature = "papers")]
 pub mod demo;
+#[cfg(feature = "live")]
 pub mod doctor;
+#[cfg(feature = "live")]
 pub mod events;
+#[cfg(feature = "live")]
 pub mod exec;
-#[cfg(feature = "lab")]
+#[cfg(all(feature = "lab", feature = "live"))]
 pub mod explain;
 #[cfg(feature = "lab")]
 pub mod figure;
+#[cfg(feature = "live")]
 pub mod import;
+#[cfg(feature = "live")]
 pub mod interfaces;
+#[cfg(feature = "live")]
 pub mod line;
 pub mod man;
+#[cfg(feature = "live")]
 pub mod measure;
+#[cfg(feature = "live")]
 pub mod metrics;
 #[cfg(feature = "lab")]
 pub mod new_lab;
+#[cfg(feature = "live")]
 pub mod pace;
+#[cfg(feature = "live")]
 pub mod promise;
 #[cfg(feature = "lab")]
 pub mod replay;
-#[cfg(feature = "lab")]
+#[cfg(feature = "papers")]
 pub mod reproduce;
+#[cfg(feature = "live")]
 pub mod reserve;
+#[cfg(feature = "live")]
 pub mod run;
 #[cfg(feature = "lab")]
 mod scaffold;
@@ -47,11 +62,15 @@ pub mod scenario;
 pub mod schema;
 #[cfg(feature = "lab")]
 pub mod script;
+#[cfg(feature = "live")]
 pub mod setup;
 #[cfg(feature = "lab")]
 pub mod simulate;
+#[cfg(feature = "live")]
 pub mod status;
 #[cfg(feature = "lab")]
 pub mod sweep;
+#[cfg(feature = "live")]
 pub mod top;
+#[cfg(feature = "live")]
 pub mod varlink;

@@ -34,7 +34,7 @@ pub struct QdiscArgs {
 ///
 /// The crate has a commented control (additive increase, multiplicative decrease), the test of its laws, a scenario in which it
 /// shares a line with CUBIC under three queues, and a program that runs the scenario, prints the answer and draws it. It needs
-/// some forty packages. The book's chapter "A new congestion control" continues from here.
+/// some fifty packages. The book's chapter "A new congestion control" continues from here.
 #[derive(Debug, clap::Args)]
 pub struct CongestionArgs {
     /// The name of the crate and of the control in scenarios (`congestion = { kind = "NAME" }`); lower case letters, digits
@@ -47,7 +47,7 @@ pub struct CongestionArgs {
 /// Write a crate with an experiment: a scenario, claims as tests, figures and a table
 ///
 /// The crate has a scenario that compares two queues, tests that state what must come out with the reason for each bound, and
-/// a program that runs the scenario, prints the answer and draws it. It needs some forty packages. The book's chapter "A new
+/// a program that runs the scenario, prints the answer and draws it. It needs some fifty packages. The book's chapter "A new
 /// experiment" continues from here.
 #[derive(Debug, clap::Args)]
 pub struct ExperimentArgs {
@@ -129,13 +129,13 @@ const COMMAND: [(&str, &str); 4] = [
     (
         "{{program}}",
         r#"[features]
-# The whole command with `{{name}}` in it: `cargo run --features command --bin {{name}}-tidegate`.
-command = ["dep:tidegate"]
-
+# The commands of the laboratory with `{{name}}` in them: `cargo run --features lab --bin {{name}}-tidegate`.
+lab = ["dep:tidegate"]
+{{features}}
 [[bin]]
 name = "{{name}}-tidegate"
 path = "src/command.rs"
-required-features = ["command"]
+required-features = ["lab"]
 
 "#,
     ),
@@ -144,23 +144,23 @@ required-features = ["command"]
         "{{profiles}}",
         "tidegate-autorate = { opt-level = 1 }
 tidegate-quic = { opt-level = 1 }
-tidegate-pace = { opt-level = 1 }
-tidegate-live = { opt-level = 1 }
-tidegate-exec = { opt-level = 1 }
-tidegate-papers = { opt-level = 1 }
 hashbrown = { opt-level = 1 }
 libm = { opt-level = 1 }
 quinn-proto = { opt-level = 1 }
 bytes = { opt-level = 1 }
-smoltcp = { opt-level = 1 }
 ",
     ),
 ];
 
+/// A discipline may shape, too.
+const OF_SHAPER: &str = r#"# All of Tidegate with it, for real packets.
+command = ["lab", "tidegate/papers"]
+"#;
+
 /// Dependencies of the tests of a discipline.
 const OF_QDISC: &str = r#"[[test]]
 name = "command"
-required-features = ["command"]
+required-features = ["lab"]
 
 [dev-dependencies]
 {{dependency tidegate-laws}}
@@ -184,7 +184,8 @@ struct Kind {
     tests: &'static str,
     /// Its profiles beside those of all.
     profiles: &'static str,
-    has_command: bool,
+    /// Its program with the commands of the laboratory, and the features of that beside `lab`; an experiment has none.
+    program: Option<&'static str>,
 }
 
 const QDISC_KIND: Kind = Kind {
@@ -194,8 +195,9 @@ const QDISC_KIND: Kind = Kind {
                return ExitCode::FAILURE;\n    }\n",
     description: "The queueing discipline {{name}}, and a scenario around it",
     tests: OF_QDISC,
-    profiles: "{{name}} = { opt-level = 1 }\ntidegate-laws = { opt-level = 1 }\n{{kernel:tidegate-translator = { opt-level = 1 }\n:kernel}}",
-    has_command: true,
+    profiles: "tidegate-pace = { opt-level = 1 }\ntidegate-live = { opt-level = 1 }\ntidegate-exec = { opt-level = 1 }\n\
+               tidegate-papers = { opt-level = 1 }\nsmoltcp = { opt-level = 1 }\n{{name}} = { opt-level = 1 }\ntidegate-laws = { opt-level = 1 }\n{{kernel:tidegate-translator = { opt-level = 1 }\n:kernel}}",
+    program: Some(OF_SHAPER),
 };
 const CONGESTION_KIND: Kind = Kind {
     what: "a congestion control",
@@ -204,7 +206,7 @@ const CONGESTION_KIND: Kind = Kind {
     description: "The congestion control {{name}}, and a scenario around it",
     tests: "",
     profiles: "",
-    has_command: true,
+    program: Some(""),
 };
 const EXPERIMENT_KIND: Kind = Kind {
     what: "an experiment",
@@ -213,7 +215,7 @@ const EXPERIMENT_KIND: Kind = Kind {
     description: "The experiment {{name}}: a scenario and its claims",
     tests: "",
     profiles: "",
-    has_command: false,
+    program: None,
 };
 
 impl Kind {
@@ -222,11 +224,12 @@ impl Kind {
         let own = self.own.iter().chain(if kernel { KERNEL } else { &[] });
         let own = own.map(|(path, text)| (*path, (*text).to_owned()));
         let parts = [("{{register}}", self.register), ("{{description}}", self.description), ("{{tests}}", self.tests)];
-        let command = COMMAND.map(|(place, part)| (place, if self.has_command { part } else { "" }));
+        let command = COMMAND.map(|(place, part)| (place, self.program.map_or("", |_| part)));
+        let features = [("{{features}}", self.program.unwrap_or_default())];
         let shared = SHARED.iter().map(|(path, text)| {
             let text = text.replace("{{profiles}}", &format!("{{{{profiles}}}}{}", self.profiles));
             let filled = |text: String, (place, part): (&str, &str)| text.replace(place, part);
-            (*path, parts.into_iter().chain(command).fold(text, filled))
+            (*path, parts.into_iter().chain(command).chain(features).fold(text, filled))
         });
         shared.chain(own).collect()
     }
@@ -254,10 +257,10 @@ impl Kind {
         writeln!(out, "    cargo run                          # the scenario, as a table and in words")?;
         writeln!(out, "    cargo run -- --report page.html    # its curves")?;
         writeln!(out, "    cargo test                         # what must be true")?;
-        if self.has_command {
+        if self.program.is_some() {
             writeln!(
                 out,
-                "    cargo build --features command     # all of Tidegate with it: target/debug/{name}-tidegate"
+                "    cargo build --features lab         # sweeps, artifacts and more with it: target/debug/{name}-tidegate"
             )?;
         }
         if kernel {

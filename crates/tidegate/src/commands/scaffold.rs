@@ -11,7 +11,7 @@ use crate::Failure;
 /// The crates that the new one may depend on, as the placeholders name them: a name, and a word where there are several forms of
 /// the dependency. Then their folders, and the rest of the line of Cargo.toml.
 const CRATES: [(&str, &str, &str); 10] = [
-    ("tidegate", "crates/tidegate", ", optional = true"),
+    ("tidegate", "crates/tidegate", ", default-features = false, features = [\"lab\"], optional = true"),
     ("tidegate-core", "crates/core", ""),
     ("tidegate-config", "crates/config", ""),
     ("tidegate-laws", "crates/laws", ""),

@@ -24,6 +24,7 @@ use super::simulate::cache::write_whole;
 use super::simulate::runs::stop_on_signals;
 use super::simulate::shown;
 use crate::Failure;
+use crate::output::TableFile;
 use crate::progress::Progress;
 
 /// Run a scenario for every combination of values and seeds, on all processors
@@ -59,6 +60,10 @@ pub struct Args {
     /// The number of files that are made in parallel. Default: the number of processors
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
+    /// Write the results of this sweep and of others in the folder as one table to this file: .csv, .json or .parquet, with a row for
+    /// each value of a run and a column for each axis
+    #[arg(long, value_name = "FILE", value_parser = TableFile::parse)]
+    table: Option<TableFile>,
     /// Print the number of runs and the names of the files as JSON
     #[arg(long)]
     json: bool,
@@ -87,6 +92,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (found, names) = make(&mut sweep, source.name(), beside, &args.out, args.jobs, &said)?;
     if found > 0 {
         renew(&args.out, &names, &scenario.primary)?;
+    }
+    if let Some(file) = &args.table {
+        file.write(&read(&names.iter().map(|name| args.out.join(name)).collect::<Vec<_>>())?)?;
     }
     let (runs, files) = (sweep.runs(), names.len());
     if args.json {
@@ -187,6 +195,7 @@ fn know(sweep: &mut Sweep, folder: &Path) -> Result<Vec<String>, Failure> {
         planned.insert(name);
         runs.extend(of_batch.into_iter().map(|run| (run.values, run.seed)));
     }
+    let points: BTreeSet<Vec<(String, String)>> = runs.iter().map(|(values, _)| values.clone()).collect();
     let mut others = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|error| wrong(&error))? {
         let entry = entry.map_err(|error| wrong(&error))?;
@@ -196,14 +205,26 @@ fn know(sweep: &mut Sweep, folder: &Path) -> Result<Vec<String>, Failure> {
         }
     }
     others.sort();
-    let mut known = Vec::new();
+    let (mut known, mut foreign) = (Vec::new(), Vec::new());
     for name in others {
         let found = swept::runs(&read(&[folder.join(&name)])?);
         // A file of other seeds and values alone is none of this sweep.
         let is_planned = found.iter().any(|run| runs.contains(run));
-        if sweep.know(&name, found).map_err(Failure::Usage)? && is_planned {
-            known.push(name);
+        // One with the values of this sweep that is not of its scenario is of another.
+        let has_our_values = found.iter().any(|(values, _)| points.contains(values));
+        match sweep.know(&name, found).map_err(Failure::Usage)? {
+            true if is_planned => known.push(name),
+            false if has_our_values => foreign.push(name),
+            _ => {}
         }
+    }
+    if let [first, rest @ ..] = foreign.as_slice() {
+        let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        message!(
+            "{}: {first}{more} of another scenario, or of this one as it was, with the same values: `compare` and `figure` take no folder that has \
+             both; move them, or choose another --out",
+            folder.display()
+        );
     }
     Ok(known)
 }

@@ -74,7 +74,7 @@ enum Form {
 }
 
 impl TableFile {
-    fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let path = PathBuf::from(text);
         let form = match path.extension().and_then(|end| end.to_str()) {
             Some("csv") => Form::Csv,
@@ -84,6 +84,20 @@ impl TableFile {
         };
         Ok(Self { path, form })
     }
+
+    /// Writes a table in the format of the name.
+    pub fn write(&self, table: &columns::Table) -> Result<(), Failure> {
+        match self.form {
+            Form::Csv => write(&self.path, table.csv().as_bytes()),
+            Form::Json => write(&self.path, table.json().as_bytes()),
+            Form::Parquet => write_parquet(&self.path, table),
+        }
+    }
+}
+
+fn write_parquet(path: &Path, table: &columns::Table) -> Result<(), Failure> {
+    let bytes = table.parquet().map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+    write(path, &bytes)
 }
 
 /// Checks one of several looks.
@@ -137,19 +151,10 @@ impl Files {
             return Ok(());
         }
         let table = table();
-        let parquet = |path: &Path| {
-            let bytes = table.parquet().map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
-            write(path, &bytes)
-        };
         if let Some(path) = &self.parquet {
-            parquet(path)?;
+            write_parquet(path, &table)?;
         }
-        match &self.table {
-            Some(TableFile { path, form: Form::Csv }) => write(path, table.csv().as_bytes()),
-            Some(TableFile { path, form: Form::Json }) => write(path, table.json().as_bytes()),
-            Some(TableFile { path, form: Form::Parquet }) => parquet(path),
-            None => Ok(()),
-        }
+        self.table.as_ref().map_or(Ok(()), |file| file.write(&table))
     }
 }
 

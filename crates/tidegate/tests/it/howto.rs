@@ -368,6 +368,16 @@ fn crates_of_the_laboratory_are_written_with_few_dependencies() {
         let counted = String::from_utf8_lossy(&tree.stdout);
         let packages: usize = counted.trim().parse().unwrap_or_else(|_| panic!("{}", text(&tree)));
         assert!((20..=70).contains(&packages), "{command}: {packages} packages");
+        // Sweeps and artifacts need the laboratory, and nothing that shapes.
+        if command != "new-experiment" {
+            let tree = shell(
+                &there,
+                "cargo tree --offline --features lab --edges normal,build --prefix none --no-dedupe | sort -u",
+            );
+            let tree = String::from_utf8_lossy(&tree.stdout);
+            assert!(tree.contains("tidegate v") && !tree.contains("tidegate-live"), "{command}: {tree}");
+            assert!(tree.lines().count() < 200, "{command}: {tree}");
+        }
         let output = shell(&scratch.0, &format!("tidegate {command} My.Name"));
         assert_eq!(output.status.code(), Some(2), "{command}");
     }
