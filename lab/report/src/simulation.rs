@@ -12,8 +12,8 @@ use tidegate_metrics::{Curve, Value, summarise};
 use crate::comparison::{Comparison, Estimate, bin};
 
 use compared::are_repeated;
-pub(crate) use compared::{better, compared_whole};
-pub use compared::{compared, compared_by_all, differences};
+pub(crate) use compared::better;
+pub use compared::{by_subject, compared, compared_by_all, compared_whole, differences};
 pub use left::{Left, cautions, counted_by, mark_left, unfinished};
 pub(crate) use left::{is_count, together};
 pub use page::DIFFERENCES;
@@ -188,6 +188,12 @@ impl Quantity {
     pub fn plain(&self) -> &str {
         let rest = self.subject.strip_prefix(self.variant.as_str()).and_then(|rest| rest.strip_prefix(": "));
         rest.unwrap_or(&self.subject)
+    }
+    /// The subject without the variant and the point of a sweep.
+    fn name(&self) -> &str {
+        let plain = self.plain();
+        let rest = plain.strip_suffix(self.point.as_str()).and_then(|rest| rest.strip_suffix(" at "));
+        rest.unwrap_or(plain)
     }
     /// The subject with the variant, and without the point of a sweep.
     pub(crate) fn without_point(&self) -> &str {

@@ -31,7 +31,7 @@ impl Look {
             let part = self.comparison(comparison)?;
             // What was planned together is stated together, wherever a part of it is shown.
             let planned = Self { quantities: primary.to_vec(), ..Self::page() }.comparison(comparison).ok();
-            let planned = planned.filter(|_| is_compared && !primary.is_empty() && self.rows.is_empty());
+            let planned = planned.filter(|_| is_compared && !primary.is_empty());
             let is_part = |planned: &Comparison| part.quantities().iter().all(|(measure, of)| planned.has(measure, of));
             return Ok(match planned.filter(is_part) {
                 Some(whole) => (Comparison { planned: Some(whole.family()), ..part }, true),
@@ -49,8 +49,12 @@ impl Look {
                     measure.name
                 ));
             }
+            if self.rows.is_empty() {
+                return Ok((part, false));
+            }
+            // Whoever chooses variants has not planned fewer.
             let look = Self { rows: self.rows.clone(), ..Self::page() };
-            return Ok((look.comparison(&part)?, !look.rows.is_empty()));
+            return Ok((Comparison { planned: Some(part.family()), ..look.comparison(&part)? }, true));
         }
         Ok((comparison.clone(), false))
     }
@@ -151,6 +155,30 @@ fn of_subject(groups: &[Group], subject: &str) -> Result<Vec<usize>, String> {
 mod tests {
     use super::*;
     use crate::comparison::{Better, Measure, Row};
+    use crate::simulation::compared;
+
+    /// Whoever looks at two of three variants has planned all three.
+    #[test]
+    fn rows_of_what_was_planned_are_corrected_for_all_of_it() {
+        let of = |variant: &'static str, by: f64| Quantity {
+            values: (1..=6).map(|seed| Some(by * f64::from(10 * seed + seed % 3))).collect(),
+            seeds: (1..=6).collect(),
+            ..Quantity::of_one_run(variant, "flow call", "delay p99", "ns", by * 36.0)
+        };
+        let all = compared("", &[of("a", 1.0), of("b", 1.5), of("c", 2.0)]);
+        let primary = ["delay p99 of flow call".to_owned()];
+        for (looks, comparisons) in [
+            (&["row=a,row=b"][..], 3),
+            (&["compare=delay p99 of flow call,row=a,row=b"], 3),
+            (&["compare=delay p99 of flow call"], 3),
+        ] {
+            let look = Look::parse_all(looks).expect("a look");
+            let (part, is_chosen) = look.stated(&all, &primary).expect("a part");
+            let stated: Vec<_> = part.contrasts().iter().filter_map(|of| of.stated).map(|of| of.comparisons).collect();
+            assert!(is_chosen && stated.iter().all(|found| *found == comparisons), "{looks:?}: {stated:?}");
+            assert_eq!(stated.len(), if looks[0].contains("row") { 1 } else { 3 });
+        }
+    }
 
     #[test]
     fn the_quantities_of_the_scenario_are_stated_unless_the_look_chooses_others() {

@@ -14,7 +14,7 @@ use tidegate_replay::source::{Kind, sniff};
 use tidegate_report::columns::{self, Column};
 use tidegate_report::comparison::Comparison;
 use tidegate_report::simulation::{
-    DIFFERENCES, Quantity, cautions, compared, compared_by_all, mark_left, unfinished, unit,
+    DIFFERENCES, Quantity, by_subject, cautions, compared, compared_by_all, mark_left, unfinished, unit,
 };
 use tidegate_report::swept::is_of_quantities;
 use tidegate_report::{Fold, Look, Report, Section, swept};
@@ -40,6 +40,7 @@ use crate::progress::Reading;
 ///
 /// `--by` names the columns of a sweep whose values are compared with each other, such as the queue, at each combination of
 /// the others. Without it these are the variants of the scenario, if it has several, and otherwise all columns.
+/// `--by subject` compares the flows of each variant with each other, and its links: who gets more of a line.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The results, recordings and folders of results or sweeps, each with a name for its variant before it if you like
@@ -50,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "COLUMN=TEXT", value_parser = pair)]
     only: Vec<(String, String)>,
     /// Compare the values of this column of a sweep with each other, at each combination of the others; `variant` is
-    /// the variant of the scenario. May be repeated
+    /// the variant of the scenario. May be repeated. Of any results, `subject` compares flows with flows and links with links
     #[arg(long, value_name = "COLUMN")]
     by: Vec<String>,
     #[command(flatten)]
@@ -63,6 +64,13 @@ pub struct Args {
     /// Print all values as JSON
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// Whether the flows of a run are compared with each other.
+    fn is_by_subject(&self) -> bool {
+        self.by.iter().any(|column| column == "subject")
+    }
 }
 
 /// A file, and the name under which it is compared.
@@ -90,10 +98,14 @@ impl Named {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let files: &[PathBuf] = &args.named.iter().map(|named| named.path.clone()).collect::<Vec<_>>();
     let is_sweep = |path: &PathBuf| path.is_dir() && !path.join("results.json").is_file();
+    if args.is_by_subject() && args.by.len() > 1 {
+        return Err(Failure::Usage(
+            "--by subject compares the flows of each run, and has no other column beside it".into(),
+        ));
+    }
     if !files.iter().any(is_sweep) {
-        for (option, does) in
-            [(!args.only.is_empty(), "--only chooses runs"), (!args.by.is_empty(), "--by chooses columns")]
-        {
+        let columns = !args.by.is_empty() && !args.is_by_subject();
+        for (option, does) in [(!args.only.is_empty(), "--only chooses runs"), (columns, "--by chooses columns")] {
             if option {
                 return Err(Failure::Usage(format!(
                     "{does} of a sweep; name the folder of one. --look subject=, row= and measure= choose parts of any results"
@@ -122,6 +134,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if let ([file], [found]) = (files, loaded.as_slice())
         && found.iter().all(|quantity| quantity.variant == found[0].variant)
+        && !args.is_by_subject()
     {
         return Err(Failure::Usage(format!(
             "{}: nothing to compare it with; name two files, one with several variants, or the folder of a sweep",
@@ -129,7 +142,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )));
     }
     let given: Vec<Option<&str>> = args.named.iter().map(|named| named.name.as_deref()).collect();
-    let all = named(loaded, &names(files), &given);
+    let mut all = match (args.is_by_subject(), loaded.as_mut_slice()) {
+        // The name of a file is that of its only variant, where there are others.
+        (true, [only]) => std::mem::take(only),
+        _ => named(loaded, &names(files), &given),
+    };
+    if args.is_by_subject() {
+        all = by_subject(&all);
+        primary = primary_of_kinds(&primary, &all);
+        if all.is_empty() {
+            return Err(Failure::Usage("--by subject: there are no two flows or links to compare".into()));
+        }
+    }
     let title = "The files beside each other";
     let comparison = compared(title, &all);
     let (all, comparison, primary) = match args.only.iter().any(is_of_quantities) && !primary.is_empty() {
@@ -154,7 +178,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     )?;
     let differences = differences(&chosen);
     let unfinished = unfinished(all.iter().filter(|quantity| chosen.has(&quantity.measure, quantity.plain())));
-    let cautions = cautions(all.iter(), |measure, subject| chosen.has(measure, subject));
+    // Of flows beside each other the notes of the file have them already.
+    let cautions = match args.is_by_subject() && !noted.is_empty() {
+        true => Vec::new(),
+        false => cautions(all.iter(), |measure, subject| chosen.has(measure, subject)),
+    };
     let items: Vec<Item> = all.into_iter().map(Item::from).collect();
     let mut out = crate::output::stdout();
     if args.json {
@@ -188,6 +216,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     out.flush()?;
     Ok(())
+}
+
+/// The primary quantities where flows are compared with each other: `goodput of flow a` is the goodput of `flows`, at every point. What is not
+/// of a subject with a whole name has no part in it.
+fn primary_of_kinds(primary: &[String], all: &[Quantity]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for name in primary {
+        let Some((measure, subject)) = name.split_once(" of ") else { continue };
+        let is_it = |quantity: &&Quantity| quantity.measure == measure && quantity.variant == subject;
+        let kinds = all.iter().find(is_it).map(|quantity| quantity.plain().split(' ').next().unwrap_or_default());
+        found.extend(kinds.map(|kinds| format!("{measure} of {kinds}")).filter(|name| !found.contains(name)));
+    }
+    found
 }
 
 /// The report of a comparison: the answer, the differences and the values.
@@ -328,15 +369,17 @@ fn sweep(folder: &Path, args: &Args) -> Result<Loaded, Failure> {
         let mixed = if why.ends_with("two scenarios") { scenarios(folder) } else { String::new() };
         Failure::Usage(format!("{}: {why}{mixed}{advice}", folder.display()))
     };
+    let by: &[String] = if args.is_by_subject() { &[] } else { &args.by };
     // Quantities are chosen later from those that were planned, and are corrected for all of these.
-    let is_loaded = |only: &&(String, String)| table.primary.is_empty() || !is_of_quantities(only);
+    let is_loaded =
+        |only: &&(String, String)| args.is_by_subject() || table.primary.is_empty() || !is_of_quantities(only);
     let only: Vec<(String, String)> = args.only.iter().filter(is_loaded).cloned().collect();
     if only.len() < args.only.len() {
         // A quantity that is not there is an error nevertheless.
-        swept::quantities(&table, &args.only, &args.by).map_err(wrong)?;
+        swept::quantities(&table, &args.only, by).map_err(wrong)?;
     }
-    let found = swept::quantities(&table, &only, &args.by).map_err(wrong)?;
-    if found.iter().all(|quantity| quantity.variant.is_empty()) {
+    let found = swept::quantities(&table, &only, by).map_err(wrong)?;
+    if found.iter().all(|quantity| quantity.variant.is_empty()) && !args.is_by_subject() {
         return Err(wrong("all runs have the same values, so that there is nothing to compare".to_owned()));
     }
     Ok(Loaded { quantities: found, primary: table.primary, ..Loaded::default() })

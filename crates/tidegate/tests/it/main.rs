@@ -8,6 +8,7 @@ mod conform;
 mod explain;
 mod faults;
 mod figures;
+mod flows;
 mod help;
 mod howto;
 mod mice;

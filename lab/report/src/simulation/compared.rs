@@ -113,6 +113,34 @@ pub fn differences(quantities: &[Quantity], stated: &Comparison) -> Vec<Contrast
     groups.into_iter().flat_map(of_group).collect()
 }
 
+/// `all` so that the flows of each variant, or its links, can be compared with each other in place of the variants: each flow is a variant, the
+/// subject is `flows`, and the point has the variant. What there is one of alone has nothing to be compared with, and is left out.
+pub fn by_subject(all: &[Quantity]) -> Vec<Quantity> {
+    let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for quantity in all {
+        let name = quantity.name();
+        if let Some((kind, _)) = name.split_once(' ') {
+            kinds.entry(kind).or_default().insert(name);
+        }
+    }
+    let turned = |quantity: &Quantity| {
+        let name = quantity.name();
+        let (kind, _) = name.split_once(' ').filter(|(kind, _)| kinds[kind].len() > 1)?;
+        let variant = match quantity.variant.as_str() {
+            "" => None,
+            // The values of a sweep.
+            values if values.contains('=') => Some(values.to_owned()),
+            name => Some(format!("variant={name}")),
+        };
+        let point = Some(quantity.point.clone()).filter(|point| !point.is_empty()).into_iter().chain(variant);
+        let point = point.collect::<Vec<_>>().join(", ");
+        let kinds = if kind.ends_with('s') { format!("{kind}es") } else { format!("{kind}s") };
+        let at = if point.is_empty() { String::new() } else { format!(" at {point}") };
+        Some(Quantity { subject: format!("{name}: {kinds}{at}"), variant: name.to_owned(), point, ..quantity.clone() })
+    };
+    all.iter().filter_map(turned).collect()
+}
+
 /// Compares the variants by the most important measures (rate, delay, fairness, loss) for each subject of `quantities`:
 /// first the flows, then the links that are used most. The points of a sweep are compared one after the other.
 pub fn compared(title: &str, quantities: &[Quantity]) -> Comparison {
@@ -125,7 +153,7 @@ pub fn compared_by_all(title: &str, quantities: &[Quantity]) -> Comparison {
 }
 
 /// Compares the variants of all subjects by all measures, however many there are.
-pub(crate) fn compared_whole(quantities: &[Quantity]) -> Comparison {
+pub fn compared_whole(quantities: &[Quantity]) -> Comparison {
     Comparison::new("", groups_at_points(quantities, [usize::MAX; 2], true))
 }
 
