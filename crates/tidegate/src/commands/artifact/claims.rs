@@ -87,7 +87,17 @@ impl Claim {
     /// Whether its quantity is one of a part of the comparison.
     fn is_of(&self, part: &Comparison) -> bool {
         let has = |group: &Group| group.measures.iter().any(|measure| measure.name == self.measure);
-        part.groups.iter().any(|group| group.name == self.subject && has(group))
+        let is_there = |name: &str| {
+            let is_it = |group: &Group| group.name == name || group.name.starts_with(&format!("{name} at "));
+            part.groups.iter().any(|group| is_it(group) && has(group))
+        };
+        let (subject, at) = self.subject.split_once(" at ").unwrap_or((&self.subject, ""));
+        match kind_of(subject) {
+            // Of two flows both are.
+            Some(_) => [&self.less, &self.more].into_iter().all(|name| is_there(name)),
+            None if at.is_empty() => is_there(subject),
+            None => part.groups.iter().any(|group| group.name == self.subject && has(group)),
+        }
     }
 
     /// Whether it orders these two variants by this quantity.
@@ -116,6 +126,12 @@ impl Claim {
             Err(format!("claim {}: there is no {what} `{name}`; there are {all}{rest}", self.line()))
         };
         let subject = self.subject.split_once(" at ").map_or(&*self.subject, |(subject, _)| subject);
+        if let Some(kind) = kind_of(subject) {
+            let subjects: Vec<&str> =
+                measurable.iter().map(|(name, _)| name.as_str()).filter(|name| name.starts_with(kind)).collect();
+            let unknown = [&self.less, &self.more].into_iter().find(|name| !subjects.contains(&name.as_str()));
+            return unknown.map_or(Ok(()), |name| missing(kind.trim(), name, &subjects));
+        }
         let subjects: Vec<&str> = measurable.iter().map(|(name, _)| name.as_str()).collect();
         let Some((_, measures)) = measurable.iter().find(|(name, _)| name == subject) else {
             return missing("subject", subject, &subjects);
@@ -134,6 +150,26 @@ impl Claim {
         match unknown {
             Some(name) if !variants.is_empty() => missing("variant", name, variants),
             _ => Ok(()),
+        }
+    }
+
+    /// The claim at each point of a sweep for one `at all points`, or as it is.
+    ///
+    /// # Errors
+    /// If it is about what was measured at points and names none, with those that there are.
+    pub fn at_each_point(&self, comparison: &Comparison) -> Result<Vec<Self>, String> {
+        let all = self.subject.strip_suffix(" at all points");
+        let names = || comparison.groups.iter().map(|group| &*group.name);
+        let is_at_point = |name: &&str| {
+            let rest = name.strip_prefix(all.unwrap_or(&self.subject));
+            rest.is_some_and(|rest| rest.starts_with(" at "))
+        };
+        match all {
+            None if names().any(|name| name == self.subject) => Ok(vec![self.clone()]),
+            Some(_) if names().any(|name| is_at_point(&name)) => {
+                Ok(names().filter(is_at_point).map(|name| Self { subject: name.to_owned(), ..self.clone() }).collect())
+            }
+            _ => Err(self.wrong(&self.not_measured(comparison))),
         }
     }
 
@@ -206,7 +242,7 @@ impl Claim {
         let is_at_point = |name: &&str| name.strip_prefix(&*self.subject).is_some_and(|rest| rest.starts_with(" at "));
         match all().any(|name| is_at_point(&name)) {
             true => format!(
-                "`{}` was measured at several points of a sweep, so name one: {}",
+                "`{}` was measured at several points of a sweep, so name one, or `at all points`: {}",
                 self.subject,
                 listed(&mut all().filter(is_at_point))
             ),
@@ -322,6 +358,13 @@ pub fn check(claims: &[Claim], comparison: &Comparison, primary: Option<&Compari
         .collect()
 }
 
+/// The word before the names of subjects that are compared with each other: `flow ` of `flows`.
+fn kind_of(subjects: &str) -> Option<&'static str> {
+    [("flows", "flow "), ("links", "link "), ("classes", "class ")]
+        .into_iter()
+        .find_map(|(all, one)| (subjects == all).then_some(one))
+}
+
 /// Says why nothing was tested: runs that the seeds do not change are one.
 fn untested(comparison: &Comparison) -> String {
     let runs = comparison.repeated();
@@ -382,6 +425,12 @@ mod tests {
         assert_eq!(Claim::parse(at).expect("a claim").line(), at);
         let worded = Claim::parse(&format!("half=a half of it={at}")).expect("a claim");
         assert_eq!(worded.line(), format!("half=a half of it ({at})"));
+        let flows =
+            Claim::parse("CUBIC gets less=goodput of flows at variant=fifo: flow cubic < flow bbr").expect("a claim");
+        let measurable = ["flow cubic", "flow bbr"].map(|name| (name.to_owned(), vec!["goodput".to_owned()]));
+        assert_eq!(flows.check_planned(&measurable, &["fifo"]), Ok(()));
+        let unknown = Claim { less: "flow reno".into(), ..flows };
+        assert!(unknown.check_planned(&measurable, &["fifo"]).is_err_and(|why| why.contains("no flow `flow reno`")));
         for wrong in ["CoDel waits less", "delay of x: a", " of x: a < b", "delay of x: a < "] {
             assert!(Claim::parse(wrong).is_err(), "{wrong}");
         }

@@ -58,8 +58,9 @@ pub struct Args {
     #[arg(long, value_name = "PRESET,KEY=VALUE,...", value_parser = look)]
     look: Vec<String>,
     /// A claim of the paper as an order of two variants, such as `CoDel waits less=delay p99 of flow bulk: codel < fifo`, or with = as
-    /// their equality within 2 %; of a sweep at one of its points, as `tidegate compare` names them:
-    /// `delay p99 of flow bulk at rate=10mbit: codel < fifo`. It is checked when the artifact is packed and when it is repeated, corrected for the number of claims. May be repeated. Default: the
+    /// their equality within 2 %; of a sweep at one of its points, as `tidegate compare` names them, or at all:
+    /// `delay p99 of flow bulk at rate=10mbit: codel < fifo`, `... of flow bulk at all points: codel < fifo`. Of two flows of one variant:
+    /// `goodput of flows at variant=fifo: flow cubic < flow bbr`, as `tidegate compare --by subject` has it. It is checked when the artifact is packed and when it is repeated, corrected for the number of claims. May be repeated. Default: the
     /// orders that the comparison tells apart, of the quantities that --look chooses or the scenario names as primary
     #[arg(long, value_name = "[NAME: ][TEXT=]MEASURE of SUBJECT[ at POINT]: A < B", value_parser = claim)]
     claim: Vec<String>,

@@ -13,6 +13,11 @@ const LARGEST: u64 = 1 << 20;
 /// The most files of a crate.
 const MOST: usize = 1_000;
 
+/// The ends of the names of files beside the source: what its tests, scenarios and scripts read. Results have other ones.
+const FILES: [&str; 5] = ["lock", "md", "rs", "tgs", "toml"];
+/// The folders of a crate; builds and results are not among them.
+const FOLDERS: [&str; 4] = ["demo", "scripts", "src", "tests"];
+
 /// The folder of an artifact in which the crate is.
 pub const FOLDER: &str = "crate";
 
@@ -34,17 +39,20 @@ impl Own {
         Some(Self { folder: own_crate()?.into(), program, built })
     }
 
-    /// Reads the files that build the crate: its manifest, versions, source and tests. The path of Tidegate's tree is replaced by that of a tree beside the
+    /// Reads the files of the crate: its manifest and versions, source and tests, scenarios, scripts and shaper files. The path of Tidegate's tree is replaced by that of a tree beside the
     /// artifact.
     ///
     /// # Errors
     /// If the folder that it was built from is not there or cannot be read, or its source has changed since the program was built.
     pub fn files(&self) -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
         let mut found = BTreeMap::new();
-        for name in ["Cargo.toml", "Cargo.lock", "build.rs"] {
-            self.add(Path::new(name), &mut found)?;
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = PathBuf::from(entry.file_name());
+            if name.extension().is_some_and(|end| FILES.iter().any(|known| end == *known)) {
+                self.add(&name, &mut found)?;
+            }
         }
-        for name in ["src", "tests"] {
+        for name in FOLDERS {
             self.walk(Path::new(name), &mut found)?;
         }
         let manifest = found.get_mut(Path::new("Cargo.toml")).ok_or_else(|| {
@@ -129,6 +137,9 @@ mod tests {
             ("src/lib.rs", "pub fn own() {}"),
             ("src/deep/part.rs", ""),
             ("tests/laws.rs", ""),
+            ("scenario.toml", ""),
+            ("scripts/limit.tgs", ""),
+            ("results.csv", ""),
             ("target/debug/own", "built"),
             ("out/results.json", "{}"),
         ] {
@@ -141,7 +152,18 @@ mod tests {
         let own = own(later);
         let found = own.files().expect("read");
         let names: Vec<String> = found.keys().map(|path| path.display().to_string()).collect();
-        assert_eq!(names, ["Cargo.lock", "Cargo.toml", "src/deep/part.rs", "src/lib.rs", "tests/laws.rs"]);
+        assert_eq!(
+            names,
+            [
+                "Cargo.lock",
+                "Cargo.toml",
+                "scenario.toml",
+                "scripts/limit.tgs",
+                "src/deep/part.rs",
+                "src/lib.rs",
+                "tests/laws.rs"
+            ]
+        );
         assert_eq!(String::from_utf8_lossy(&found[Path::new("Cargo.toml")]), manifest("../../tidegate"));
         fs::remove_dir_all(&folder).expect("removed");
         assert!(own.files().is_err_and(|why| why.to_string().contains("build it again where the crate is")));

@@ -139,10 +139,7 @@ pub fn pack(args: &Args) -> Result<(), Failure> {
 
 /// The claims that were given; without any the orders that the runs tell apart, of the quantities that a look chooses or the scenario names
 /// as primary.
-fn claims_of(part: &Part<'_>, comparison: &Comparison, look: &Look, primary: &[String]) -> Result<Vec<Claim>, Failure> {
-    if !part.claims.is_empty() {
-        return Ok(part.claims.clone());
-    }
+fn found(part: &Part<'_>, comparison: &Comparison, look: &Look, primary: &[String]) -> Result<Vec<Claim>, Failure> {
     let stated = match part.figures.is_empty() {
         true => look.stated(comparison, primary),
         false => look.stated_beside_figures(comparison, primary),
@@ -236,17 +233,20 @@ fn pack_into(args: &Args, part: &Part<'_>, folder: &Path) -> Result<(Manifest, S
     let comparison = ran.comparison()?;
     // A claim of the authors may be about anything; the reader is to see which were planned.
     let primary = claims::planned(&comparison, &ran.scenario.primary)?;
-    for checked in claims::check(&part.claims, &comparison, primary.as_ref()) {
-        checked.map_err(|why| Failure::Failed(format!("{why}; nothing was packed")))?;
-    }
-    let claims = claims_of(part, &comparison, &look, &ran.scenario.primary)?;
     let claims: Vec<Claim> = match part.claims.is_empty() {
         // Claims that were found have the evidence of the comparison.
-        true => claims,
+        true => found(part, &comparison, &look, &ran.scenario.primary)?,
         false => {
-            let checked = claims::check(&claims, &comparison, primary.as_ref());
-            let claims = claims.into_iter().zip(checked);
-            claims.map(|(claim, said)| claim.with_evidence(&said.unwrap_or_default(), primary.as_ref())).collect()
+            let claimable = ran.claimable()?;
+            let each = part.claims.iter().map(|claim| claim.at_each_point(&claimable));
+            let each = each.collect::<Result<Vec<_>, _>>();
+            let claims = each.map_err(|why| Failure::Usage(format!("{why}; nothing was packed")))?.concat();
+            let checked = claims::check(&claims, &claimable, primary.as_ref());
+            let with_evidence = |(claim, said): (Claim, Result<String, String>)| {
+                let said = said.map_err(|why| Failure::Failed(format!("{why}; nothing was packed")))?;
+                Ok(claim.with_evidence(&said, primary.as_ref()))
+            };
+            claims.into_iter().zip(checked).map(with_evidence).collect::<Result<_, Failure>>()?
         }
     };
     let mut figures = part.figures.clone();

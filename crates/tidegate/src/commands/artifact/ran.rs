@@ -7,7 +7,7 @@ use tidegate_config::{Diagnostics, Source};
 use tidegate_metrics::Digest;
 use tidegate_report::columns::Table;
 use tidegate_report::comparison::Comparison;
-use tidegate_report::simulation::{Quantity, Simulation, compared, sweep_rows};
+use tidegate_report::simulation::{Quantity, Simulation, by_subject, compared, compared_whole, sweep_rows};
 use tidegate_report::{Report, Source as Text, swept};
 use tidegate_sim::scenario::sweep::{Axis, Batch, Point, Sweep};
 use tidegate_sim::scenario::{Detail, Outcome, Scenario};
@@ -213,6 +213,16 @@ impl Ran {
             None => Ok(self.simulation().comparison()),
             Some(_) => Ok(compared("The points of the sweep", &self.quantities()?)),
         }
+    }
+
+    /// The comparison that claims are about: that of the variants, and that of the flows and links of each with each other.
+    ///
+    /// # Errors
+    /// As [`quantities`](Self::quantities).
+    pub fn claimable(&self) -> Result<Comparison, Failure> {
+        let mut all = self.quantities()?;
+        all.extend(by_subject(&all));
+        Ok(compared_whole(&all))
     }
 
     /// # Errors

@@ -135,7 +135,7 @@ pub fn text(manifest: &Manifest, ran: &Ran, inputs: &[String]) -> String {
                 "`{program}`, which is Tidegate {version} with what the crate in `{FOLDER}/` adds, in the search path or named by\n  \
                  `TIDEGATE=/path/to/{program}`; `tidegate` alone does not know it. To build it, put the source tree of Tidegate {version}\n  \
                  beside this folder as `../tidegate` (or a link to it), unless `{FOLDER}/Cargo.toml` names another source, and then\n  \
-                 `cargo build --release --manifest-path {FOLDER}/Cargo.toml --features command --bin {program}` and\n  \
+                 `cargo build --release --manifest-path {FOLDER}/Cargo.toml --features lab --bin {program}` and\n  \
                  `export TIDEGATE=\"$PWD/{FOLDER}/target/release/{program}\"`"
             ),
             ", and the source of what is not Tidegate's in `crate/`",

@@ -59,6 +59,12 @@ fn distance(a: f64, b: f64) -> f64 {
     if a == b { 0.0 } else { (a - b).abs() }
 }
 
+/// Two values for people; whole where their digits do not tell them apart.
+fn told_apart(values: [f64; 2], unit: &str) -> [String; 2] {
+    let [a, b] = values.map(|value| human(value, unit));
+    if a == b { values.map(|value| format!("{value} {unit}")) } else { [a, b] }
+}
+
 fn rounding(value: f64) -> f64 {
     value.abs() * 1e-12
 }
@@ -79,7 +85,7 @@ pub fn exactly(manifest: &Manifest, found: &[Expected]) -> Compared {
         let far = distance(other.mean, *mean);
         // A NaN, which others may have written, is wrong.
         if far > rounding(*mean) || !far.is_finite() {
-            let (mean, other) = (human(*mean, unit), human(other.mean, unit));
+            let [mean, other] = told_apart([*mean, other.mean], unit);
             compared.wrong.push(format!("{subject}, {measure}: {mean} is expected; measured was {other}"));
         } else if !interval || other.unit != *unit || other.not_reached != expected.not_reached {
             compared.wrong.push(format!(

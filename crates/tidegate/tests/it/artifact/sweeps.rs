@@ -24,7 +24,7 @@ fn a_sweep_beside_a_scenario_is_repeated_with_each_of_its_claims() {
     // Without a point the claim is refused with those that there are.
     let refused = pack("../no", &["--claim", &claim("")]);
     let said = text(&refused);
-    assert!(refused.status.code() == Some(1) && said.contains("was measured at several points of a sweep"), "{said}");
+    assert!(refused.status.code() == Some(2) && said.contains("was measured at several points of a sweep"), "{said}");
     assert!(said.contains(&format!("link a->b at {point}")) && !scratch.0.join("no").exists(), "{said}");
     let turned = claim(&format!(" at {point}")).replace("codel < fifo", "fifo < codel");
     let refused = pack("../no", &["--claim", &turned]);
@@ -35,8 +35,9 @@ fn a_sweep_beside_a_scenario_is_repeated_with_each_of_its_claims() {
         "{}",
         text(&unknown)
     );
-    let both = ["--claim", &claim(&format!(" at {point}")), "--claim", "line: queueing p50 of link a->b: codel < fifo"];
-    let made = pack("../pair", &both);
+    let (one, all) = (claim(&format!(" at {point}")), claim(" at all points").replace("Also when slow", "Everywhere"));
+    let claims = ["--claim", &one, "--claim", &all, "--claim", "line: queueing p50 of link a->b: codel < fifo"];
+    let made = pack("../pair", &claims);
     assert!(made.status.success(), "{}", text(&made));
     // Values of the sweep are compared, too, at each variant.
     let (keys, by) = (vary.strip_prefix("rates: ").expect("a name"), "link.a->b.delay");
@@ -83,6 +84,12 @@ fn a_sweep_beside_a_scenario_is_repeated_with_each_of_its_claims() {
             "{said}"
         );
         assert!(said.contains("claim supported: queueing p50 of link a->b: codel < fifo"), "{said}");
+        // One that is about all points is checked at each.
+        assert_eq!(
+            said.matches("claim supported: Everywhere (queueing p50 of link a->b at file/delay=").count(),
+            2,
+            "{said}"
+        );
     }
     // The folder answers as that of `sweep` does.
     let compared = tidegate(&pair, &["compare", "rates/reproduced", "--only", "measure=queueing p50"]);
