@@ -140,10 +140,16 @@ fn power(value: f64) -> i32 {
 /// Formats a number with so many decimals or, if `places` is negative, rounded to tens, hundreds and so on.
 fn rounded(value: f64, places: i32) -> String {
     if places >= 0 {
-        return format!("{value:.0$}", places as usize);
+        return without_sign(format!("{value:.0$}", places as usize));
     }
     let step = 10_f64.powi(-places);
     format!("{:.0}", (value / step).round() * step)
+}
+
+/// A number that was rounded to zero has no sign.
+fn without_sign(text: String) -> String {
+    let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
+    text.strip_prefix('-').filter(|_| is_zero).map(str::to_owned).unwrap_or(text)
 }
 
 /// Text for an infinite value.
@@ -270,7 +276,7 @@ fn digits_to(value: f64, most: usize) -> String {
         _ => return format!("{value:.3e}"),
     };
     let places = places.min(most);
-    let text = format!("{value:.places$}");
+    let text = without_sign(format!("{value:.places$}"));
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
@@ -284,6 +290,7 @@ mod tests {
             ((41e6, 4.279e6, "ns"), "41.0 ± 4.3 ms"),
             ((9.707e6, 87e3, "bps"), "9.707 ± 0.087 Mbit/s"),
             ((900.0, 5e6, "ns"), "0.0 ± 5.0 ms"),
+            ((-900.0, 5e6, "ns"), "0.0 ± 5.0 ms"),
             ((129.0, 0.0, "packets"), "129 packets"),
             ((1.0, 0.0, "packets"), "1 packet"),
             ((10_160_173.0, 39.0, "ns"), "10.160 ± < 0.001 ms"),

@@ -180,10 +180,16 @@ impl Group {
                 beyond.push(format!("{name}, {} {value_there}, beyond the axis", self.rows[n].name));
                 arrow(drawing, (place(value), points_at), if value > high { 3.0 * u } else { -3.0 * u }, (pen, u));
             }
-            // In a strip neighbouring runs are at different heights, so that equal ones can be counted.
-            let lift = |n: usize| if form == Form::Strip { ((n * 2) % 5) as f64 * 2.0 - 4.0 } else { 0.0 };
-            let inside = values.iter().enumerate().filter(|(_, value)| !is_beyond(**value));
-            let points = inside.map(|(n, value)| (place(*value), points_at + lift(n) * u)).collect();
+            // Runs near each other are at different heights, so that equal ones can be counted.
+            let inside: Vec<f64> =
+                values.iter().filter(|value| !is_beyond(**value)).map(|value| place(*value)).collect();
+            let (step, most) = if form == Form::Strip { (2.4 * u, 5) } else { (1.8 * u, 3) };
+            let lift = |n: usize| {
+                let before = inside[..n].iter().filter(|x| (*x - inside[n]).abs() < 3.0 * u).count() % most;
+                // On either side in turn.
+                step * if before % 2 == 1 { before.div_ceil(2) as f64 } else { -((before / 2) as f64) }
+            };
+            let points = (0..inside.len()).map(|n| (inside[n], points_at + lift(n))).collect();
             let five = cell.five().filter(|_| values.len() >= ENOUGH);
             let is_strip = form == Form::Strip;
             match (five, form) {

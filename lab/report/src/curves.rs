@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_display::human;
 use tidegate_metrics::Curve as Measured;
 
 use crate::model::{Axis, Band, Curve, Fold, Panels, Part, Plot, Scale, Section, Style};
@@ -155,7 +156,7 @@ pub(crate) fn smooth(curves: &mut [Measured]) -> Option<f64> {
 
 /// Says below plots of goodput that their points are means over `width` seconds.
 pub(crate) fn note_means(sections: &mut [Section], width: f64) {
-    let means = format!("Goodput: means over {}.", tidegate_display::human(width, "s"));
+    let means = format!("Goodput: means over {}.", human(width, "s"));
     let plots = sections.iter_mut().flat_map(Section::plots_mut);
     for plot in plots.filter(|plot| plot.title.starts_with(GOODPUT)) {
         plot.note = Some(plot.note.take().map_or_else(|| means.clone(), |note| format!("{note} {means}")));
@@ -412,7 +413,15 @@ impl Group<'_> {
         let distribution = matches!(self.kind, Kind::Distribution(..) | Kind::PartsSpread(..));
         let y = match y {
             "share of the values" if distribution => Axis::tail(y),
-            "packets" => Axis::new(y, ""),
+            // Packets that wait are there at a time, others are counted over a step.
+            "packets" if first.measure == "backlog" => Axis::new(y, ""),
+            "packets" => match first.points.as_slice() {
+                // The times of bins are not exact in binary fractions.
+                [(a, _), (b, _), ..] => {
+                    Axis::new(format!("packets in {}", human(((b - a) * 1e9).round() / 1e9, "s")), "")
+                }
+                _ => Axis::new(y, ""),
+            },
             _ => Axis::new(y, unit),
         };
         let (x, x_scale) =

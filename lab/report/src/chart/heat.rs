@@ -63,11 +63,34 @@ impl Chart {
         if flat().any(|mean| mean.is_infinite()) {
             note = format!("{note} n.r.: not reached in at least one of the values.").trim_start().to_owned();
         }
-        note = format!("{note} {}", self.selection().unwrap_or_default()).trim().to_owned();
+        note = format!(
+            "{note} {} {}",
+            known_to(&cells, is_ratio).unwrap_or_default(),
+            self.selection().unwrap_or_default()
+        );
+        note = note.split_whitespace().collect::<Vec<_>>().join(" ");
         let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
         let heat = Heat { xs, ys, means, halves, unit, log, ratio: !self.over.is_empty(), note };
         Ok(heat.drawing(self, look))
     }
+}
+
+/// Says how well the means of cells are known, since a shade does not: the widest of their 95 % intervals, by which they may be less or more, of ratios
+/// by the logarithms. `None` where cells have one value.
+fn known_to(cells: &[Vec<Vec<f64>>], is_ratio: bool) -> Option<String> {
+    let share = |values: &Vec<f64>| {
+        let values: Vec<f64> = if is_ratio { values.iter().map(|value| value.ln()).collect() } else { values.clone() };
+        let of = summarise(&values)?;
+        let half = of.half_width.filter(|half| half.is_finite())?;
+        Some(if is_ratio { half.exp() } else { half / of.mean.abs() }).filter(|share| share.is_finite())
+    };
+    let widest = cells.iter().flatten().filter_map(share).max_by(f64::total_cmp)?;
+    Some(match is_ratio {
+        true => {
+            format!("Widest 95 % interval: by a factor of {} to either side.", digits((widest * 100.0).round() / 100.0))
+        }
+        false => format!("Widest 95 % interval: \u{b1} {} % of its mean.", digits((widest * 100.0).round())),
+    })
 }
 
 impl Heat {
@@ -90,13 +113,12 @@ impl Heat {
         if high > low { ((scale(value) - low) / (high - low)).clamp(0.0, 1.0) } else { middle }
     }
 
-    /// The shade of a position, and whether it is dark.
-    fn shade(&self, part: f64) -> (Ink, bool) {
-        if self.ratio {
-            let depth = (part * 2.0 - 1.0) * 127.0;
-            return (Ink::Diverging(depth.round() as i8), depth.abs() > 76.0);
+    /// The shade of a position.
+    fn shade(&self, part: f64) -> Ink {
+        match self.ratio {
+            true => Ink::Diverging(((part * 2.0 - 1.0) * 127.0).round() as i8),
+            false => Ink::Shade((part * 255.0).round() as u8),
         }
-        (Ink::Shade((part * 255.0).round() as u8), part > 0.5)
     }
 
     pub(super) fn drawing(&self, chart: &Chart, look: &Look) -> Drawing {
@@ -105,8 +127,8 @@ impl Heat {
         let grid = Grid { xs: self.xs.clone(), ys: self.ys.clone(), note, legend: 2.2, lines: 1 };
         let cell = |x: usize, y: usize| {
             let mean = self.means[y][x]?;
-            let (ground, is_dark) = if mean.is_finite() { self.shade(self.part(mean)) } else { (Ink::Ground, false) };
-            let ink = if is_dark { Ink::Ground } else { Ink::Text };
+            let ground = if mean.is_finite() { self.shade(self.part(mean)) } else { Ink::Ground };
+            let ink = if ground.is_dark(look.grey) { Ink::Ground } else { Ink::Text };
             Some(Cell { ground, ink, lines: vec![values.with_interval(mean, self.halves[y][x])], foot: Vec::new() })
         };
         grid.drawing(chart, look, cell, |drawing, place| self.scale(drawing, &values, place, look))
@@ -137,7 +159,7 @@ impl Heat {
         let steps = 24;
         let step = (end - begin).max(10.0 * u) / f64::from(steps);
         for n in 0..steps {
-            let (shade, _) = self.shade(f64::from(n) / f64::from(steps - 1));
+            let shade = self.shade(f64::from(n) / f64::from(steps - 1));
             drawing.rectangle((begin + step * f64::from(n), y), step + 0.2, small, shade);
         }
         let base = y + small * 0.85;
@@ -207,21 +229,21 @@ mod tests {
             ratio,
             note: String::new(),
         };
-        let shades = |heat: &Heat, values: &[f64]| -> Vec<(Ink, bool)> {
+        let shades = |heat: &Heat, values: &[f64]| -> Vec<Ink> {
             values.iter().map(|value| heat.shade(heat.part(*value))).collect()
         };
         let some = heat(true, &[0.5, 4.0]);
         let [least, half, one, two, most] = [-127, -64, 0, 64, 127].map(Ink::Diverging);
-        assert_eq!(
-            shades(&some, &[0.25, 0.5, 1.0, 2.0, 4.0]),
-            [(least, true), (half, false), (one, false), (two, false), (most, true)]
-        );
+        assert_eq!(shades(&some, &[0.25, 0.5, 1.0, 2.0, 4.0]), [least, half, one, two, most]);
+        // Type has the contrast that it needs, in colour and in grey.
+        assert_eq!([least, half, one].map(|ink| ink.is_dark(false)), [true, false, false]);
+        assert_eq!([least, two, one].map(|ink| ink.is_dark(true)), [false, true, false]);
         assert_eq!(some.ends(), [0.25, 4.0]);
         // Equal, and a flow that got nothing.
-        assert_eq!(shades(&heat(true, &[1.0, 1.0]), &[1.0]), [(one, false)]);
-        assert_eq!(shades(&heat(true, &[0.0, 2.0]), &[0.0]), [(least, true)]);
+        assert_eq!(shades(&heat(true, &[1.0, 1.0]), &[1.0]), [one]);
+        assert_eq!(shades(&heat(true, &[0.0, 2.0]), &[0.0]), [least]);
         // A quantity that is no ratio has the least at the light end.
-        assert_eq!(shades(&heat(false, &[0.5, 4.0]), &[0.5]), [(Ink::Shade(0), false)]);
+        assert_eq!(shades(&heat(false, &[0.5, 4.0]), &[0.5]), [Ink::Shade(0)]);
         assert_eq!(Ink::Diverging(0).rgb(false), Ink::Shade(0).rgb(false));
     }
 
