@@ -518,7 +518,9 @@ pub fn packets_whose_route_goes_are_counted_and_reported() -> Ended {
     lead(None);
     let mut running = shaped(&pair, &scratch, "");
     let traffic = Traffic::start(&pair, PAYLOAD, DOUBLE);
-    traffic.until(300);
+    // However late a busy machine lets the sender be.
+    let waiting = |shown: &serde_json::Value| shown["directions"][0]["classes"][0]["queue_packets"].as_u64();
+    until(&pair, &scratch, "a queue", |shown| waiting(shown).is_some_and(|packets| packets > 150));
     lead(Some(RIGHT[0]));
     running.says("packets that waited, ");
     traffic.until(600);
