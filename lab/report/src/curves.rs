@@ -27,7 +27,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Merges the curves of runs into their median at each x, and a band between the least and the greatest value or,
+    /// Merges the curves of runs into their median at each x, of counts into their mean, and a band between the least and the greatest value or,
     /// from five runs on, between the quartiles. A run without a value of a series at some x does not count there; one without
     /// a series of rates, packets or bytes, which nothing was added to, has zeros. In a distribution the share of the last
     /// smaller x counts.
@@ -51,8 +51,8 @@ impl Runs {
                 let found = runs.iter().map(|run| of_run(run).map_or(&[][..], |curve| curve.points.as_slice()));
                 let all: Vec<&[(f64, f64)]> =
                     found.filter(|points| !points.is_empty() || missing == Missing::Zero).collect();
-                let (median, band) = spread(&all, missing);
-                medians.push(Measured { points: median, ..curve.clone() });
+                let (points, band) = spread(&all, missing, is_count(curve));
+                medians.push(Measured { points, ..curve.clone() });
                 bands.push(band);
             }
         }
@@ -65,9 +65,10 @@ impl Runs {
         Self { left, ..self }
     }
 
-    /// States what the lines are, for figures.
-    fn note(&self) -> Option<String> {
-        (self.count > 1).then(|| format!("Lines: medians of {} runs.", self.count))
+    /// States what the lines are, for figures: of counts or of others.
+    fn note(&self, are_counts: bool) -> Option<String> {
+        let kind = if are_counts { "means" } else { "medians" };
+        (self.count > 1).then(|| format!("Lines: {kind} of {} runs.", self.count))
     }
 
     /// States what the bands are.
@@ -87,8 +88,16 @@ enum Missing {
     Zero,
 }
 
-/// Returns the median of `all` at each x that one of them has, and the band around it.
-fn spread(all: &[&[(f64, f64)]], missing: Missing) -> (Vec<(f64, f64)>, Band) {
+/// The beginning of the title of an axis of packets that are counted over a step.
+const COUNTED: &str = "packets in ";
+
+/// Whether packets are counted over each step of a curve. Where most runs have none at a time, as of drops, the median hides all of them.
+fn is_count(curve: &Measured) -> bool {
+    curve.x == "time_s" && curve.y == "packets" && curve.measure != "backlog"
+}
+
+/// Returns the median of `all` at each x that one of them has, or of counts the mean, and the band around it.
+fn spread(all: &[&[(f64, f64)]], missing: Missing, is_count: bool) -> (Vec<(f64, f64)>, Band) {
     let mut places: Vec<f64> = all.iter().flat_map(|points| points.iter().map(|point| point.0)).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
@@ -115,7 +124,8 @@ fn spread(all: &[&[(f64, f64)]], missing: Missing) -> (Vec<(f64, f64)>, Band) {
         }
         values.retain(|value| !value.is_nan());
         if let Some([least, lower, middle, upper, most]) = quantiles(&mut values) {
-            median.push((x, ended(middle)));
+            let mean = values.iter().sum::<f64>() / values.len() as f64;
+            median.push((x, if is_count { mean } else { ended(middle) }));
             band.push(if values.len() < 5 { (x, ended(least), ended(most)) } else { (x, ended(lower), ended(upper)) });
         }
     }
@@ -206,7 +216,8 @@ fn sections_with_bands(title: &str, note: &str, curves: &[Measured], runs: Optio
         section.fold = fold;
         section.parts = parts(&groups);
         for plot in section.plots_mut() {
-            let notes = [plot.note.take(), runs.and_then(Runs::note), plot.open_end()];
+            let are_counts = plot.y.title.starts_with(COUNTED);
+            let notes = [plot.note.take(), runs.and_then(|runs| runs.note(are_counts)), plot.open_end()];
             plot.note = notes.into_iter().flatten().reduce(|notes, note| format!("{notes} {note}"));
         }
         section
@@ -414,11 +425,11 @@ impl Group<'_> {
         let y = match y {
             "share of the values" if distribution => Axis::tail(y),
             // Packets that wait are there at a time, others are counted over a step.
-            "packets" if first.measure == "backlog" => Axis::new(y, ""),
+            "packets" if !is_count(first) => Axis::new(y, ""),
             "packets" => match first.points.as_slice() {
                 // The times of bins are not exact in binary fractions.
                 [(a, _), (b, _), ..] => {
-                    Axis::new(format!("packets in {}", human(((b - a) * 1e9).round() / 1e9, "s")), "")
+                    Axis::new(format!("{COUNTED}{}", human(((b - a) * 1e9).round() / 1e9, "s")), "")
                 }
                 _ => Axis::new(y, ""),
             },

@@ -357,6 +357,12 @@ impl Comparison {
         Self { planned: Some(self.family()), ..self.of_quantities(quantities) }
     }
 
+    /// The comparison of a part of the runs, corrected as `whole`, in which all of them are: whoever chooses runs has not planned fewer.
+    #[must_use]
+    pub fn planned_with(self, whole: &Self) -> Self {
+        Self { planned: Some(whole.family()), ..self }
+    }
+
     /// The differences of all pairs of variants, for each measure of each group with a name.
     pub fn contrasts(&self) -> Vec<Contrast> {
         let family = self.family();
@@ -375,6 +381,9 @@ impl Comparison {
         match family.len() {
             _ if family.is_empty() => None,
             1 => Some(String::new()),
+            n if family.has_others => {
+                Some(format!(", corrected for all {n} differences that were planned or are chosen besides (Holm)"))
+            }
             n if self.is_planned() => Some(format!(", corrected for all {n} differences that were planned (Holm)")),
             n => Some(format!(", corrected for all {n} differences {of} (Holm)")),
         }

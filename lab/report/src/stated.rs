@@ -32,11 +32,23 @@ impl Look {
             // What was planned together is stated together, wherever a part of it is shown.
             let planned = Self { quantities: primary.to_vec(), ..Self::page() }.comparison(comparison).ok();
             let planned = planned.filter(|_| is_compared && !primary.is_empty());
-            let is_part = |planned: &Comparison| part.quantities().iter().all(|(measure, of)| planned.has(measure, of));
-            return Ok(match planned.filter(is_part) {
-                Some(whole) => (Comparison { planned: Some(whole.family()), ..part }, true),
-                None => (part, true),
+            let chosen = part.quantities();
+            let is_planned = |planned: &Comparison| {
+                let found: Vec<bool> = chosen.iter().map(|(measure, of)| planned.has(measure, of)).collect();
+                (found.iter().any(|is_there| *is_there), found.iter().all(|is_there| *is_there))
+            };
+            let family = planned.and_then(|planned| match is_planned(&planned) {
+                (_, true) => Some(comparison.planned.clone().unwrap_or_else(|| planned.family())),
+                // Others beside them are added to the plan, with all variants, and do not take its place.
+                (true, false) => {
+                    let mut all = planned.quantities();
+                    all.extend(chosen.iter().filter(|(measure, of)| !planned.has(measure, of)).cloned());
+                    Some(comparison.of_quantities(&all).family().with_others())
+                }
+                (false, false) => None,
             });
+            drop(chosen);
+            return Ok((Comparison { planned: family, ..part }, true));
         }
         if is_planned {
             let look = Self { quantities: primary.to_vec(), ..Self::page() };
@@ -50,11 +62,12 @@ impl Look {
                 ));
             }
             if self.rows.is_empty() {
-                return Ok((part, false));
+                return Ok((Comparison { planned: comparison.planned.clone(), ..part }, false));
             }
             // Whoever chooses variants has not planned fewer.
             let look = Self { rows: self.rows.clone(), ..Self::page() };
-            return Ok((Comparison { planned: Some(part.family()), ..look.comparison(&part)? }, true));
+            let family = comparison.planned.clone().unwrap_or_else(|| part.family());
+            return Ok((Comparison { planned: Some(family), ..look.comparison(&part)? }, true));
         }
         Ok((comparison.clone(), false))
     }
@@ -165,18 +178,22 @@ mod tests {
             seeds: (1..=6).collect(),
             ..Quantity::of_one_run(variant, "flow call", "delay p99", "ns", by * 36.0)
         };
-        let all = compared("", &[of("a", 1.0), of("b", 1.5), of("c", 2.0)]);
+        let all: Vec<Quantity> = [("a", 1.0), ("b", 1.5), ("c", 2.0)].map(|(variant, by)| of(variant, by)).into();
+        let loss = |of: &Quantity| Quantity { measure: "loss".into(), ..of.clone() };
+        let all = compared("", &all.iter().map(loss).chain(all.clone()).collect::<Vec<_>>());
         let primary = ["delay p99 of flow call".to_owned()];
         for (looks, comparisons) in [
             (&["row=a,row=b"][..], 3),
             (&["compare=delay p99 of flow call,row=a,row=b"], 3),
             (&["compare=delay p99 of flow call"], 3),
+            // Another quantity is added to the plan.
+            (&["compare=delay p99 of flow call,compare=loss of flow call,row=a,row=b"], 6),
         ] {
             let look = Look::parse_all(looks).expect("a look");
             let (part, is_chosen) = look.stated(&all, &primary).expect("a part");
             let stated: Vec<_> = part.contrasts().iter().filter_map(|of| of.stated).map(|of| of.comparisons).collect();
             assert!(is_chosen && stated.iter().all(|found| *found == comparisons), "{looks:?}: {stated:?}");
-            assert_eq!(stated.len(), if looks[0].contains("row") { 1 } else { 3 });
+            assert_eq!(stated.len(), if looks[0].contains("row") { comparisons / 3 } else { 3 });
         }
     }
 

@@ -14,7 +14,7 @@ use tidegate_replay::source::{Kind, sniff};
 use tidegate_report::columns::{self, Column};
 use tidegate_report::comparison::Comparison;
 use tidegate_report::simulation::{
-    DIFFERENCES, Quantity, by_subject, cautions, compared, compared_by_all, mark_left, unfinished, unit,
+    DIFFERENCES, Quantity, by_subject, cautions, compared, compared_by_all, compared_whole, mark_left, unfinished, unit,
 };
 use tidegate_report::swept::is_of_quantities;
 use tidegate_report::{Fold, Look, Report, Section, swept};
@@ -120,10 +120,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         (false, false) => load(path),
     };
     let (mut loaded, mut primary, mut noted, mut digests) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut planned = None;
     for path in files {
         let found = load(path)?;
         loaded.push(found.quantities);
         primary.extend(found.primary);
+        planned = planned.or(found.planned);
         noted.extend(found.notes);
         digests.push(found.digest);
     }
@@ -156,15 +158,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let title = "The files beside each other";
     let comparison = compared(title, &all);
+    let as_planned = |comparison: Comparison| match &planned {
+        Some(planned) => comparison.planned_with(planned),
+        None => comparison,
+    };
     let (all, comparison, primary) = match args.only.iter().any(is_of_quantities) && !primary.is_empty() {
-        true => narrowed(all, &comparison, &args.only, &primary),
+        true => narrowed(all, &as_planned(comparison), &args.only, &primary),
         false if names_measures(&args.only) => {
             let comparison = compared_by_all(title, &all);
             (all, comparison, primary)
         }
         false => (all, comparison, primary),
     };
-    let (chosen, is_part) = stated(&comparison, &args.output, &primary)?;
+    // What is planned is stated together; the page has everything else, too.
+    let asked = if primary.is_empty() { comparison.clone() } else { as_planned(comparison.clone()) };
+    let (chosen, is_part) = stated(&asked, &args.output, &primary)?;
     let is_part = is_part || args.only.iter().any(is_of_quantities);
     args.output.write(
         || {
@@ -337,6 +345,8 @@ struct Loaded {
     quantities: Vec<Quantity>,
     /// The quantities that the scenario names before its first run.
     primary: Vec<String>,
+    /// The comparison by these of all runs of a sweep, if some were chosen.
+    planned: Option<Comparison>,
     /// Notes on its runs, such as that all have the same part of a trace.
     notes: Vec<String>,
     /// The digest of its runs, if it has one.
@@ -382,7 +392,13 @@ fn sweep(folder: &Path, args: &Args) -> Result<Loaded, Failure> {
     if found.iter().all(|quantity| quantity.variant.is_empty()) && !args.is_by_subject() {
         return Err(wrong("all runs have the same values, so that there is nothing to compare".to_owned()));
     }
-    Ok(Loaded { quantities: found, primary: table.primary, ..Loaded::default() })
+    // Whoever chooses variants or points has planned all of the sweep, unless that cannot be compared.
+    let is_narrowed =
+        !table.primary.is_empty() && !args.is_by_subject() && only.iter().any(|one| !is_of_quantities(one));
+    let whole = is_narrowed.then(|| swept::quantities(&table, &[], by).ok()).flatten();
+    let planned = whole.and_then(|whole| Look::page().stated(&compared_whole(&whole), &table.primary).ok());
+    let planned = planned.map(|(planned, _)| planned);
+    Ok(Loaded { quantities: found, primary: table.primary, planned, ..Loaded::default() })
 }
 
 /// Reads the values of the file at `path`.
@@ -442,7 +458,7 @@ fn load(path: &Path) -> Result<Loaded, Failure> {
         all.filter_map(|text| text.as_str().map(str::to_owned)).collect()
     };
     let digest = value["digest"].as_str().map(str::to_owned);
-    Ok(Loaded { quantities: found, primary: texts("primary"), notes: texts("notes"), digest })
+    Ok(Loaded { quantities: found, primary: texts("primary"), notes: texts("notes"), digest, ..Loaded::default() })
 }
 
 /// An item of a simulation of runs with `seeds`, or of an experiment, if it was measured.

@@ -152,7 +152,15 @@ impl Chart {
         }
         let whole: Vec<_> = self.only.iter().filter(|only| !is_of_quantities(only)).cloned().collect();
         let whole = compared_whole(&Swept::new(table, &whole, &self.by)?.quantities()?);
-        Ok(Look::page().stated(&whole, &table.primary).ok().map(|(planned, _)| planned))
+        let stated = |whole: &Comparison| Look::page().stated(whole, &table.primary).ok().map(|(planned, _)| planned);
+        // Whoever chooses variants or points has planned all of the table, unless that cannot be compared.
+        let all = Swept::new(table, &[], &self.by).and_then(|swept| swept.quantities()).ok();
+        let all = all.and_then(|quantities| stated(&compared_whole(&quantities)));
+        let narrowed = stated(&whole);
+        Ok(narrowed.map(|narrowed| match &all {
+            Some(all) => narrowed.planned_with(all),
+            None => narrowed,
+        }))
     }
 
     fn map(&self, mut grid: Grid, cells: &[Vec<Option<Best<'_>>>], names: &[&str], look: &Look) -> Drawing {

@@ -12,6 +12,8 @@ pub(crate) struct Family {
     pub(super) equalities: Corrections,
     /// How many of them were tested.
     tested: usize,
+    /// Whether some of them were chosen besides those that were planned.
+    pub(super) has_others: bool,
 }
 
 impl Family {
@@ -19,7 +21,7 @@ impl Family {
     /// the measure, or one did not complete all. They count as not told apart: for how many tests a probability is corrected
     /// does not depend on the results.
     pub(crate) fn of(pairs: &[Pair], untestable: usize) -> Self {
-        let with_others = |probabilities: Vec<f64>| {
+        let with_untestable = |probabilities: Vec<f64>| {
             Corrections::new(probabilities.into_iter().chain(std::iter::repeat_n(1.0, untestable)).collect())
         };
         // Pairs that are told apart up to a limit alone have no equality, which does not depend on the results either.
@@ -30,7 +32,16 @@ impl Family {
         let equalities = pairs.iter().filter_map(equality).collect();
         let differences: Vec<f64> = pairs.iter().filter_map(|pair| pair.difference.p).collect();
         let tested = differences.len();
-        Self { differences: with_others(differences), equalities: with_others(equalities), tested }
+        Self {
+            differences: with_untestable(differences),
+            equalities: with_untestable(equalities),
+            tested,
+            has_others: false,
+        }
+    }
+    /// The family with others that were chosen besides what was planned.
+    pub(crate) fn with_others(self) -> Self {
+        Self { has_others: true, ..self }
     }
     /// The number of differences for which probabilities are corrected.
     pub(crate) fn len(&self) -> usize {
