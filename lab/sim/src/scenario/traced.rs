@@ -15,7 +15,6 @@ impl Scenario {
     /// The key, the problem, and the alternatives.
     pub fn selection(&self, text: &str) -> Result<Selection, String> {
         let mut selection = Selection::default();
-        let text = if text.trim() == "all" { "" } else { text };
         // Names may contain commas: a part without an equals sign belongs to the part before it.
         let mut parts: Vec<String> = Vec::new();
         for part in text.split(',') {
@@ -24,7 +23,7 @@ impl Scenario {
                 _ => parts.push(part.to_owned()),
             }
         }
-        for part in parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty()) {
+        for part in parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty() && *part != "all") {
             let Some((key, value)) = part.split_once('=') else {
                 return Err(format!("`{part}` is not KEY=VALUE; the keys are flow, link, from and to"));
             };

@@ -383,7 +383,7 @@ impl Trace {
 struct SteadySeries {
     name: String,
     points: Points,
-    /// The step in which its values are known: of rates a packet in a bin.
+    /// The step in which its values are known: of rates a packet in a bin, of queueing the time of one.
     step: f64,
 }
 
@@ -409,7 +409,9 @@ fn steady_series(scenario: &Scenario, run: &Run<&Scenario>) -> Vec<SteadySeries>
             [yellow, red].into_iter().for_each(|series| sent.merge(series));
             let of = |measure: &str| format!("{measure} of link {}", scenario.wire_name(wire));
             let throughput = SteadySeries { name: of("throughput"), points: sent.rate_points(end), step };
-            [throughput, SteadySeries { name: of("queueing"), points: series.delay_ns.mean_points(), step: 0.0 }]
+            // A packet more or less in front of one.
+            let packet = PACKET * 1e9 / scenario.wires[wire].line.rate.as_bps() as f64;
+            [throughput, SteadySeries { name: of("queueing"), points: series.delay_ns.mean_points(), step: packet }]
         })
     });
     of_section.chain(of_link).collect()

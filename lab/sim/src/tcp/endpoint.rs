@@ -366,15 +366,13 @@ impl Endpoint {
     }
     /// What the sender does, in a word or two: it repairs losses, or the phase of its congestion control.
     pub(crate) fn doing(&self) -> &'static str {
-        match self.phase {
+        // A control with phases of its own is in one of them while it repairs, too.
+        self.controller.phase().unwrap_or_else(|| match self.phase {
             Phase::FastRecovery { .. } => "recovery",
             Phase::RtoRecovery { .. } => "timeout",
-            Phase::Open => {
-                let is_slow_start = self.controller.cwnd() < self.controller.ssthresh();
-                let usual = if is_slow_start { "slow start" } else { "congestion avoidance" };
-                self.controller.phase().unwrap_or(usual)
-            }
-        }
+            Phase::Open if self.controller.cwnd() < self.controller.ssthresh() => "slow start",
+            Phase::Open => "congestion avoidance",
+        })
     }
     /// When this end entered ESTABLISHED.
     pub fn established_at(&self) -> Option<Instant> {

@@ -50,6 +50,7 @@ pub(super) fn advise(
             advice.loads();
             advice.phases();
             advice.windows();
+            advice.one_queue();
             advice.times();
             advice.needs();
             advice.nodes(nodes);
@@ -200,8 +201,19 @@ impl Advice<'_> {
         let without = |name: &str| format!("flow {} has {name} without ECN, which is Reno", section.name);
         let losses = "is told of no congestion but by losses";
         let (kind, message, label, help) = match (&tcp.algorithm, tcp.ecn) {
-            (Algorithm::Dctcp, EcnUse::No) => (13, without("DCTCP"), losses, "write ecn = true"),
+            (Algorithm::Dctcp, EcnUse::No) => (
+                13,
+                without("DCTCP"),
+                losses,
+                "write ecn = true where all flows are DCTCP, and ecn = \"l4s\" beside others, before dualpi2 or an l4s-step",
+            ),
             (Algorithm::Prague, EcnUse::No) => (13, without("Prague"), losses, "write ecn = \"l4s\""),
+            (Algorithm::Prague, EcnUse::Classic) => (
+                13,
+                format!("flow {} has Prague with the ECN of others", section.name),
+                "is queued and marked as they are, and answers marks by less",
+                "write ecn = \"l4s\"",
+            ),
             (Algorithm::Reno | Algorithm::Cubic, EcnUse::L4s) => (
                 15,
                 format!("flow {} asks for the low latency of L4S and is not scalable", section.name),

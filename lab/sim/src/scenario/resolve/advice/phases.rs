@@ -2,11 +2,13 @@
 //! their way, and windows that cannot fill it.
 
 use tidegate_config::discipline::Discipline;
+use tidegate_core::red::Signal;
 use tidegate_core::{Bytes, Rate, Span};
 
 use super::Advice;
 use crate::scenario::model::Variant;
 use crate::scenario::queue::LinkQueue;
+use crate::tcp::EcnUse;
 use crate::workload::{FlowSpec, Transport, Workload};
 
 /// Among more flows the phase of one is lost in those of the others.
@@ -75,6 +77,37 @@ impl Advice<'_> {
                  packet, as real hosts have; `tidegate help reports` has what it changes"
             );
             self.warn(17, wire.place, message, "phase effects", help);
+        }
+    }
+
+    /// Warns about flows of L4S and others in one queue that marks both: each mark halves the window of these, and takes little of those.
+    pub(super) fn one_queue(&mut self) {
+        let variants = || [None].into_iter().chain(self.scenario.variants.iter().map(Some));
+        let marks_alike = |index: usize, variant: Option<&Variant>| {
+            let is_run = variant.is_some() || self.scenario.variants.is_empty();
+            let Some(LinkQueue::Discipline(discipline)) = self.scenario.queue_of(index, variant) else { return false };
+            is_run
+                && match &**discipline {
+                    Discipline::CoDel(codel) => codel.signal == Signal::Mark,
+                    Discipline::Pie(pie) => pie.signal == Signal::Mark,
+                    _ => false,
+                }
+        };
+        for (index, crossing) in self.crossing() {
+            let ecn = |number: &usize| match &self.scenario.flows[*number].transport {
+                Transport::Tcp(tcp) => Some(tcp.ecn == EcnUse::L4s),
+                _ => None,
+            };
+            let of = |is_l4s: bool| crossing.iter().any(|number| ecn(number) == Some(is_l4s));
+            let found = variants().find(|variant| marks_alike(index, *variant));
+            let Some(variant) = found.filter(|_| of(true) && of(false)) else { continue };
+            let name = self.scenario.wire_name(index);
+            let place = variant.map_or(self.scenario.wires[index].place, |variant| variant.place);
+            let message = format!(
+                "flows of L4S and others share the one queue of the link {name}: it marks or drops by one law for both, and the others starve"
+            );
+            let help = "RFC 9331, 5.2, wants a law for each: kind = \"dualpi2\", or a discipline with queues of flows and an l4s-step".to_owned();
+            self.warn(19, place, message, "Prague answers a mark by less than a halved window", help);
         }
     }
 
