@@ -579,6 +579,22 @@ mod tests {
         assert_eq!(Runs::new([a.as_slice(), b.as_slice()]).bands[0], [(0.0, 1.0, 1.0), (1.0, 1.0, 3.0)]);
     }
 
+    /// Where most runs drop nothing at a time a median would hide all drops.
+    #[test]
+    fn counts_have_their_mean_and_the_step_they_are_counted_over() {
+        let run =
+            |drops: f64| [Measured { y: "packets", ..measured("", "drops", "time_s", &[(0.0, drops), (0.1, 0.0)]) }];
+        let runs = [run(0.0), run(0.0), run(6.0)];
+        let merged = Runs::new(runs.iter().map(<[Measured; 1]>::as_slice));
+        assert_eq!(merged.medians[0].points, [(0.0, 2.0), (0.1, 0.0)]);
+        let sections = sections_of_runs("", "", &merged, Fold::Open);
+        let plot = sections.iter().flat_map(Section::plots).next().expect("a plot");
+        assert_eq!(
+            (plot.y.title.as_str(), plot.note.as_deref()),
+            ("packets in 100 ms", Some("Lines: means of 3 runs."))
+        );
+    }
+
     #[test]
     fn a_run_in_which_nothing_was_sent_counts_as_zero() {
         let run = |points: &[(f64, f64)]| [measured("", "goodput", "time_s", points)];

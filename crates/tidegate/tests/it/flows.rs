@@ -101,3 +101,27 @@ fn claims_may_be_about_two_flows_of_a_variant() {
         "{said}"
     );
 }
+
+/// Whoever chooses two of three variants, or one point, of a sweep has planned all of it.
+#[test]
+fn a_choice_of_runs_leaves_the_plan_of_a_sweep_whole() {
+    let scratch = Folder::new("flows-plan");
+    let folder = &scratch.0;
+    let third = "    { name = \"codel\", from = \"r\", to = \"b\", queue = { kind = \"codel\" } },\n]\nflow";
+    let scenario =
+        SCENARIO.replace("runs = 4", "runs = 4\nprimary = [\"goodput of flow near\"]").replacen("]\nflow", third, 1);
+    fs::write(folder.join("s.toml"), scenario).expect("written");
+    let made = tidegate(folder, &["sweep", "s.toml", "--vary", "link.r->b.rate=8mbit,10mbit", "--out", "swept"]);
+    assert!(made.status.success(), "{}", text(&made));
+    let comparisons = |more: &[&str]| -> Vec<u64> {
+        let found = tidegate(folder, &[&["compare", "swept", "--json"], more].concat());
+        let json: serde_json::Value = serde_json::from_slice(&found.stdout).expect("JSON");
+        let all = json["differences"].as_array().expect("a list");
+        all.iter().filter_map(|one| one["comparisons"].as_u64()).collect()
+    };
+    assert_eq!(comparisons(&[]), [6; 6]);
+    let two = ["--only", "variant=fifo", "--only", "variant=fair"];
+    assert_eq!(comparisons(&two), [6; 2]);
+    assert_eq!(comparisons(&["--look", "row=fifo,row=fair"]), [6; 2]);
+    assert_eq!(comparisons(&[&two[..], &["--only", "rate=8mbit"]].concat()), [6; 1]);
+}

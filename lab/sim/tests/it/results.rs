@@ -254,6 +254,21 @@ fn windows_that_cannot_fill_a_line_have_a_warning() {
     assert_eq!(warnings("64KiB", other), "");
 }
 
+/// A queue that marks flows of L4S and others by one law starves the others; not one with two laws, or one that drops.
+#[test]
+fn one_queue_for_l4s_and_others_has_a_warning() {
+    let warnings = |queue: &str| {
+        let other = "[[flow]]\nname = \"c\"\nfrom = \"a\"\nto = \"b\"\nworkload = { kind = \"bulk\" }\ntcp = { congestion = \"cubic\" }\n";
+        load(&format!("queue = {{ {queue} }}"), &format!("{BULK}\ntcp = {{ congestion = \"prague\" }}\n{other}")).1
+    };
+    for queue in ["kind = \"codel\"", "kind = \"pie\""] {
+        let said = warnings(queue);
+        assert!(said.contains("flows of L4S and others share the one queue of the link r->b"), "{said}");
+        assert!(!warnings(&format!("{queue}, signal = \"drop\"")).contains("share the one queue"), "{queue}");
+    }
+    assert!(!warnings("kind = \"dualpi2\"").contains("share the one queue"));
+}
+
 #[test]
 fn what_hardly_means_what_it_says_has_a_warning() {
     let constant = |rate: &str| format!("workload = {{ kind = \"constant\", rate = \"{rate}\" }}");
