@@ -143,7 +143,7 @@ fn rounded(value: f64, places: i32) -> String {
         return without_sign(format!("{value:.0$}", places as usize));
     }
     let step = 10_f64.powi(-places);
-    format!("{:.0}", (value / step).round() * step)
+    without_sign(format!("{:.0}", (value / step).round() * step))
 }
 
 /// A number that was rounded to zero has no sign.

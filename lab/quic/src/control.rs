@@ -98,10 +98,8 @@ impl Own {
         self.control.ssthresh()
     }
     /// The phase of the control.
-    pub fn phase(&self) -> Option<&'static str> {
-        let is_slow_start = self.control.cwnd() < self.control.ssthresh();
-        let usual = if is_slow_start { "slow start" } else { "congestion avoidance" };
-        Some(self.control.phase().unwrap_or(usual))
+    pub fn phase(&self) -> &'static str {
+        self.control.phase().unwrap_or_else(|| self.control.usual_phase())
     }
     pub fn cwnd(&self) -> u64 {
         self.control.cwnd()

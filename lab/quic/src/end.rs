@@ -485,7 +485,7 @@ impl End for QuicEnd {
         };
         let phase = match &sender.inner {
             Inner::Quinn(_) => None,
-            Inner::Own(own) => own.phase(),
+            Inner::Own(own) => Some(own.phase()),
         };
         let (cwnd, ssthresh, pacing, min_rtt): (u64, Option<u64>, Option<Rate>, Option<Span>) = metrics;
         let srtt: Span = span(connection.rtt());

@@ -354,7 +354,7 @@ impl Comparison {
     /// together is stated together, wherever a part of it is shown.
     #[must_use]
     pub fn planned_part(&self, quantities: &[(&str, String)]) -> Self {
-        Self { planned: Some(self.family()), ..self.of_quantities(quantities) }
+        self.of_quantities(quantities).planned_with(self)
     }
 
     /// The comparison of a part of the runs, corrected as `whole`, in which all of them are: whoever chooses runs has not planned fewer.

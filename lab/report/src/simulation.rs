@@ -13,7 +13,7 @@ use crate::comparison::{Comparison, Estimate, bin};
 
 use compared::are_repeated;
 pub(crate) use compared::better;
-pub use compared::{by_subject, compared, compared_by_all, compared_whole, differences};
+pub use compared::{by_subject, compared, compared_by_all, compared_whole, differences, kinds_of};
 pub use left::{Left, cautions, counted_by, mark_left, unfinished};
 pub(crate) use left::{is_count, together};
 pub use page::DIFFERENCES;

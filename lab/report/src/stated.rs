@@ -32,22 +32,20 @@ impl Look {
             // What was planned together is stated together, wherever a part of it is shown.
             let planned = Self { quantities: primary.to_vec(), ..Self::page() }.comparison(comparison).ok();
             let planned = planned.filter(|_| is_compared && !primary.is_empty());
-            let chosen = part.quantities();
-            let is_planned = |planned: &Comparison| {
-                let found: Vec<bool> = chosen.iter().map(|(measure, of)| planned.has(measure, of)).collect();
-                (found.iter().any(|is_there| *is_there), found.iter().all(|is_there| *is_there))
-            };
-            let family = planned.and_then(|planned| match is_planned(&planned) {
-                (_, true) => Some(comparison.planned.clone().unwrap_or_else(|| planned.family())),
-                // Others beside them are added to the plan, with all variants, and do not take its place.
-                (true, false) => {
-                    let mut all = planned.quantities();
-                    all.extend(chosen.iter().filter(|(measure, of)| !planned.has(measure, of)).cloned());
-                    Some(comparison.of_quantities(&all).family().with_others())
+            let family = planned.and_then(|planned| {
+                let chosen = part.quantities().into_iter();
+                let (among, besides): (Vec<_>, Vec<_>) = chosen.partition(|(measure, of)| planned.has(measure, of));
+                match (among.is_empty(), besides.is_empty()) {
+                    (_, true) => Some(comparison.planned.clone().unwrap_or_else(|| planned.family())),
+                    // Others beside them are added to the plan, with all variants, and do not take its place.
+                    (false, false) => {
+                        let mut all = planned.quantities();
+                        all.extend(besides);
+                        Some(comparison.of_quantities(&all).family().with_others())
+                    }
+                    (true, false) => None,
                 }
-                (false, false) => None,
             });
-            drop(chosen);
             return Ok((Comparison { planned: family, ..part }, true));
         }
         if is_planned {

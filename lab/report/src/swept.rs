@@ -154,7 +154,7 @@ pub fn runs(table: &Table) -> BTreeSet<(Vec<(String, String)>, u64)> {
 }
 
 /// A subject at a point of a sweep, which is empty where the sweep has one alone.
-fn at_point(subject: &str, point: &str) -> String {
+pub(crate) fn at_point(subject: &str, point: &str) -> String {
     if point.is_empty() { subject.to_owned() } else { format!("{subject} at {point}") }
 }
 

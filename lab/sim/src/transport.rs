@@ -168,8 +168,7 @@ pub struct SenderState {
     pub pipe: u64,
     /// The pacing rate, if the congestion control paces.
     pub pacing: Option<Rate>,
-    /// What it does, where the transport tells it: `slow start`, `congestion avoidance`, `recovery`, `timeout`, or a phase of its congestion
-    /// control.
+    /// Its phase, where the transport tells it: `slow start`, `congestion avoidance`, `recovery`, `timeout`, or one of its congestion control.
     pub phase: Option<&'static str>,
 }
 
@@ -295,7 +294,7 @@ impl AnyEnd {
                 rto: Some(end.rto()),
                 pipe: end.pipe(),
                 pacing: end.pacing(),
-                phase: Some(end.doing()),
+                phase: Some(end.phase()),
             }),
             Self::Other(end) => end.sender(),
         }

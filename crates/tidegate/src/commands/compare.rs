@@ -14,7 +14,8 @@ use tidegate_replay::source::{Kind, sniff};
 use tidegate_report::columns::{self, Column};
 use tidegate_report::comparison::Comparison;
 use tidegate_report::simulation::{
-    DIFFERENCES, Quantity, by_subject, cautions, compared, compared_by_all, compared_whole, mark_left, unfinished, unit,
+    DIFFERENCES, Quantity, by_subject, cautions, compared, compared_by_all, compared_whole, kinds_of, mark_left,
+    unfinished, unit,
 };
 use tidegate_report::swept::is_of_quantities;
 use tidegate_report::{Fold, Look, Report, Section, swept};
@@ -232,8 +233,8 @@ fn primary_of_kinds(primary: &[String], all: &[Quantity]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for name in primary {
         let Some((measure, subject)) = name.split_once(" of ") else { continue };
-        let is_it = |quantity: &&Quantity| quantity.measure == measure && quantity.variant == subject;
-        let kinds = all.iter().find(is_it).map(|quantity| quantity.plain().split(' ').next().unwrap_or_default());
+        let is_there = all.iter().any(|quantity| quantity.measure == measure && quantity.variant == subject);
+        let kinds = kinds_of(subject).filter(|_| is_there);
         found.extend(kinds.map(|kinds| format!("{measure} of {kinds}")).filter(|name| !found.contains(name)));
     }
     found

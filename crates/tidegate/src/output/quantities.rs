@@ -1,4 +1,4 @@
-//! What a shaper reports, as every table, screen and message shows it.
+//! Quantities of a running shaper, as every table, screen and message shows them.
 
 use std::net::IpAddr;
 

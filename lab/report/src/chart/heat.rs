@@ -63,12 +63,8 @@ impl Chart {
         if flat().any(|mean| mean.is_infinite()) {
             note = format!("{note} n.r.: not reached in at least one of the values.").trim_start().to_owned();
         }
-        note = format!(
-            "{note} {} {}",
-            known_to(&cells, is_ratio).unwrap_or_default(),
-            self.selection().unwrap_or_default()
-        );
-        note = note.split_whitespace().collect::<Vec<_>>().join(" ");
+        let notes = [Some(note).filter(|note| !note.is_empty()), known_to(&cells, is_ratio), self.selection()];
+        let note = notes.into_iter().flatten().collect::<Vec<_>>().join(" ");
         let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
         let heat = Heat { xs, ys, means, halves, unit, log, ratio: !self.over.is_empty(), note };
         Ok(heat.drawing(self, look))

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::Quantity;
 use crate::comparison::{Better, Comparison, Estimate, Group, Measure, Row, over_common_runs};
 use crate::judgement::{Contrast, contrasts};
+use crate::swept::at_point;
 
 /// The maximum number of flows, and of links, in a comparison.
 const SUBJECTS: [usize; 2] = [6, 2];
@@ -113,19 +114,24 @@ pub fn differences(quantities: &[Quantity], stated: &Comparison) -> Vec<Contrast
     groups.into_iter().flat_map(of_group).collect()
 }
 
+/// How several subjects of the kind of this one are called together: `flows` for `flow bulk`. `None` if its name has no kind.
+pub fn kinds_of(subject: &str) -> Option<String> {
+    let (kind, _) = subject.split_once(' ')?;
+    Some(format!("{kind}{}", if kind.ends_with('s') { "es" } else { "s" }))
+}
+
 /// `all` so that the flows of each variant, or its links, can be compared with each other in place of the variants: each flow is a variant, the
 /// subject is `flows`, and the point has the variant. What there is one of alone has nothing to be compared with, and is left out.
 pub fn by_subject(all: &[Quantity]) -> Vec<Quantity> {
-    let mut kinds: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for quantity in all {
-        let name = quantity.name();
-        if let Some((kind, _)) = name.split_once(' ') {
-            kinds.entry(kind).or_default().insert(name);
+    let mut names: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for name in all.iter().map(Quantity::name) {
+        if let Some(kinds) = kinds_of(name) {
+            names.entry(kinds).or_default().insert(name);
         }
     }
     let turned = |quantity: &Quantity| {
         let name = quantity.name();
-        let (kind, _) = name.split_once(' ').filter(|(kind, _)| kinds[kind].len() > 1)?;
+        let kinds = kinds_of(name).filter(|kinds| names[kinds].len() > 1)?;
         let variant = match quantity.variant.as_str() {
             "" => None,
             // The values of a sweep.
@@ -134,9 +140,8 @@ pub fn by_subject(all: &[Quantity]) -> Vec<Quantity> {
         };
         let point = Some(quantity.point.clone()).filter(|point| !point.is_empty()).into_iter().chain(variant);
         let point = point.collect::<Vec<_>>().join(", ");
-        let kinds = if kind.ends_with('s') { format!("{kind}es") } else { format!("{kind}s") };
-        let at = if point.is_empty() { String::new() } else { format!(" at {point}") };
-        Some(Quantity { subject: format!("{name}: {kinds}{at}"), variant: name.to_owned(), point, ..quantity.clone() })
+        let subject = format!("{name}: {}", at_point(&kinds, &point));
+        Some(Quantity { subject, variant: name.to_owned(), point, ..quantity.clone() })
     };
     all.iter().filter_map(turned).collect()
 }

@@ -229,7 +229,7 @@ impl Scenario {
         }
     }
 
-    /// What the rule that finds the warm-up says: how long it is, or in what it finds no steady state; `None` if the file has the warm-up.
+    /// A sentence about the warm-up that MSER-5 was to find: how long it is, or which series have no steady state. `None` if the file has the warm-up.
     pub fn said_of_warm_up(&self) -> Option<String> {
         let (span, unsteady) = self.found_warm_up.as_ref()?.get_or_init(|| self.find_warm_up());
         let seconds = span.as_secs_f64();

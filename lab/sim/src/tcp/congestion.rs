@@ -185,6 +185,10 @@ pub trait CongestionControl: Send {
     fn phase(&self) -> Option<&'static str> {
         None
     }
+    /// Slow start below ssthresh, and congestion avoidance from it on (RFC 5681, section 3.1).
+    fn usual_phase(&self) -> &'static str {
+        if self.cwnd() < self.ssthresh() { "slow start" } else { "congestion avoidance" }
+    }
 }
 
 /// A constructor of a congestion control, called for each connection with (SMSS, initial window) in bytes.
@@ -323,6 +327,9 @@ impl Controller {
     }
     pub fn phase(&self) -> Option<&'static str> {
         each!(self, c => c.phase())
+    }
+    pub fn usual_phase(&self) -> &'static str {
+        each!(self, c => c.usual_phase())
     }
     pub fn on_lost(&mut self, now: Instant, lost: &LostSegment) {
         each!(self, c => c.on_lost(now, lost));

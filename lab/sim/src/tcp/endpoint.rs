@@ -364,14 +364,13 @@ impl Endpoint {
     pub(crate) fn rto(&self) -> Span {
         self.rtt.rto(&self.config.rto)
     }
-    /// What the sender does, in a word or two: it repairs losses, or the phase of its congestion control.
-    pub(crate) fn doing(&self) -> &'static str {
+    /// The phase of the sender: that of its congestion control, or of the repair of losses.
+    pub(crate) fn phase(&self) -> &'static str {
         // A control with phases of its own is in one of them while it repairs, too.
         self.controller.phase().unwrap_or_else(|| match self.phase {
             Phase::FastRecovery { .. } => "recovery",
             Phase::RtoRecovery { .. } => "timeout",
-            Phase::Open if self.controller.cwnd() < self.controller.ssthresh() => "slow start",
-            Phase::Open => "congestion avoidance",
+            Phase::Open => self.controller.usual_phase(),
         })
     }
     /// When this end entered ESTABLISHED.

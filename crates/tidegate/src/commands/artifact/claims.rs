@@ -5,6 +5,7 @@ use tidegate_metrics::{LEVEL, holm};
 use tidegate_report::Look;
 use tidegate_report::comparison::{Comparison, Estimate, Group, Stated};
 use tidegate_report::judgement::{Contrast, probability_after};
+use tidegate_report::simulation::kinds_of;
 
 use crate::Failure;
 
@@ -87,17 +88,18 @@ impl Claim {
     /// Whether its quantity is one of a part of the comparison.
     fn is_of(&self, part: &Comparison) -> bool {
         let has = |group: &Group| group.measures.iter().any(|measure| measure.name == self.measure);
-        let is_there = |name: &str| {
-            let is_it = |group: &Group| group.name == name || group.name.starts_with(&format!("{name} at "));
-            part.groups.iter().any(|group| is_it(group) && has(group))
-        };
-        let (subject, at) = self.subject.split_once(" at ").unwrap_or((&self.subject, ""));
-        match kind_of(subject) {
-            // Of two flows both are.
-            Some(_) => [&self.less, &self.more].into_iter().all(|name| is_there(name)),
-            None if at.is_empty() => is_there(subject),
-            None => part.groups.iter().any(|group| group.name == self.subject && has(group)),
+        let is_there = |is_it: &dyn Fn(&str) -> bool| part.groups.iter().any(|group| is_it(&group.name) && has(group));
+        match self.kinds() {
+            // Of two flows both are, at whatever point.
+            Some(_) => [&self.less, &self.more].into_iter().all(|name| is_there(&|group| plain(group) == name)),
+            None => is_there(&|group| group == self.subject),
         }
+    }
+
+    /// The word for all subjects of which it orders two, such as `flows`; `None` if it orders two variants by one subject.
+    fn kinds(&self) -> Option<&str> {
+        let subject = plain(&self.subject);
+        (kinds_of(&self.less).as_deref() == Some(subject)).then_some(subject)
     }
 
     /// Whether it orders these two variants by this quantity.
@@ -125,12 +127,13 @@ impl Claim {
             let all = all[..all.len().min(MOST_NAMED)].join(", ");
             Err(format!("claim {}: there is no {what} `{name}`; there are {all}{rest}", self.line()))
         };
-        let subject = self.subject.split_once(" at ").map_or(&*self.subject, |(subject, _)| subject);
-        if let Some(kind) = kind_of(subject) {
-            let subjects: Vec<&str> =
-                measurable.iter().map(|(name, _)| name.as_str()).filter(|name| name.starts_with(kind)).collect();
+        let subject = plain(&self.subject);
+        if self.kinds().is_some() {
+            let names = measurable.iter().map(|(name, _)| name.as_str());
+            let subjects: Vec<&str> = names.filter(|name| kinds_of(name).as_deref() == Some(subject)).collect();
             let unknown = [&self.less, &self.more].into_iter().find(|name| !subjects.contains(&name.as_str()));
-            return unknown.map_or(Ok(()), |name| missing(kind.trim(), name, &subjects));
+            return unknown
+                .map_or(Ok(()), |name| missing(self.less.split(' ').next().unwrap_or("subject"), name, &subjects));
         }
         let subjects: Vec<&str> = measurable.iter().map(|(name, _)| name.as_str()).collect();
         let Some((_, measures)) = measurable.iter().find(|(name, _)| name == subject) else {
@@ -358,11 +361,9 @@ pub fn check(claims: &[Claim], comparison: &Comparison, primary: Option<&Compari
         .collect()
 }
 
-/// The word before the names of subjects that are compared with each other: `flow ` of `flows`.
-fn kind_of(subjects: &str) -> Option<&'static str> {
-    [("flows", "flow "), ("links", "link "), ("classes", "class ")]
-        .into_iter()
-        .find_map(|(all, one)| (subjects == all).then_some(one))
+/// A subject without the point of a sweep that it ends with.
+fn plain(subject: &str) -> &str {
+    subject.split_once(" at ").map_or(subject, |(plain, _)| plain)
 }
 
 /// Says why nothing was tested: runs that the seeds do not change are one.

@@ -5,7 +5,7 @@
 //! classes.
 
 mod bottleneck;
-mod phases;
+mod meeting;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,9 +48,7 @@ pub(super) fn advise(
             advice.classes(None, &all);
             advice.bottlenecks(None, &all);
             advice.loads();
-            advice.phases();
-            advice.windows();
-            advice.one_queue();
+            advice.meetings();
             advice.times();
             advice.needs();
             advice.nodes(nodes);

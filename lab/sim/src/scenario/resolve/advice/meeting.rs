@@ -1,5 +1,7 @@
-//! Warnings about flows without end that meet at a link: phase effects, where a queue drops what does not fit and nothing is random on
-//! their way, and windows that cannot fill it.
+//! Warnings about flows that meet at a link: phase effects, where a queue drops what does not fit and nothing is random on their way,
+//! windows that cannot fill the link, and one queue that marks flows of L4S and others alike.
+
+use std::collections::BTreeMap;
 
 use tidegate_config::discipline::Discipline;
 use tidegate_core::red::Signal;
@@ -18,11 +20,22 @@ const HEADERS: f64 = 1.1;
 /// The size of a packet of most flows.
 const PACKET: Bytes = Bytes::new(1_500);
 
+/// The flows whose data crosses each link.
+type Crossings = BTreeMap<usize, Vec<usize>>;
+
 impl Advice<'_> {
+    /// Warns about flows that meet.
+    pub(super) fn meetings(&mut self) {
+        let crossings = self.crossing();
+        self.phases(&crossings);
+        self.windows(&crossings);
+        self.one_queue(&crossings);
+    }
+
     /// Warns where flows of several sections without end meet in a FIFO with round trips that nothing varies: the same flow may lose again and again (Floyd and
     /// Jacobson, *On traffic phase effects in packet-switched gateways*, 1992).
-    pub(super) fn phases(&mut self) {
-        for (index, crossing) in self.crossing() {
+    fn phases(&mut self, crossings: &Crossings) {
+        for (&index, crossing) in crossings {
             let wire = &self.scenario.wires[index];
             let variants = &self.scenario.variants;
             let rate_of = |link: usize| self.rate_of(link, variants.first());
@@ -81,7 +94,7 @@ impl Advice<'_> {
     }
 
     /// Warns about flows of L4S and others in one queue that marks both: each mark halves the window of these, and takes little of those.
-    pub(super) fn one_queue(&mut self) {
+    fn one_queue(&mut self, crossings: &Crossings) {
         let variants = || [None].into_iter().chain(self.scenario.variants.iter().map(Some));
         let marks_alike = |index: usize, variant: Option<&Variant>| {
             let is_run = variant.is_some() || self.scenario.variants.is_empty();
@@ -93,7 +106,7 @@ impl Advice<'_> {
                     _ => false,
                 }
         };
-        for (index, crossing) in self.crossing() {
+        for (&index, crossing) in crossings {
             let ecn = |number: &usize| match &self.scenario.flows[*number].transport {
                 Transport::Tcp(tcp) => Some(tcp.ecn == EcnUse::L4s),
                 _ => None,
@@ -113,8 +126,8 @@ impl Advice<'_> {
 
     /// Warns about receive windows that together are less than the line carries in a round trip: it is never full, and the
     /// queue that somebody studies there stays empty.
-    pub(super) fn windows(&mut self) {
-        for (index, crossing) in self.crossing() {
+    fn windows(&mut self, crossings: &Crossings) {
+        for (&index, crossing) in crossings {
             let wire = &self.scenario.wires[index];
             if self.scenario.queue_of(index, self.scenario.variants.first()).is_none() {
                 continue;
