@@ -16,6 +16,8 @@ const ROW: f64 = 20.0;
 const HALF: f64 = 4.5;
 /// How far a box is above the middle of its row; its points are below.
 const APART: f64 = 2.5;
+/// Up to so many values each is lifted by those that are near it.
+const MANY: usize = 500;
 /// The number of runs from which boxes with quartiles and violins are drawn.
 const ENOUGH: usize = 5;
 /// How many times as far as the rest all runs reach where those that are far from the quartiles of their row are beyond the axis.
@@ -185,7 +187,9 @@ impl Group {
                 values.iter().filter(|value| !is_beyond(**value)).map(|value| place(*value)).collect();
             let (step, most) = if form == Form::Strip { (2.4 * u, 5) } else { (1.8 * u, 3) };
             let lift = |n: usize| {
-                let before = inside[..n].iter().filter(|x| (*x - inside[n]).abs() < 3.0 * u).count() % most;
+                // Among many the heights are in turn, since to look for those near each would take the square of their number.
+                let is_near = |x: &&f64| (*x - inside[n]).abs() < 3.0 * u;
+                let before = if inside.len() > MANY { n } else { inside[..n].iter().filter(is_near).count() } % most;
                 // On either side in turn.
                 step * if before % 2 == 1 { before.div_ceil(2) as f64 } else { -((before / 2) as f64) }
             };
