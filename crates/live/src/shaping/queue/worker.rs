@@ -82,6 +82,8 @@ impl Worker {
         let _ = ready.send(readiness);
         let outcome = match driver::run(&mut driver, &mut path) {
             Ok(()) => Ok(path.counts(&driver)),
+            // The guardian has let pass what this one held, and the queue and the page are those of its successor.
+            Err(_) if state.is_abandoned() => Ok(path.counts(&driver)),
             Err(Failure::Path(error)) => {
                 let _ = state.let_pass(&format!("the data path ended: {error}"));
                 Err(error)
@@ -292,6 +294,9 @@ impl<K: Kernel> QueuePath<K> {
             }
             self.kernel.pause(PAUSE);
         }
+        if self.parts.state.is_abandoned() {
+            return Ok(());
+        }
         let left = match page.turn() {
             Turn::Shaper => page.take_held(),
             Turn::Guardian | Turn::Return | Turn::Yield => 0,
@@ -351,8 +356,21 @@ impl<K: Kernel> QueuePath<K> {
 
     /// Counts a turn; an abandoned data path makes no more.
     fn go_on(&self) -> ControlFlow<()> {
+        if self.parts.state.is_abandoned() {
+            return ControlFlow::Break(());
+        }
         self.parts.state.page.beat();
-        if self.parts.state.is_abandoned() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        ControlFlow::Continue(())
+    }
+
+    /// Accepts the packets of the last batch at once: they were received after this data path was abandoned, and nobody else knows
+    /// of them. Those that the guardian has let pass the kernel does not know any more.
+    fn pass_batch(&mut self) -> Result<usize, Error> {
+        self.sink.verdicts.discard();
+        for packet in self.ring.packets() {
+            self.sink.verdicts.accept(packet.queue, packet.id);
+        }
+        self.kernel.send(&mut self.sink.verdicts).map(|()| 0)
     }
 
     /// Makes the injected fault happen, once it is time and packets wait.
@@ -396,8 +414,10 @@ impl<K: Kernel> DataPath for QueuePath<K> {
         Ok(self.go_on())
     }
 
+    /// A thread that was stalled in the midst of a turn may have been abandoned meanwhile: its successor reads the same socket and
+    /// shares the same page, so nothing of either is touched from then on.
     fn receive(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<usize, Error> {
-        if !self.parts.state.has_begun() {
+        if !self.parts.state.has_begun() || self.parts.state.is_abandoned() {
             return Ok(0);
         }
         if self.parts.state.page.turn() != Turn::Shaper {
@@ -407,6 +427,9 @@ impl<K: Kernel> DataPath for QueuePath<K> {
             self.set_copies(driver.engine().advises());
         }
         let received = self.kernel.receive(&mut self.ring)?;
+        if received > 0 && self.parts.state.is_abandoned() {
+            return self.pass_batch();
+        }
         let before = driver.counters().segmented;
         if let Some(observer) = &mut self.sink.observer {
             observer.turn(!driver.engine().tree().backlog().is_empty());
@@ -417,6 +440,9 @@ impl<K: Kernel> DataPath for QueuePath<K> {
         // Before departures: a packet that arrives in an empty queue may leave in the same turn.
         #[cfg(debug_assertions)]
         self.inject(now, driver);
+        if self.parts.state.is_abandoned() {
+            return Ok(0);
+        }
         if driver.counters().segmented != before {
             // The kernel queues the segments while it processes these verdicts, behind packets that are queued already.
             self.flush()?;
@@ -437,10 +463,17 @@ impl<K: Kernel> DataPath for QueuePath<K> {
         if let Some(observer) = &mut self.sink.observer {
             observer.hand_over();
         }
+        if self.parts.state.is_abandoned() {
+            self.sink.verdicts.discard();
+            return Ok(());
+        }
         self.kernel.send(&mut self.sink.verdicts)
     }
 
     fn control(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<ControlFlow<()>, Error> {
+        if self.parts.state.is_abandoned() {
+            return Ok(ControlFlow::Break(()));
+        }
         // Before commands are received: the waker is written to after a command is sent. Not in each turn: most are for
         // packets, and it is a system call.
         if self.woken {

@@ -26,9 +26,10 @@ use super::worker::{PathParts, QueuePath};
 use crate::guardian::{self, Page};
 use crate::marks::MarkLayout;
 use crate::netlink::Error;
+use crate::nfqueue::SocketCounters;
 use crate::rules::Direction;
 use crate::shaping::Options;
-use crate::shaping::command::{Command, Handle, VerdictSink};
+use crate::shaping::command::{Command, Handle, LiveEngine, VerdictSink};
 use crate::shaping::interfaces::InterfaceCounters;
 use crate::shaping::watchdog::WorkerState;
 use model::{End, Faults, Model};
@@ -72,6 +73,26 @@ impl Live {
         Self { setup: setup.expect("an engine"), packets }
     }
 
+    /// An engine as the one that shaped them.
+    fn engine(&self, at: Instant) -> Result<LiveEngine, String> {
+        let config = exact::configuration(&self.setup.configuration)?;
+        let setup = Setup {
+            seed: self.setup.seed,
+            secret: self.setup.secret,
+            catch_up: Span::from_nanos(self.setup.catch_up_ns),
+            most_queued: self.setup.most_queued,
+            names: Names::default(),
+        };
+        Engine::new(&config, &setup, at).map_err(|error| error.to_string())
+    }
+
+    /// The flow of each packet.
+    fn flows(&self) -> Result<Vec<u64>, String> {
+        let engine = self.engine(self.packets[0].at)?;
+        let fields = |packet: &Packet| dissect::network(&packet.bytes, packet.length as usize).unwrap().fields;
+        Ok(self.packets.iter().map(|packet| engine.classify(&fields(packet)).flow.flow).collect())
+    }
+
     /// The bytes of a packet that consists of these.
     fn joined(&self, numbers: &[usize]) -> (Vec<u8>, u32) {
         let mut bytes = self.packets[numbers[0]].bytes.clone();
@@ -106,6 +127,54 @@ struct Judged<'a> {
     hasty: bool,
 }
 
+/// A data path whose thread stalls after so many batches, and has been abandoned when it goes on.
+struct Stalled<'a> {
+    path: QueuePath<Model<'a>>,
+    batches: u32,
+    state: Arc<WorkerState>,
+    /// What the kernel had handed over, and where the page stood, when it was abandoned.
+    then: Option<(SocketCounters, u32, u64)>,
+}
+
+impl Stalled<'_> {
+    fn seen(&self) -> (SocketCounters, u32, u64) {
+        (self.path.kernel.counters(), self.state.page.received(), self.state.page.beats())
+    }
+}
+
+impl DataPath for Stalled<'_> {
+    type Handle = Handle;
+    type Sink = VerdictSink;
+    type Error = Error;
+
+    fn now(&mut self) -> Instant {
+        self.path.now()
+    }
+    fn wait(&mut self, wait: Wait) -> Result<ControlFlow<()>, Error> {
+        self.path.wait(wait)
+    }
+    fn receive(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<usize, Error> {
+        let received = self.path.receive(now, driver)?;
+        if received > 0 && self.then.is_none() {
+            self.batches -= 1;
+            if self.batches == 0 {
+                self.state.abandon();
+                self.then = Some(self.seen());
+            }
+        }
+        Ok(received)
+    }
+    fn sink(&mut self) -> &mut VerdictSink {
+        self.path.sink()
+    }
+    fn flush(&mut self) -> Result<(), Error> {
+        self.path.flush()
+    }
+    fn control(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<ControlFlow<()>, Error> {
+        self.path.control(now, driver)
+    }
+}
+
 impl DataPath for Judged<'_> {
     type Handle = Handle;
     type Sink = VerdictSink;
@@ -138,18 +207,7 @@ impl DataPath for Judged<'_> {
 /// Does the recording again with the delays and the faults of a seed. A hasty data path forgets too early that segments are on their
 /// way.
 fn judge(live: &Live, seed: u64, faults: Faults, hasty: bool) -> Result<Happened, String> {
-    let config = exact::configuration(&live.setup.configuration)?;
-    let setup = Setup {
-        seed: live.setup.seed,
-        secret: live.setup.secret,
-        catch_up: Span::from_nanos(live.setup.catch_up_ns),
-        most_queued: live.setup.most_queued,
-        names: Names::default(),
-    };
-    let engine = |at| Engine::new(&config, &setup, at).map_err(|error| error.to_string());
-    let first = engine(live.packets[0].at)?;
-    let fields = |packet: &Packet| dissect::network(&packet.bytes, packet.length as usize).unwrap().fields;
-    let flows: Vec<u64> = live.packets.iter().map(|packet| first.classify(&fields(packet)).flow.flow).collect();
+    let (first, flows) = (live.engine(live.packets[0].at)?, live.flows()?);
     let page = Arc::new(Page::create().map_err(|error| error.to_string())?);
     let list = Arc::new(guardian::state_file().map_err(|error| error.to_string())?);
     let (commands, inbox) = mpsc::channel();
@@ -167,7 +225,7 @@ fn judge(live: &Live, seed: u64, faults: Faults, hasty: bool) -> Result<Happened
         let (commands, inbox) = mpsc::channel();
         let state = Arc::new(WorkerState::new(page, false));
         model.hand_over(commands, Arc::clone(&state));
-        let next = engine(model.time())?;
+        let next = live.engine(model.time())?;
         let more;
         (model, more) = shape(model, inbox, (state, Some(list)), next)?;
         segmented += more;
@@ -269,6 +327,26 @@ fn an_end_at_any_moment_reorders_and_loses_nothing() {
 fn another_data_path_that_takes_over_at_any_moment_reorders_and_loses_nothing() {
     let all = judge_all(Faults { hand_over: true, ..Faults::default() });
     assert!(all.segmented > 1_000 && all.takeovers > SEEDS / 2 && all.adopted > 1_000, "{all:?}");
+}
+
+/// Its successor reads the same socket and shares the same page.
+#[test]
+fn a_thread_that_was_abandoned_in_its_turn_touches_nothing_any_more() {
+    let live = Live::read();
+    for batches in 1..=40 {
+        let page = Arc::new(Page::create().unwrap());
+        let (commands, inbox) = mpsc::channel();
+        let list = Arc::new(guardian::state_file().unwrap());
+        let random = Stream::named(batches.into(), "stalled");
+        let flows = live.flows().unwrap();
+        let model = Model::new(&live, &flows, random, Faults::default(), Arc::clone(&page), (commands, list));
+        let state = Arc::new(WorkerState::new(page, true));
+        let engine = live.engine(live.packets[0].at).unwrap();
+        let (path, mut driver) = QueuePath::new(model, parts(inbox, Arc::clone(&state), None), engine);
+        let mut stalled = Stalled { path, batches, state, then: None };
+        assert!(run(&mut driver, &mut stalled).is_ok());
+        assert_eq!(stalled.then, Some(stalled.seen()), "after {batches} batches");
+    }
 }
 
 /// A data path that does not hold back what follows a superpacket on its way to the second queue reorders.

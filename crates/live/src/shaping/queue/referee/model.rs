@@ -508,7 +508,8 @@ impl Kernel for Model<'_> {
         Ok(count)
     }
     fn send(&mut self, verdicts: &mut Verdicts) -> Result<(), Error> {
-        while let Some((bytes, _)) = verdicts.next_chunk() {
+        while let Some((bytes, count)) = verdicts.next_chunk() {
+            self.counters.verdicts += count;
             let bytes = bytes.to_vec();
             self.kernel(&bytes, true);
             verdicts.sent_chunk();
