@@ -35,6 +35,13 @@ pub enum Turn {
     Yield,
 }
 
+impl Turn {
+    /// Whether the shaper receives packets and sends verdicts.
+    pub fn is_of_shaper(self) -> bool {
+        matches!(self, Self::Shaper | Self::Yield)
+    }
+}
+
 /// Why the guardian took the turn last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]

@@ -392,7 +392,7 @@ impl Guard {
     /// Takes the turn when the shaper has made no progress.
     fn check(&mut self) {
         let now = timing::now();
-        let shapes = matches!(self.page.turn(), Turn::Shaper | Turn::Yield);
+        let shapes = self.page.turn().is_of_shaper();
         if self.control.is_none() || !shapes || now.since(self.checked) < CHECK {
             return;
         }

@@ -463,7 +463,8 @@ impl<K: Kernel> DataPath for QueuePath<K> {
         if let Some(observer) = &mut self.sink.observer {
             observer.hand_over();
         }
-        if self.parts.state.is_abandoned() {
+        // The guardian has let these packets pass: the kernel would refuse their verdicts, as those of packets that it has dropped.
+        if self.parts.state.is_abandoned() || !self.parts.state.page.turn().is_of_shaper() {
             self.sink.verdicts.discard();
             return Ok(());
         }
