@@ -150,6 +150,9 @@ pub struct QueueReport {
     pub max_length: Outcome,
 }
 
+/// The least number of a queue that is tried.
+pub(crate) const FIRST_QUEUE: u16 = 7_400;
+
 /// The counters of a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SocketCounters {

@@ -23,7 +23,7 @@ use tidegate_sys::time::Readable;
 use tidegate_sys::{process, time};
 use tidegate_units::{Instant, Span};
 
-use crate::nfqueue::Outcome;
+use crate::nfqueue::{FIRST_QUEUE, Outcome};
 
 /// The longest spin before a deadline.
 pub const MAX_SPIN: Span = Span::from_micros(50);
@@ -297,7 +297,18 @@ fn ask_for_short_turns() -> Outcome {
 /// kernel has a queue for each processor, and serves it when that processor is free. On a loaded machine that happened
 /// about once in a hundred thousand packets.
 pub fn stay_on_a_processor(nth: usize) -> Outcome {
-    granted(process::processors().and_then(|ours| process::stay_on(ours[nth % ours.len()])))
+    granted(process::processors().and_then(|ours| process::stay_on(&[ours[nth % ours.len()]])))
+}
+
+/// Keeps the calling thread off the processors on which the first `threads` threads of data paths [stay](stay_on_a_processor), as far as
+/// it may run on others: for work that the kernel does not interrupt.
+pub fn stay_off_data_paths(threads: usize) -> Outcome {
+    let first = usize::from(FIRST_QUEUE) / 2;
+    granted(process::processors().and_then(|ours| {
+        let is_free = |at: &usize| (first..first + threads).all(|nth| nth % ours.len() != *at);
+        let free: Vec<usize> = (0..ours.len()).filter(is_free).map(|at| ours[at]).collect();
+        if free.is_empty() { Ok(()) } else { process::stay_on(&free) }
+    }))
 }
 
 /// Locks what is and what will be mapped, but only where no limit can make a later allocation fail for it.

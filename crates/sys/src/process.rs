@@ -204,16 +204,18 @@ pub fn processors() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect())
 }
 
-/// Keeps the calling thread on one processor.
+/// Keeps the calling thread on these processors.
 ///
 /// # Errors
-/// Those of sched_setaffinity(2).
-pub fn stay_on(processor: usize) -> io::Result<()> {
+/// Those of sched_setaffinity(2), also for none.
+pub fn stay_on(processors: &[usize]) -> io::Result<()> {
     let mut set = CpuSet::new();
-    if processor >= CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
+    for &processor in processors {
+        if processor >= CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        set.set(processor);
     }
-    set.set(processor);
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
@@ -434,12 +436,12 @@ mod tests {
     fn a_thread_stays_on_one_of_its_processors() {
         let ours = processors().unwrap();
         std::thread::spawn(move || {
-            stay_on(ours[0]).unwrap();
+            stay_on(&ours[..1]).unwrap();
             assert_eq!(processors().unwrap(), [ours[0]]);
         })
         .join()
         .unwrap();
-        assert!(stay_on(1 << 20).is_err());
+        assert!(stay_on(&[1 << 20]).is_err() && stay_on(&[]).is_err());
     }
 
     #[test]

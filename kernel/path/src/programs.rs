@@ -435,8 +435,11 @@ impl KernelPrograms {
     /// # Errors
     /// When there is no such thread.
     pub fn load_later(&self, configs: Vec<Config>) -> io::Result<()> {
-        let begin = || {
+        let threads = configs.iter().map(|config| config.interface.threads as usize).sum();
+        let begin = move || {
             block_signals();
+            // What the kernel does between its checks of a program it does at one go, for a second on a slow machine.
+            let _ = timing::stay_off_data_paths(threads);
             // Where the kernel refuses that, the process is told of it as well, and goes on.
             restrict(&Restriction { keep: LOADER, calls: Calls::Loader, scope: Scope::Thread });
         };

@@ -253,7 +253,7 @@ fn allowed() -> Vec<usize> {
 /// How long `processor` stood still until `stop`: as a thread sees it that goes before every other one, so that only
 /// the kernel or the host keep it from waking. `None` where such a thread may not be had.
 fn stalls(processor: usize, stop: &AtomicBool) -> Option<Duration> {
-    if process::stay_on(processor).is_err() || process::set_real_time(99, false).is_err() {
+    if process::stay_on(&[processor]).is_err() || process::set_real_time(99, false).is_err() {
         return None;
     }
     const EVERY: Duration = Duration::from_millis(1);

@@ -5,14 +5,14 @@ use tidegate_engine::shards::Shard;
 use tidegate_engine::{Engine, Setup};
 use tidegate_units::Instant;
 
-use crate::nfqueue::{QueueReport, QueueSettings, QueueSocket, Superpackets};
+use crate::nfqueue::{FIRST_QUEUE, QueueReport, QueueSettings, QueueSocket, Superpackets};
 use crate::rules::QUEUES_OF_ONE;
 use crate::shaping::command::LiveEngine;
 use crate::shaping::error::{StartError, is_permission, no_queue};
 use crate::shaping::options::{Options, RecorderFactory};
 
 /// The queue numbers that are tried.
-const QUEUES: std::ops::Range<u16> = 7_400..7_600;
+const QUEUES: std::ops::Range<u16> = FIRST_QUEUE..FIRST_QUEUE + 200;
 
 /// How flows are divided over threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
