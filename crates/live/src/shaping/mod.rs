@@ -103,7 +103,8 @@ pub struct Shaping {
     options: Options,
     /// Whether its rules copy answers of the Domain Name System.
     copies: named::Copies,
-    /// The number of schedulers in the kernel that were being made ready when it was last looked at, while one of them is awaited.
+    /// The number of schedulers in the kernel that were being made ready when it was last looked at, while one of them is awaited; the
+    /// greatest number to look at once.
     awaited: Option<usize>,
 }
 
@@ -150,7 +151,16 @@ impl Shaping {
         // Read first: one that is ready a moment later has changed it.
         let loading = offload::loading(options);
         let (offload, why_not) = offload::choose(config, options)?;
-        let awaited = matches!(why_not, Some(StartError::KernelLoading)).then_some(loading);
+        let mut awaited = matches!(why_not, Some(StartError::KernelLoading)).then_some(loading);
+        // What an earlier data path has left waits in queues of this process, with the rules that are the lock of the interface: it is taken
+        // over there, and the traffic moves then.
+        let offload = match left {
+            Some(_) if offload.is_some() && !offload::must(config, options) => {
+                awaited = Some(usize::MAX);
+                None
+            }
+            _ => offload,
+        };
         let mut why_not = why_not.map(|error| error.reason());
         let beginning = Beginning::new(config, options)?;
         let in_kernel = offload.map(|backend| offload::start(beginning, config, options, backend, beside));

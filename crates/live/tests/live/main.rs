@@ -108,6 +108,7 @@ fn main() {
         moves::a_move_that_is_cancelled_leaves_the_traffic_where_it_is,
         moves::a_start_that_awaits_the_kernel_shapes_in_user_space_and_moves,
         moves::a_kernel_that_is_not_to_be_had_or_not_wanted_is_awaited_no_longer,
+        moves::a_data_path_that_is_begun_anew_moves_to_the_kernel,
         hold::an_exchanged_root_loses_nothing_that_is_held,
         places::an_uplink_with_a_delegated_prefix_is_shaped,
         places::what_a_translator_sends_is_shaped_at_the_uplink,

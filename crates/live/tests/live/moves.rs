@@ -9,12 +9,13 @@ use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::ClassId;
 use tidegate_engine::advice::OffloadedAdvice;
 use tidegate_engine::{Names, Offload, OffloadedFlows, PromiseTable, Promised, Setup, Totals};
+use tidegate_live::guardian::Settings;
 use tidegate_live::netlink::Error;
 use tidegate_live::probe::{Inspection, Version};
 use tidegate_live::rtnl::Rtnl;
 use tidegate_live::rules::RulesError;
 use tidegate_live::shaping::backend::{Backend, OffloadBackend, OffloadCounters, OffloadProvider, clear_root};
-use tidegate_live::shaping::{Hold, Options, Running, Shaping, StartError, WorkerCounts};
+use tidegate_live::shaping::{Hold, Options, Running, Shaping, StartError, Successor, WorkerCounts};
 use tidegate_testbed::Ended;
 use tidegate_testbed::veth::{DEVICE, Pair};
 use tidegate_units::{Bytes, Rate};
@@ -255,6 +256,44 @@ pub fn a_kernel_that_is_not_to_be_had_or_not_wanted_is_awaited_no_longer() -> En
         }
     };
     Pair::new().left.run(ends).unwrap();
+    Ended::Passed
+}
+
+/// A data path that is begun anew, as after a fault, takes over what the earlier one has left; then the traffic moves to the kernel.
+pub fn a_data_path_that_is_begun_anew_moves_to_the_kernel() -> Ended {
+    let kernel = config("limit = \"1MB\"\n");
+    let pair = Pair::new();
+    let later = Arc::new(Later { loading: AtomicUsize::new(1), ..Later::default() });
+    let guardian = Settings {
+        program: "/proc/self/exe".into(),
+        arguments: vec!["guard-a-shaper".into()],
+        directory: None,
+        linger: Duration::from_secs(3),
+        take_over: false,
+        log: None,
+    };
+    let offload = Some(Arc::clone(&later) as Arc<dyn OffloadProvider>);
+    let options = Options { offload, guardian: Some(guardian), ..Options::default() };
+    let (sent, arrived) = while_sending(&pair, || {
+        let moves = || {
+            let shaping = Shaping::start(&kernel, &options).unwrap();
+            assert!(shaping.in_kernel().is_none() && shaping.awaits_kernel());
+            later.loading.store(0, Ordering::Relaxed);
+            let left = shaping.leave(Successor::Ready);
+            assert!(left.is_some());
+            let mut shaping = Shaping::start_from(&kernel, &options, left).unwrap();
+            assert!(shaping.in_kernel().is_none() && shaping.awaits_kernel());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(taken(&shaping) > 0, "it shapes already");
+            assert!(matches!(shaping.awaited(), Some(Ok(()))));
+            move_to(&mut shaping, &kernel);
+            assert_eq!(shaping.in_kernel(), Some("tbf"));
+            shaping.stop().unwrap();
+        };
+        pair.left.run(moves).unwrap();
+    });
+    assert!(sent > 20, "{sent}");
+    all_in_order(sent, &arrived);
     Ended::Passed
 }
 
