@@ -112,14 +112,6 @@ impl Kind for Quic {
     }
 }
 
-impl Quic {
-    /// The ECN of its packets: that of the file or else, of Prague, that of L4S, and of the others ECT(0), which quinn sends.
-    fn ecn(&self, said: Option<EcnUse>) -> EcnUse {
-        let is_scalable = matches!(self.congestion, Control::Own(Algorithm::Prague));
-        said.unwrap_or(if is_scalable { EcnUse::L4s } else { EcnUse::Accurate })
-    }
-}
-
 impl Protocol for Quic {
     fn connect(&self, seed: u64, ecn: Option<EcnUse>) -> [Box<dyn End>; 2] {
         let shared = Arc::new(SharedQuic::new(self, seed, self.ecn(ecn)));
@@ -127,6 +119,21 @@ impl Protocol for Quic {
     }
     fn largest_packet(&self) -> u32 {
         self.datagram.value.as_u64() as u32 + UDP_HEADER
+    }
+    fn algorithm(&self) -> Algorithm {
+        match self.congestion {
+            Control::Quinn(Quinn::Cubic) => Algorithm::Cubic,
+            Control::Quinn(Quinn::NewReno) => Algorithm::Reno,
+            Control::Own(algorithm) => algorithm,
+        }
+    }
+    /// That of the file or else, of Prague, that of L4S, and of the others ECT(0), which quinn sends.
+    fn ecn(&self, said: Option<EcnUse>) -> EcnUse {
+        let is_scalable = matches!(self.congestion, Control::Own(Algorithm::Prague));
+        said.unwrap_or(if is_scalable { EcnUse::L4s } else { EcnUse::Accurate })
+    }
+    fn receive_window(&self) -> u64 {
+        self.window.value.as_u64()
     }
     fn settings(&self, ecn: Option<EcnUse>) -> (&'static str, String) {
         let control = match self.congestion {

@@ -6,7 +6,7 @@ use std::fmt;
 use tidegate_core::{Instant, Rate, Span};
 
 use crate::packet::{Proto, TCP_HEADER};
-use crate::tcp::{EcnUse, Endpoint, Segment, State};
+use crate::tcp::{Algorithm, EcnUse, Endpoint, Segment, State};
 
 /// A reliable transport over datagrams, such as QUIC.
 pub trait Protocol: fmt::Debug + Send + Sync {
@@ -15,6 +15,12 @@ pub trait Protocol: fmt::Debug + Send + Sync {
     fn connect(&self, seed: u64, ecn: Option<EcnUse>) -> [Box<dyn End>; 2];
     /// The size of its largest packet on the link, headers included.
     fn largest_packet(&self) -> u32;
+    /// The congestion control of its senders, or that of the simulator which has the same law.
+    fn algorithm(&self) -> Algorithm;
+    /// How it uses ECN if the flow says this of it.
+    fn ecn(&self, said: Option<EcnUse>) -> EcnUse;
+    /// The bytes that its receiver has room for at most.
+    fn receive_window(&self) -> u64;
     /// Its name, and its settings in one line, which say what its packets carry with this `ecn`.
     fn settings(&self, ecn: Option<EcnUse>) -> (&'static str, String);
 }

@@ -269,6 +269,20 @@ fn one_queue_for_l4s_and_others_has_a_warning() {
     assert!(!warnings("kind = \"dualpi2\"").contains("share the one queue"));
 }
 
+/// A limit below the target of a control has it never act.
+#[test]
+fn a_queue_that_is_full_before_its_control_acts_has_a_warning() {
+    let warnings = |queue: &str, flow: &str| load(&format!("queue = {{ {queue} }}"), flow).1;
+    let below = "the queue of the link r->b is full after 8ms, and its target is 15ms";
+    for kind in ["pie", "fq-pie", "dualpi2"] {
+        // 10 kB at 10 Mbit/s.
+        let said = warnings(&format!("kind = \"{kind}\", limit = \"10kB\""), BULK);
+        assert!(said.contains(below) && said.contains("a target of 15ms is 18.75kB"), "{said}");
+        assert_eq!(warnings(&format!("kind = \"{kind}\", limit = \"20kB\""), BULK), "");
+    }
+    assert!(warnings("kind = \"fq-codel\", limit = \"6kB\"", BULK).contains("its target is 5ms"));
+}
+
 #[test]
 fn what_hardly_means_what_it_says_has_a_warning() {
     let constant = |rate: &str| format!("workload = {{ kind = \"constant\", rate = \"{rate}\" }}");

@@ -5,10 +5,12 @@
 //! classes.
 
 mod bottleneck;
+mod delays;
 mod meeting;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::Root;
 use tidegate_config::{Diagnostics, Place};
 use tidegate_core::{Bytes, DropReason, Instant, Qdisc, Rate, Span};
@@ -17,7 +19,7 @@ use crate::engine::Simulation;
 use crate::packet::SimPacket;
 use crate::scenario::model::{FlowGroup, Scenario, Variant};
 use crate::scenario::queue::LinkQueue;
-use crate::tcp::{Algorithm, Config, EcnUse};
+use crate::tcp::{Algorithm, EcnUse};
 use crate::workload::{Transport, Workload};
 
 /// A warm-up of fewer round trips ends during the slow start of most flows.
@@ -128,6 +130,7 @@ impl Advice<'_> {
                 continue;
             }
             self.own_rate_and_line(index, queue, (variant, place));
+            self.delays(index, queue, (self.rate_of(index, variant), place));
             if let Some((size, number)) = self.too_small(index, flows) {
                 let flow = self.scenario.flow_name(number);
                 let message = format!("the queue of the link {name} is too small for one packet of {flow}, {size} B");
@@ -195,10 +198,10 @@ impl Advice<'_> {
     }
 
     /// Warns about a congestion control that gets no marks, or those of others.
-    fn marks(&mut self, section: &FlowGroup, tcp: &Config) {
+    fn marks(&mut self, section: &FlowGroup, algorithm: &Algorithm, ecn: EcnUse) {
         let without = |name: &str| format!("flow {} has {name} without ECN, which is Reno", section.name);
         let losses = "is told of no congestion but by losses";
-        let (kind, message, label, help) = match (&tcp.algorithm, tcp.ecn) {
+        let (kind, message, label, help) = match (algorithm, ecn) {
             (Algorithm::Dctcp, EcnUse::No) => (
                 13,
                 without("DCTCP"),
@@ -206,16 +209,16 @@ impl Advice<'_> {
                 "write ecn = true where all flows are DCTCP, and ecn = \"l4s\" beside others, before dualpi2 or an l4s-step",
             ),
             (Algorithm::Prague, EcnUse::No) => (13, without("Prague"), losses, "write ecn = \"l4s\""),
-            (Algorithm::Prague, EcnUse::Classic) => (
+            (Algorithm::Prague, EcnUse::Classic | EcnUse::Accurate) => (
                 13,
                 format!("flow {} has Prague with the ECN of others", section.name),
                 "is queued and marked as they are, and answers marks by less",
                 "write ecn = \"l4s\"",
             ),
-            (Algorithm::Reno | Algorithm::Cubic, EcnUse::L4s) => (
+            (Algorithm::Reno | Algorithm::Cubic | Algorithm::Bbr, EcnUse::L4s) => (
                 15,
                 format!("flow {} asks for the low latency of L4S and is not scalable", section.name),
-                "a mark halves its window (RFC 9331, 4.3)",
+                "it answers a mark like a loss (RFC 9331, 4.3)",
                 "write ecn = true, or congestion = \"prague\"",
             ),
             _ => return,
@@ -229,8 +232,10 @@ impl Advice<'_> {
         for section in &self.scenario.sections {
             let number = section.flows.start;
             let Some(spec) = self.scenario.flows.get(number) else { continue };
-            if let Transport::Tcp(tcp) = &spec.transport {
-                self.marks(section, tcp);
+            match &spec.transport {
+                Transport::Tcp(tcp) => self.marks(section, &tcp.algorithm, tcp.ecn),
+                Transport::Other { protocol, ecn } => self.marks(section, &protocol.algorithm(), protocol.ecn(*ecn)),
+                Transport::Udp { .. } => {}
             }
             let side = spec.workload.data_side();
             let slowest = self.sim.slowest(number, side);
@@ -369,14 +374,22 @@ impl Advice<'_> {
     }
 }
 
+/// The discipline of a queue; `None` for the classes of a shaper.
+fn discipline_of(queue: &LinkQueue) -> Option<&Discipline> {
+    match queue {
+        LinkQueue::Discipline(discipline) => Some(discipline),
+        LinkQueue::Shaper(config, _) => match &config.root {
+            Root::Discipline(discipline) => Some(discipline),
+            Root::Shaper(_) => None,
+        },
+    }
+}
+
 /// The rate for which a queue is configured.
 fn own_rate(queue: &LinkQueue) -> Option<Rate> {
-    match queue {
-        LinkQueue::Discipline(discipline) => discipline.line(),
-        LinkQueue::Shaper(config, _) => match &config.root {
-            Root::Shaper(shaper) => Some(shaper.rate),
-            Root::Discipline(discipline) => discipline.line(),
-        },
+    match queue.shaper().map(|config| &config.root) {
+        Some(Root::Shaper(shaper)) => Some(shaper.rate),
+        _ => discipline_of(queue)?.line(),
     }
 }
 

@@ -8,7 +8,7 @@ use tidegate_config::discipline::Discipline;
 use tidegate_config::shaper::{Borrow, Class, Root};
 use tidegate_core::Rate;
 
-use super::{Advice, own_rate};
+use super::{Advice, discipline_of, own_rate};
 use crate::scenario::model::Variant;
 use crate::scenario::queue::LinkQueue;
 
@@ -159,12 +159,5 @@ impl Advice<'_> {
 
 /// Whether a queue is CAKE, and its section does not say for which line it shapes.
 fn is_cake_alone(queue: &LinkQueue) -> bool {
-    let discipline = match queue {
-        LinkQueue::Discipline(discipline) => discipline,
-        LinkQueue::Shaper(config, _) => match &config.root {
-            Root::Discipline(discipline) => discipline,
-            Root::Shaper(_) => return false,
-        },
-    };
-    matches!(&**discipline, Discipline::Cake(cake) if cake.line_rate.is_none())
+    matches!(discipline_of(queue), Some(Discipline::Cake(cake)) if cake.line_rate.is_none())
 }

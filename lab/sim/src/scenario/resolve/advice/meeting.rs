@@ -109,7 +109,8 @@ impl Advice<'_> {
         for (&index, crossing) in crossings {
             let ecn = |number: &usize| match &self.scenario.flows[*number].transport {
                 Transport::Tcp(tcp) => Some(tcp.ecn == EcnUse::L4s),
-                _ => None,
+                Transport::Other { protocol, ecn } => Some(protocol.ecn(*ecn) == EcnUse::L4s),
+                Transport::Udp { .. } => None,
             };
             let of = |is_l4s: bool| crossing.iter().any(|number| ecn(number) == Some(is_l4s));
             let found = variants().find(|variant| marks_alike(index, *variant));
@@ -133,11 +134,13 @@ impl Advice<'_> {
                 continue;
             }
             let flows = || crossing.iter().map(|number| (*number, &self.scenario.flows[*number]));
-            let window = |(number, flow): (usize, &FlowSpec)| match (&flow.transport, &*flow.workload) {
-                (Transport::Tcp(tcp), Workload::Bulk { bytes: None }) => {
-                    Some(tcp.receive_buffer as f64 * 8.0 / self.sim.round_trip(number).as_secs_f64())
-                }
-                _ => None,
+            let window = |(number, flow): (usize, &FlowSpec)| {
+                let window = match (&flow.transport, &*flow.workload) {
+                    (Transport::Tcp(tcp), Workload::Bulk { bytes: None }) => tcp.receive_buffer,
+                    (Transport::Other { protocol, .. }, Workload::Bulk { bytes: None }) => protocol.receive_window(),
+                    _ => return None,
+                };
+                Some(window as f64 * 8.0 / self.sim.round_trip(number).as_secs_f64())
             };
             // Others may send what these do not.
             let Some(all) = flows().map(window).collect::<Option<Vec<f64>>>().filter(|all| !all.is_empty()) else {
@@ -155,7 +158,8 @@ impl Advice<'_> {
             let message = format!(
                 "the windows of the flows through the link {name} allow {most} together, and it carries {carries}: it is never full"
             );
-            let help = "give the flows a larger window, such as tcp = { window = \"4MiB\" }, or defaults = \"linux\""
+            let help = "give the flows a larger window, such as tcp = { window = \"4MiB\" } or transport = { kind = \"quic\", window = \"4MB\" }, or \
+                        defaults = \"linux\""
                 .to_owned();
             self.warn(18, wire.place, message, "the receivers are the bottleneck", help);
         }
