@@ -9,6 +9,7 @@ use std::time::Duration;
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use tidegate_core::{Bytes, Instant, Rate, Span};
+use tidegate_sim::TCP_HEADER;
 use tidegate_sim::tcp::{
     Ack, CongestionControl, CongestionSignal, Delivery, Departure, EcnCounts, EcnFeedback, LossRecovery, LostSegment,
 };
@@ -49,6 +50,7 @@ pub(crate) struct Own {
     /// Congestion that is signalled of packets sent until then belongs to the response that was made.
     recovery_start: Option<Instant>,
     in_recovery: bool,
+    /// The counts of the peer, each packet as a full datagram.
     pub counts: EcnCounts,
     /// When pacing allows the next datagram.
     pace_at: Instant,
@@ -119,7 +121,8 @@ impl Own {
         self.window.push_back(Sent { departure, start: self.sent, size, state: Fate::InFlight });
         self.sent += size;
         if let Some(rate) = self.control.pacing()
-            && let Some(gap) = rate.time_for_ceil(Bytes::new(size))
+            // A pacing rate includes the headers of TCP.
+            && let Some(gap) = rate.time_for_ceil(Bytes::new(size + u64::from(TCP_HEADER)))
         {
             self.pace_at = self.pace_at.max(now) + gap;
         }
@@ -352,12 +355,13 @@ impl Controller for Shared {
         }
     }
     /// quinn has no pacing rate of its controls. While pacing holds a datagram back there is no window, which acknowledgements
-    /// do not need.
+    /// do not need. quinn sends while what is in flight with the next datagram is less than the window, and the simulator's controls let it
+    /// be as much (RFC 9002, section 7): with a window of whole datagrams the difference is one.
     fn window(&self) -> u64 {
         match &self.lock().inner {
             Inner::Quinn(control) => control.window(),
             Inner::Own(own) if own.held => 0,
-            Inner::Own(own) => own.cwnd(),
+            Inner::Own(own) => own.cwnd().saturating_add(1),
         }
     }
     fn metrics(&self) -> ControllerMetrics {

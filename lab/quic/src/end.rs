@@ -318,14 +318,22 @@ impl QuicEnd {
     }
 
     /// A packet that was sent, for a trace.
-    fn contents_of(&self, packet: Packet) -> Option<Contents> {
+    fn contents_of(&self, mut packet: Packet) -> Option<Contents> {
         let (kind, space) = packet.kind.space()?;
+        for frame in packet.frames.iter_mut().filter(|_| self.shared.ecn == EcnUse::L4s) {
+            // What quinn counts as ECT(0) was ECT(1) on the way: see `poll`.
+            if let Frame::Ack { ecn: Some(counts), .. } = frame {
+                std::mem::swap(&mut counts.ect0, &mut counts.ect1);
+            }
+        }
         let (number, length) = (self.numbers[space], packet.length as u64);
         Some(Contents { kind, number, length, frames: packet.frames })
     }
 
     /// Takes acknowledged packets out of those in flight and passes counts of marks to the control, before quinn acts on them.
     fn note_acknowledgements(&mut self, datagram: &[u8]) {
+        // The peer counts packets, and a control compares the counts with acknowledged bytes. So AccECN does without its option (RFC 9768, A.3).
+        let full = self.shared.settings.datagram.value.as_u64();
         let mut sender = self.sender.lock();
         for packet in &frames::packets(datagram) {
             let Some((_, space)) = packet.kind.space() else { continue };
@@ -338,10 +346,10 @@ impl QuicEnd {
                 let (Inner::Own(own), PacketType::OneRtt, Some(counts)) = (&mut sender.inner, packet.kind, ecn) else {
                     continue;
                 };
-                let capable = counts.ect0 + counts.ect1 + counts.ce;
+                let capable = (counts.ect0 + counts.ect1 + counts.ce) * full;
                 // Acknowledgements that overtake each other must not turn the counts back.
                 if capable >= own.counts.capable {
-                    own.counts = EcnCounts { capable, ce: counts.ce };
+                    own.counts = EcnCounts { capable, ce: counts.ce * full };
                 }
             }
         }

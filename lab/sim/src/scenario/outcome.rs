@@ -18,6 +18,8 @@ use crate::applications::PageLoad;
 use crate::engine::Simulation;
 use crate::ids::{FlowId, LinkId};
 use crate::metrics::{FlowMetrics, LinkMetrics, MOST_TRANSFERS, OTHERS, Transfer};
+use crate::tcp::EcnUse;
+use crate::workload::Transport;
 
 /// The report of an action on a shaper, or of an event.
 #[derive(Clone, PartialEq, Debug)]
@@ -329,7 +331,15 @@ impl Outcome {
         }
         if wants(Measure::Feedback) {
             to.add("marks arrived", "packets", all.marked as f64);
-            to.add("marks reported", "packets", all.marks_reported as f64);
+            // Classic ECN-Echo says that there was a mark, and not how many.
+            let tells = match &scenario.flows[section.flows.start].transport {
+                Transport::Tcp(tcp) => matches!(tcp.ecn, EcnUse::Accurate | EcnUse::L4s),
+                Transport::Other { .. } => true,
+                Transport::Udp { .. } => false,
+            };
+            if tells {
+                to.add("marks reported", "packets", all.marks_reported as f64);
+            }
         }
         let mut experiences = Experiences::default();
         for number in section.flows.clone() {

@@ -17,6 +17,7 @@ use tidegate_core::random::Stream;
 use tidegate_core::{Instant, Rate, Span};
 
 use super::congestion::{Ack, CongestionControl, CongestionSignal, DeliverySample, LostSegment};
+use crate::TCP_HEADER;
 use probe_rtt::MinRtt;
 use probing::Probing;
 
@@ -44,8 +45,8 @@ const EXTRA_ACKED_ROUNDS: u64 = 10;
 const STARTUP_FULL_LOSS_COUNT: u32 = 6;
 /// The RTT before one was measured ("Pacing Rate").
 const NOMINAL_RTT: Span = Span::from_millis(1);
-/// IP and TCP headers of a segment, which the endpoint paces as well.
-const HEADERS: f64 = 40.0;
+/// The headers of a segment, which the endpoint paces as well.
+const HEADERS: f64 = TCP_HEADER as f64;
 
 /// The states ("State Transition Diagram").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -40,7 +40,8 @@ pub struct Ack {
 ///
 /// For TCP these are bytes. With accurate feedback (RFC 9768) they are exact. With classic feedback `ce` counts those
 /// acknowledged with ECN-Echo. This is exact if the receiver echoes packet by packet (DCTCP, RFC 8257). If it repeats
-/// ECN-Echo until CWR (RFC 3168), only whether `ce` grows is meaningful. A transport that reports counts itself, such as QUIC (RFC 9000, section 19.3.2), passes those.
+/// ECN-Echo until CWR (RFC 3168), only whether `ce` grows is meaningful. A transport that counts packets, such as QUIC
+/// (RFC 9000, section 19.3.2), passes as many full packets, because a control takes `ce` off [`Ack::acked`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct EcnCounts {
     /// Delivered with an ECN-capable code point, marked or not.

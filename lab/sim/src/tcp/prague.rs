@@ -12,6 +12,7 @@
 use tidegate_core::{Instant, Rate, Span};
 
 use super::congestion::{Ack, CongestionControl, CongestionSignal, EcnCounts, EcnFeedback, LossRecovery};
+use crate::TCP_HEADER;
 
 /// The gain of the moving average alpha (2.3.2).
 const GAIN: f64 = 1.0 / 16.0;
@@ -27,8 +28,8 @@ const SLOW_START_PACING: f64 = 2.0;
 const DECREASE: f64 = 0.5;
 /// The least cwnd, in segments.
 const LEAST_SEGMENTS: f64 = 2.0;
-/// IP and TCP headers of a segment, which count in the pacing rate.
-const HEADERS: f64 = 40.0;
+/// The headers of a segment, which count in the pacing rate.
+const HEADERS: f64 = TCP_HEADER as f64;
 
 /// A reduction of cwnd by marks.
 #[derive(Clone, Copy, Debug)]
