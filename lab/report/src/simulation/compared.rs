@@ -63,6 +63,7 @@ const OTHERS: &[(&str, Better)] = &[
     ("frames incomplete", Better::Less),
     // Frames are counted where no more and no less of them is better.
     ("frames", Better::Neither),
+    ("frames complete", Better::Neither),
     ("startup mean", Better::Less),
     ("stalls", Better::Less),
     ("failed", Better::Less),

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use super::Quantity;
 use crate::comparison::each_once;
 
-/// The transfers or pages that were not completed, in the mean of a run.
+/// The transfers, pages or frames that were not completed, in the mean of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Left {
     /// How many were not completed.
     pub count: f64,
     /// How many began.
     pub begun: f64,
-    /// The kind that is counted: `transfers` or `pages`.
+    /// The kind that is counted: `transfers`, `pages` or `frames`.
     pub what: &'static str,
 }
 
@@ -28,10 +28,14 @@ impl std::fmt::Display for Left {
     }
 }
 
+/// What a live video consists of. Frames that are not complete are lost, whenever they were captured.
+const FRAMES: &str = "frames";
+
 /// The measures that count what began and what of it was completed, what these are, and how the names of their times begin.
-const COUNTED: [([&str; 2], &str, &[&str]); 2] = [
+const COUNTED: [([&str; 2], &str, &[&str]); 3] = [
     (["opened", "completed"], "transfers", &["completion ", "slowdown "]),
     (["pages begun", "pages loaded"], "pages", &["page load "]),
+    (["frames", "frames complete"], FRAMES, &["frame delay "]),
 ];
 
 /// Whether a measure counts what began or what was completed.
@@ -39,7 +43,7 @@ pub(crate) fn is_count(measure: &str) -> bool {
     COUNTED.iter().any(|(counts, ..)| counts.contains(&measure))
 }
 
-/// The kind that a time of this name belongs to, `transfers` or `pages`; `None` for other measures.
+/// The kind that a time of this name belongs to, `transfers`, `pages` or `frames`; `None` for other measures.
 pub fn counted_by(measure: &str) -> Option<&'static str> {
     let is_of = |times: &[&str]| times.iter().any(|time| time.trim_end() == measure);
     COUNTED.iter().find(|(_, _, times)| is_of(times)).map(|(_, what, _)| *what)
@@ -89,7 +93,7 @@ pub fn unfinished<'a>(quantities: impl Iterator<Item = &'a Quantity>) -> Option<
     let more = if more > 0 { format!("; {more} more") } else { String::new() };
     let said = together(&found.iter().take(MOST).map(one).collect::<Vec<_>>());
     // What begins late is seen for less time, and in a queue that grows takes longer: the estimate assumes that neither has to do with the other.
-    let is_much = found.iter().any(|(_, left, _)| left.count > left.begun / 10.0);
+    let is_much = found.iter().any(|(_, left, _)| left.what != FRAMES && left.count > left.begun / 10.0);
     let late = if is_much {
         " Of so many the percentiles may be too short, as what began late was watched for less time: let flows end before the run (`stop`)."
     } else {

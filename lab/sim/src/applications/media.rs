@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use tidegate_core::Ecn;
 use tidegate_core::random::Stream;
-use tidegate_metrics::Histogram;
+use tidegate_metrics::Survival;
 
 use super::scream::{Feedback, Marking, Scream};
 use crate::packet::{SimPacket, UDP_HEADER};
@@ -69,8 +69,8 @@ pub struct MediaQuality {
     pub frames: u64,
     /// Frames that arrived completely.
     pub complete: u64,
-    /// The time from capture to complete arrival, in ns.
-    pub delay_ns: Histogram,
+    /// The time from capture to complete arrival, in ns. A frame that does not arrive completely is endless.
+    pub delay_ns: Survival,
 }
 
 /// A datagram to send.
@@ -145,7 +145,9 @@ impl Live {
     pub fn quality(&self, now: u64) -> MediaQuality {
         let on_its_way = |frame: &&Frame| frame.counted && frame.missing > 0 && now - frame.captured < STALE;
         let waiting = self.frames.iter().filter(on_its_way).count() as u64;
-        MediaQuality { frames: self.quality.frames - waiting, ..self.quality.clone() }
+        let (frames, mut delay_ns) = (self.quality.frames - waiting, self.quality.delay_ns.clone());
+        delay_ns.endless = frames.saturating_sub(self.quality.complete);
+        MediaQuality { frames, delay_ns, ..self.quality }
     }
 
     /// When [`Live::act`] is due.
@@ -235,7 +237,7 @@ impl Live {
         });
         if last && let Some(frame) = self.frame_of(number).map(|frame| *frame).filter(|frame| frame.counted) {
             self.quality.complete += 1;
-            self.quality.delay_ns.record(now - frame.captured);
+            self.quality.delay_ns.finish(now - frame.captured);
         }
         let due = if last || self.unreported >= MOST_UNREPORTED { now } else { now + LONGEST_SILENCE };
         self.report_at = self.report_at.min(due);

@@ -58,7 +58,7 @@ impl Experiences {
         if let Some(media) = &self.media {
             digest.number(media.frames);
             digest.number(media.complete);
-            digest.histogram(&media.delay_ns);
+            digest.histogram(&media.delay_ns.finished);
         }
         for video in &self.videos {
             let numbers = [video.played_ns, video.stalled_ns, video.stalls, video.segments, video.switches];
@@ -84,8 +84,9 @@ impl Experiences {
         }
         if let Some(media) = &self.media {
             to.add("frames", "1", media.frames as f64);
+            to.add("frames complete", "1", media.complete as f64);
             to.add("frames incomplete", "%", 100.0 - media.complete as f64 / media.frames.max(1) as f64 * 100.0);
-            to.spread("frame delay", "ns", 1.0, &media.delay_ns);
+            to.survival("frame delay", "ns", 1.0, &media.delay_ns);
         }
     }
 

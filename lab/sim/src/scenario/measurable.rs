@@ -148,7 +148,7 @@ fn of_applications(workload: &Workload, any: bool) -> Vec<String> {
         add(&["startup mean", "played", "rebuffering", "stalls", "bit rate mean", "switches"]);
     }
     if let (Workload::Media(_), _) | (_, true) = (workload, any) {
-        add(&["frames", "frames incomplete"]);
+        add(&["frames", "frames complete", "frames incomplete"]);
         spread_names("frame delay").for_each(|name| add(&[&name]));
     }
     found

@@ -241,6 +241,11 @@ fn a_live_video_follows_the_line() {
     let lossy = run(&text(40, "20mbit", "loss = \"1%\"", MEDIA), 1);
     let incomplete = value(&lossy, "frames incomplete");
     assert!((0.5..15.0).contains(&incomplete), "{incomplete} %");
+    // A frame that is never complete is longer than any.
+    let begun = value(&lossy, "frames");
+    close(value(&lossy, "frames complete"), begun * (1.0 - incomplete / 100.0), 1e-9, "complete");
+    let beyond = if incomplete > 1.0 { "frame delay p99" } else { "frame delay p99.9" };
+    assert!(value(&lossy, beyond).is_infinite() && value(&lossy, "frame delay p50").is_finite(), "{incomplete} %");
 }
 
 /// With L4S, the draft aims at marks in place of a queue.
