@@ -496,7 +496,9 @@ fn runs_may_have_windows_of_a_trace() {
     let source = Source::new("test.toml", format!("{HEAD}{}{link}{BULK}", LINKS[0]));
     // Second n of 60 has n packets of 1,500 bytes.
     let line: String = (1..=60).flat_map(|second| (1..=second).map(move |_| format!("{}\n", second * 1_000))).collect();
-    let beside = |_: &str| Ok(Source::new("line", line.clone()));
+    // The other one has one more in the first second.
+    let beside =
+        |name: &str| Ok(Source::new("line", if name == "other" { format!("500\n{line}") } else { line.clone() }));
     let mut found = Diagnostics::new();
     let scenario =
         Scenario::load(&source, Some(&beside), &mut found).unwrap_or_else(|| panic!("{}", found.render(&source)));
@@ -541,6 +543,15 @@ fn runs_may_have_windows_of_a_trace() {
     let mut found = Diagnostics::new();
     assert!(Scenario::load(&early, Some(&beside), &mut found).is_none());
     assert!(found.render(&early).contains("have one trace"), "{}", found.render(&early));
+    // The same recording once more, under whatever name, is no further sample.
+    let twice = Source::new("test.toml", several.replace("other", "copy"));
+    let mut found = Diagnostics::new();
+    assert!(Scenario::load(&twice, Some(&beside), &mut found).is_none());
+    assert!(
+        found.render(&twice).contains("`copy` cannot be used: `line` has the same rates"),
+        "{}",
+        found.render(&twice)
+    );
     // Beside a trace that has no room for two windows all lines begin in what it has.
     let other = "rate-over-time = { kind = \"mahimahi\", file = \"short\", from = \"drawn\" }\n";
     let both = Source::new(

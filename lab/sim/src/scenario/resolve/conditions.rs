@@ -162,7 +162,14 @@ impl Resolver<'_> {
                     return refuse(self, file, file.place, why, "this file", "name a file beside the scenario");
                 }
                 Ok(Err(why)) => return refuse(self, file, file.place, why, "what is in this file", lines),
-                Ok(Ok(process)) => all.push(process),
+                Ok(Ok(process)) => {
+                    if let Some(n) = all.iter().position(|known| *known == process) {
+                        let why = format!("`{}` has the same rates", files[n].value);
+                        let help = "name recordings of other times or lines: the same windows once more are no further samples";
+                        return refuse(self, file, file.place, why, "the same recording", help);
+                    }
+                    all.push(process);
+                }
             }
         }
         let lengths: Vec<Span> = all.iter().filter_map(RateProcess::lasts).collect();
