@@ -32,6 +32,8 @@ pub struct Selection {
     pub flows: BTreeSet<FlowId>,
     /// The links; an empty set selects all links.
     pub links: BTreeSet<LinkId>,
+    /// The names of the variants that are run; an empty set selects all of them.
+    pub variants: BTreeSet<String>,
     /// The time of the first event.
     pub from: Instant,
     /// The time of the last event.
@@ -40,7 +42,8 @@ pub struct Selection {
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { flows: BTreeSet::new(), links: BTreeSet::new(), from: Instant::ZERO, to: Instant::MAX }
+        let (flows, links, variants) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Self { flows, links, variants, from: Instant::ZERO, to: Instant::MAX }
     }
 }
 

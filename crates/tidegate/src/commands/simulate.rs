@@ -46,11 +46,11 @@ pub struct Args {
     runs: Option<u32>,
     /// Run the first seed once more and keep what happened, in trace.pcapng (every event of a packet, with comments) and
     /// trace.parquet and trace.csv (also windows, round-trip times, queues) in the folder of --out, by default the working
-    /// directory: all, or that of flow=NAME, link=FROM->TO, from=TIME, to=TIME, with commas between
+    /// directory: all, or that of variant=NAME, flow=NAME, link=FROM->TO, from=TIME, to=TIME, with commas between
     #[arg(long, value_name = "KEY=VALUE,...")]
     trace: Option<String>,
     /// Run the first seed once more and write a qlog file (.sqlog) for each end of each connection into this folder, for viewers
-    /// of QUIC such as qvis; --trace chooses flows and times. TCP is written as if its segments were QUIC's packets
+    /// of QUIC such as qvis; --trace chooses variants, flows and times. TCP is written as if its segments were QUIC's packets
     #[arg(long, value_name = "DIR")]
     qlog: Option<PathBuf>,
     /// Write results.json, summary.csv, runs.csv, the differences of variants (differences.csv), the transfers of each run

@@ -7,9 +7,12 @@ use super::model::Scenario;
 use crate::ids::{FlowId, LinkId};
 use crate::trace::{Selection, Trace};
 
+/// The keys of a selection.
+const KEYS: &str = "variant, flow, link, from and to";
+
 impl Scenario {
-    /// Reads the selection of a trace: `flow=web,link=r->b,from=10s,to=20s`, or `all`. Every key is optional. `flow` (a section,
-    /// or with a number one flow of it) and `link` may be repeated.
+    /// Reads the selection of a trace: `variant=red,flow=web,link=r->b,from=10s,to=20s`, or `all`. Every key is optional. `variant`, `flow`
+    /// (a section, or with a number one flow of it) and `link` may be repeated.
     ///
     /// # Errors
     /// The key, the problem, and the alternatives.
@@ -25,10 +28,18 @@ impl Scenario {
         }
         for part in parts.iter().map(|part| part.trim()).filter(|part| !part.is_empty() && *part != "all") {
             let Some((key, value)) = part.split_once('=') else {
-                return Err(format!("`{part}` is not KEY=VALUE; the keys are flow, link, from and to"));
+                return Err(format!("`{part}` is not KEY=VALUE; the keys are {KEYS}"));
             };
             let time = || value.parse::<Span>().map_err(|error| format!("{key}={value}: {error}"));
             match key {
+                "variant" => {
+                    let known: Vec<&str> = self.variants.iter().map(|variant| variant.name.as_str()).collect();
+                    if !known.contains(&value) {
+                        let there = if known.is_empty() { "none".to_owned() } else { listed(&known) };
+                        return Err(format!("variant={value}: no such variant; there are {there}"));
+                    }
+                    selection.variants.insert(value.to_owned());
+                }
                 "flow" => {
                     let flows = self.flows_named(value).ok_or_else(|| {
                         let known: Vec<&str> = self.sections.iter().map(|section| section.name.as_str()).collect();
@@ -46,7 +57,7 @@ impl Scenario {
                 }
                 "from" => selection.from = Instant::ZERO + time()?,
                 "to" => selection.to = Instant::ZERO + time()?,
-                _ => return Err(format!("`{key}` is not a key of a trace; the keys are flow, link, from and to")),
+                _ => return Err(format!("`{key}` is not a key of a trace; the keys are {KEYS}")),
             }
         }
         if selection.from > selection.to {
@@ -58,10 +69,12 @@ impl Scenario {
         Ok(selection)
     }
 
-    /// Runs the scenario with `seed` and returns the name and the trace of each variant, or a single trace without
+    /// Runs the scenario with `seed` and returns the name and the trace of each variant that is selected, or a single trace without
     /// variants. The events are those of [`Scenario::run`].
     pub fn traced(&self, seed: u64, selection: &Selection) -> Vec<(String, Trace)> {
-        let variants = if self.variants.is_empty() { vec![None] } else { self.variants.iter().map(Some).collect() };
+        let is_wanted = |name: &String| selection.variants.is_empty() || selection.variants.contains(name);
+        let wanted = self.variants.iter().filter(|variant| is_wanted(&variant.name));
+        let variants = if self.variants.is_empty() { vec![None] } else { wanted.map(Some).collect() };
         let end = (Instant::ZERO + self.duration).min(selection.to);
         let trace = |variant: Option<&super::model::Variant>| {
             let mut net = self.network(seed, variant);

@@ -127,10 +127,28 @@ fn a_selection_that_cannot_be_is_refused_at_its_key() {
         ("from=30s", "later than the end"),
         ("flows=web", "`flows` is not a key"),
         ("web", "not KEY=VALUE"),
+        ("variant=red", "variant=red: no such variant; there are none"),
     ] {
         let error = scenario.selection(wanted).expect_err(wanted);
         assert!(error.contains(part), "{wanted}: {error}");
     }
+}
+
+#[test]
+fn a_selection_chooses_variants() {
+    let variant = |name: &str| {
+        format!("[[variant]]\nname = \"{name}\"\nfrom = \"r\"\nto = \"b\"\nqueue = {{ kind = \"{name}\" }}\n")
+    };
+    let text = format!("{TEXT}\n{}{}{}", variant("fifo"), variant("codel"), variant("pie"));
+    let (source, mut found) = (Source::new("t", text), Diagnostics::new());
+    let scenario = Scenario::load(&source, None, &mut found).unwrap_or_else(|| panic!("{}", found.render(&source)));
+    let traced = |wanted: &str| {
+        let selection = scenario.selection(wanted).unwrap_or_else(|error| panic!("{error}"));
+        scenario.traced(1, &selection).into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(traced("variant=pie,variant=fifo,flow=bulk,to=1s"), "fifo pie");
+    assert_eq!(traced("flow=bulk,to=1s"), "fifo codel pie");
+    assert!(scenario.selection("variant=red").unwrap_err().contains("there are `fifo`, `codel`, `pie`"));
 }
 
 #[test]
