@@ -46,10 +46,11 @@ impl Equality {
     pub fn reach(comparisons: usize, weighted: impl Fn(f64, f64) -> Option<Difference>) -> Option<f64> {
         let level = LEVEL / comparisons.max(1) as f64;
         let finds = |margin: f64| Some(Self::within(margin, &weighted)?.p() <= level);
-        if !finds(1.0)? {
+        // All of it has no logarithm.
+        let (mut low, mut high) = (0.0, 1.0 - 1e-9);
+        if !finds(high)? {
             return Some(f64::INFINITY);
         }
-        let (mut low, mut high) = (0.0, 1.0);
         for _ in 0..30 {
             let middle = f64::midpoint(low, high);
             if finds(middle)? { high = middle } else { low = middle }

@@ -108,10 +108,10 @@ impl Measure {
         self.name.starts_with("MOS")
     }
     /// Formats a mean with the unit, for a sentence: with no more than four digits, and none that its interval does not justify but the first
-    /// two.
+    /// three, since pairs of runs tell means apart that are within each other's intervals.
     pub(crate) fn mean(&self, of: &Estimate) -> String {
         let (scale, unit) = unit_of(of.mean, &self.unit);
-        let half = of.half.map(|half| half.min(of.mean.abs()) / scale);
+        let half = of.half.map(|half| half.min(of.mean.abs() / 10.0) / scale);
         let (mean, _) = known(of.mean / scale, half, bin(&self.name));
         with_unit(digits(mean.parse().unwrap_or(of.mean / scale)), unit)
     }

@@ -105,7 +105,8 @@ impl Pair {
         let pairs = by_seed(a, b);
         // Also where the difference is tested: nobody differs by more than all of it.
         let reach = match ratio(&pairs, a, b) {
-            Some(by_ratio) => Equality::reach(comparisons, by_ratio),
+            // A ratio of values above zero is at most all of the greater one away from it.
+            Some(by_ratio) => Equality::reach(comparisons, by_ratio).map(|reach| reach.min(1.0)),
             None => Equality::reach(comparisons, weighted(&pairs, a, b)),
         };
         reach.unwrap_or(f64::INFINITY)
