@@ -55,7 +55,7 @@ pub struct Chart {
     pub over: Vec<(String, String)>,
     /// Whether values have a logarithmic scale.
     pub log: bool,
-    /// Whether the horizontal axis of points and lines has a logarithmic scale.
+    /// Whether the horizontal axis has a logarithmic scale, which is that of the values of distributions and spreads.
     pub log_x: bool,
     /// The factor by which values are multiplied, for a unit of one's own; `None` for that of the table.
     pub times: Option<f64>,
@@ -278,10 +278,14 @@ impl Chart {
     }
 
     fn of_columns(&self, table: &Table, look: &Look) -> Result<Drawing, String> {
-        if self.log_x && !matches!(self.kind, ChartKind::Scatter | ChartKind::Lines) {
-            return Err("--log-x is of points and lines; --log is of values".into());
+        if self.log_x && matches!(self.kind, ChartKind::Heat | ChartKind::Best) {
+            return Err("--log-x is not of maps, whose cells have no scale; --log is of the shades".into());
         }
         match self.kind {
+            // The values of distributions and spreads are along the horizontal axis.
+            kind if self.log_x && !matches!(kind, ChartKind::Scatter | ChartKind::Lines) => {
+                Self { log: true, log_x: false, ..self.clone() }.of_columns(table, look)
+            }
             ChartKind::Heat => self.heat(table, look),
             // Variants are compared unless the axes of the sweep are named.
             ChartKind::Best => {

@@ -112,15 +112,16 @@ impl Report {
             Some(plot).filter(|plot| !plot.curves.is_empty())
         };
         let pens = self.pens();
-        let meant: Vec<Plot> = open().flat_map(Section::plots).filter(|plot| is_meant(plot)).filter_map(left).collect();
-        let of_group = |group: &Panels| Panels {
-            title: group.title.clone(),
-            panels: group
-                .panels
-                .iter()
-                .filter(|(_, plot)| is_meant(plot))
-                .filter_map(|(name, plot)| Some((name.clone(), left(plot)?)))
-                .collect(),
+        // Of pages of many curves some are chosen, which are together then.
+        let some = !curve.is_empty() || !look.rows.is_empty();
+        let together = |plots: Vec<(String, Plot)>| if some { joined(plots) } else { plots };
+        let meant = open().flat_map(Section::plots).filter(|plot| is_meant(plot)).filter_map(left);
+        let meant: Vec<Plot> =
+            together(meant.map(|plot| (String::new(), plot)).collect()).into_iter().map(|(_, plot)| plot).collect();
+        let of_group = |group: &Panels| {
+            let meant = group.panels.iter().filter(|(_, plot)| is_meant(plot));
+            let panels = meant.filter_map(|(name, plot)| Some((name.clone(), left(plot)?))).collect();
+            Panels { title: group.title.clone(), panels: together(panels) }
         };
         if look.overlay && !meant.is_empty() {
             let panels = open().flat_map(|section| &section.parts).filter_map(|part| match part {
@@ -237,6 +238,20 @@ fn without_page(name: &str) -> &str {
         (number(n) && number(of)).then_some(before.len())
     };
     name.rsplit_once(" (").and_then(before).map_or(name, |end| &name[..end])
+}
+
+/// The plots with those that are pages of one, which follow each other, as one.
+fn joined(plots: Vec<(String, Plot)>) -> Vec<(String, Plot)> {
+    let key = |(name, plot): &(String, Plot)| (without_page(name).to_owned(), without_page(&plot.title).to_owned());
+    let of_one = |a: &(String, Plot), b: &(String, Plot)| key(a) == key(b) && a.1.title != b.1.title;
+    let pages = plots.chunk_by(of_one).map(|pages| match pages {
+        [] | [_] => pages.to_vec(),
+        [first, ..] => {
+            let all = pages.iter().map(|(_, plot)| (String::new(), plot.clone())).collect();
+            overlaid(all).map_or_else(|_| pages.to_vec(), |plot| vec![(key(first).0, plot)])
+        }
+    });
+    pages.flatten().collect()
 }
 
 /// Lays plots with the same axes over each other. A curve gets the name of its panel, which is that of a variant, before its own and, where

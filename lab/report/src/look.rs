@@ -93,6 +93,8 @@ const FORMS: [(&str, Form); 6] = [
 
 /// The size of the type for which distances in figures are given.
 const NORMAL: f64 = 13.0;
+/// The most bands that are laid over each other in grey.
+const MOST_GREY_BANDS: usize = 3;
 
 impl Default for Look {
     fn default() -> Self {
@@ -316,7 +318,14 @@ impl Look {
             ));
         }
         plot.note_left();
-        if !self.bands {
+        // Greys have no hue by which one band could be seen through others.
+        let are_hidden =
+            self.grey && plot.curves.iter().filter(|curve| !curve.band.is_empty()).count() > MOST_GREY_BANDS;
+        if self.bands && are_hidden {
+            let note = "Bands are left out: in grey those of so many curves would hide each other.";
+            plot.note = Some(plot.note.take().map_or_else(|| note.to_owned(), |other| format!("{other} {note}")));
+        }
+        if !self.bands || are_hidden {
             plot.curves.iter_mut().for_each(|curve| curve.band.clear());
         }
         if self.log && matches!(plot.style, Style::Lines | Style::Steps | Style::Marks) {

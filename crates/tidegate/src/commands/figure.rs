@@ -58,7 +58,7 @@ pub struct ChartArgs {
     /// Use a logarithmic scale for the values
     #[arg(long)]
     log: bool,
-    /// Use a logarithmic scale for the horizontal axis of points and lines
+    /// Use a logarithmic scale for the horizontal axis
     #[arg(long)]
     log_x: bool,
     /// Multiply the values by this, for a unit of one's own

@@ -421,7 +421,7 @@ fn figures_are_drawn_of_tables_and_wrong_ones_named() {
         ("figure|no.parquet|--kind|ecdf|--out|x.svg".into(), "not a table of results"),
         ("figure|nowhere|--kind|ecdf|--out|x.svg".into(), "nowhere"),
         (format!("{lines}|--beside|points.csv"), "line 1: CURVE,X,Y"),
-        ("figure|t|--kind|box|--log-x|--out|x.svg".into(), "--log-x is of points and lines"),
+        (format!("{heat}|x.svg|--log-x"), "--log-x is not of maps"),
         ("figure|t.csv|--kind|ecdf|--out|x.svg".into(), "found record with 2 fields"),
         ("compare|s.toml".into(), "neither results nor a recording"),
         ("compare|home|--only|nosuch=1".into(), "--only chooses runs of a sweep"),

@@ -188,7 +188,8 @@ impl Chart {
         let rows = legend().rows as f64;
         grid.legend = if rows > 0.0 { (rows * (small + 7.0 * u) + 10.0 * u) / small } else { 0.0 };
         let cell = |x: usize, y: usize| {
-            let plain = |lines: Vec<String>| Cell { ground: Ink::Ground, ink: Ink::Text, lines, foot: Vec::new() };
+            let plain =
+                |lines: Vec<String>| Cell { ground: Ink::Ground, ink: Ink::Text, lines, below: None, foot: Vec::new() };
             Some(match cells[y][x].as_ref()? {
                 Best::Nobody => plain(vec!["n.r.".into()]),
                 Best::Alike => plain(vec!["alike".into()]),

@@ -40,6 +40,8 @@ pub(super) struct Cell {
     pub(super) ground: Ink,
     pub(super) ink: Ink,
     pub(super) lines: Vec<String>,
+    /// A further line below these, which is left out alone where it has no room.
+    pub(super) below: Option<String>,
     /// Inks that share its foot evenly, from the left, and the part of the foot's height that each has.
     pub(super) foot: Vec<(Ink, f64)>,
 }
@@ -172,12 +174,19 @@ impl Cell {
             drawing.outline((left, top), share, foot * part);
         }
         drawing.outline((x, y), wide, tall);
-        let longest = self.lines.iter().map(|line| room(line, small)).fold(0.0, f64::max);
-        if longest > width - 2.0 * look.unit() || self.lines.len() as f64 * small * 1.15 > high - foot {
+        let fit = |lines: &[&String]| {
+            let longest = lines.iter().map(|line| room(line, small)).fold(0.0, f64::max);
+            longest <= width - 2.0 * look.unit() && lines.len() as f64 * small * 1.15 <= high - foot
+        };
+        let mut lines: Vec<&String> = self.lines.iter().chain(&self.below).collect();
+        if !fit(&lines) {
+            lines.truncate(self.lines.len());
+        }
+        if !fit(&lines) {
             return;
         }
-        let first = y + (high - foot) / 2.0 + small * (0.35 - 0.575 * (self.lines.len() as f64 - 1.0));
-        for (n, line) in self.lines.iter().enumerate() {
+        let first = y + (high - foot) / 2.0 + small * (0.35 - 0.575 * (lines.len() as f64 - 1.0));
+        for (n, line) in lines.into_iter().enumerate() {
             let place = (x + width / 2.0, first + small * 1.15 * n as f64);
             drawing.text(place, Anchor::Middle, small, self.ink, line.as_str());
         }

@@ -17,13 +17,17 @@ pub(super) struct Heat {
     pub(super) xs: Vec<String>,
     pub(super) ys: Vec<String>,
     pub(super) means: Vec<Vec<Option<f64>>>,
-    /// Half the width of the 95 % interval of each mean; `None` for one value.
+    /// Half the width of the 95 % interval of each mean, of a geometric mean the factor to either side; `None` for one value.
     pub(super) halves: Vec<Vec<Option<f64>>>,
     pub(super) unit: String,
     pub(super) log: bool,
+    /// Whether the means are geometric.
+    pub(super) is_factor: bool,
     /// Whether the values are ratios, whose shades have 1 in the middle, and as far on a logarithmic scale to both sides.
     pub(super) ratio: bool,
     pub(super) note: String,
+    /// How wide the widest interval is, for cells that have no room for theirs.
+    pub(super) widest: Option<String>,
 }
 
 impl Chart {
@@ -46,7 +50,7 @@ impl Chart {
             (!values.is_empty()).then(mean)
         };
         let means: Vec<Vec<Option<f64>>> = cells.iter().map(|row| row.iter().map(mean).collect()).collect();
-        let half = |values: &Vec<f64>| summarise(values).and_then(|of| of.half_width);
+        let half = |values: &Vec<f64>| half_of(values, is_ratio);
         let halves = cells.iter().map(|row| row.iter().map(half).collect()).collect();
         let mut counts = Counts::default();
         cells.iter().flatten().map(Vec::len).filter(|count| *count > 0).for_each(|count| counts.add(count));
@@ -63,22 +67,32 @@ impl Chart {
         if flat().any(|mean| mean.is_infinite()) {
             note = format!("{note} n.r.: not reached in at least one of the values.").trim_start().to_owned();
         }
-        let notes = [Some(note).filter(|note| !note.is_empty()), known_to(&cells, is_ratio), self.selection()];
+        let notes = [Some(note).filter(|note| !note.is_empty()), self.selection()];
         let note = notes.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        let widest = known_to(&cells, is_ratio);
         let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
-        let heat = Heat { xs, ys, means, halves, unit, log, ratio: !self.over.is_empty(), note };
+        let heat =
+            Heat { xs, ys, means, halves, unit, log, is_factor: is_ratio, ratio: !self.over.is_empty(), note, widest };
         Ok(heat.drawing(self, look))
     }
 }
 
-/// Says how well the means of cells are known, since a shade does not: the widest of their 95 % intervals, by which they may be less or more, of ratios
-/// by the logarithms. `None` where cells have one value.
+/// Half the width of the 95 % interval of the mean of values; of ratios, by their logarithms, the factor to either side. `None` for one value.
+fn half_of(values: &[f64], is_ratio: bool) -> Option<f64> {
+    if !is_ratio {
+        return summarise(values)?.half_width;
+    }
+    let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    summarise(&logarithms)?.half_width.map(f64::exp)
+}
+
+/// Says how well the means of cells are known, since a shade does not: the widest of their 95 % intervals, by which they may be less or more.
+/// `None` where cells have one value.
 fn known_to(cells: &[Vec<Vec<f64>>], is_ratio: bool) -> Option<String> {
     let share = |values: &Vec<f64>| {
-        let values: Vec<f64> = if is_ratio { values.iter().map(|value| value.ln()).collect() } else { values.clone() };
-        let of = summarise(&values)?;
-        let half = of.half_width.filter(|half| half.is_finite())?;
-        Some(if is_ratio { half.exp() } else { half / of.mean.abs() }).filter(|share| share.is_finite())
+        let half = half_of(values, is_ratio)?;
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        Some(if is_ratio { half } else { half / mean.abs() }).filter(|share| share.is_finite())
     };
     let widest = cells.iter().flatten().filter_map(share).max_by(f64::total_cmp)?;
     Some(match is_ratio {
@@ -120,12 +134,25 @@ impl Heat {
     pub(super) fn drawing(&self, chart: &Chart, look: &Look) -> Drawing {
         let values = Values::new(&self.means, &self.unit, bin(chart.measure().unwrap_or_default()));
         let note = format!("Shades: {}. {}", self.quantity(chart, &values), self.note);
-        let grid = Grid { xs: self.xs.clone(), ys: self.ys.clone(), note, legend: 2.2, lines: 1 };
+        let mut grid = Grid { xs: self.xs.clone(), ys: self.ys.clone(), note, legend: 2.2, lines: 1 };
+        let below = |x: usize, y: usize| values.half(self.means[y][x]?, self.halves[y][x]?, self.is_factor);
+        let all = || (0..self.ys.len()).flat_map(|y| (0..self.xs.len()).filter_map(move |x| below(x, y)));
+        let small = Grid::small(look);
+        let has_room = all().next().is_some() && all().all(|text| room(&text, small) <= grid.room(look));
+        let known = match (has_room, self.is_factor) {
+            (true, true) => Some("Below a mean: the factor of its 95 % interval."),
+            (true, false) => Some("Below a mean: half the width of its 95 % interval."),
+            (false, _) => self.widest.as_deref(),
+        };
+        grid.note = [grid.note.trim_end()].into_iter().chain(known).collect::<Vec<_>>().join(" ");
+        grid.lines = if has_room { 2 } else { 1 };
         let cell = |x: usize, y: usize| {
             let mean = self.means[y][x]?;
             let ground = if mean.is_finite() { self.shade(self.part(mean)) } else { Ink::Ground };
             let ink = if ground.is_dark(look.grey) { Ink::Ground } else { Ink::Text };
-            Some(Cell { ground, ink, lines: vec![values.with_interval(mean, self.halves[y][x])], foot: Vec::new() })
+            let half = self.halves[y][x].map(|half| if self.is_factor { mean * (half - 1.0) } else { half });
+            let lines = vec![values.with_interval(mean, half)];
+            Some(Cell { ground, ink, lines, below: below(x, y).filter(|_| has_room), foot: Vec::new() })
         };
         grid.drawing(chart, look, cell, |drawing, place| self.scale(drawing, &values, place, look))
     }
@@ -199,6 +226,16 @@ impl Values {
         let decimals = |text: &str| text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         if decimals(&justified) <= decimals(&text) { justified } else { text }
     }
+    /// The text of half the width of an interval, in the unit of the means and with their decimals; of a factor that to either side.
+    fn half(&self, mean: f64, half: f64, is_factor: bool) -> Option<String> {
+        if !mean.is_finite() || !half.is_finite() || half <= 0.0 {
+            return None;
+        }
+        if is_factor {
+            return Some(format!("\u{d7}/\u{f7} {half:.2}"));
+        }
+        Some(format!("\u{b1} {}", known(mean / self.scale, Some(half / self.scale), self.bin).1?))
+    }
     fn text(&self, value: f64) -> String {
         if value.is_infinite() {
             return "n.r.".into();
@@ -222,8 +259,10 @@ mod tests {
             halves: Vec::new(),
             unit: String::new(),
             log: true,
+            is_factor: ratio,
             ratio,
             note: String::new(),
+            widest: None,
         };
         let shades = |heat: &Heat, values: &[f64]| -> Vec<Ink> {
             values.iter().map(|value| heat.shade(heat.part(*value))).collect()

@@ -48,6 +48,18 @@ fn bands_are_left_out_with_their_note() {
     assert!(with.1.contains("Lines: medians of 9 runs. Bands: quartiles of the runs."), "{with:?}");
     assert!(without.1.contains("Lines: medians of 9 runs.") && !without.1.contains("Bands"), "{without:?}");
     assert_eq!((with.0, without.0), (2, 0));
+    // In grey a fourth band would hide others.
+    let mut four = plot.clone();
+    four.curves.extend(
+        plot.curves.iter().map(|curve| crate::model::Curve { name: format!("{} more", curve.name), ..curve.clone() }),
+    );
+    let areas = |plot: &Plot, look: &str| {
+        let plot = Look::parse(look).and_then(|look| look.plot(plot.clone())).expect("a plot");
+        let bands = plot.curves.iter().filter(|curve| !curve.band.is_empty()).count();
+        (bands, plot.note.unwrap_or_default().contains("Bands are left out"))
+    };
+    assert_eq!([areas(&four, "column"), areas(&plot, "column,grey")], [(4, false), (2, false)]);
+    assert_eq!([areas(&four, "column,grey"), areas(&four, "column,grey,no-bands")], [(0, true), (0, false)]);
     // What is said below a figure may be left to the caption, which has it then.
     let plain = drawn("column,no-notes");
     assert!(!plain.1.contains("Lines:") && plain.3 < with.3 && with.2.is_none(), "{plain:?}");
