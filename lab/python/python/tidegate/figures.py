@@ -50,7 +50,7 @@ def figure(
         Divides by the values of the rows that have these texts instead, and are equal otherwise: with
         ``only={"subject": "flow a"}`` and ``over={"subject": "flow b"}`` the ratio of two flows.
     log
-        Whether the values have a logarithmic scale; ``log_x`` is for the horizontal axis of points and lines.
+        Whether the values have a logarithmic scale; ``log_x`` is for the horizontal axis, which is that of the values of distributions and boxes.
     times
         A factor for the values, for a unit of one's own.
     look, width, height, type_size, heading, rows, grey, bands
