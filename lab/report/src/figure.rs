@@ -133,7 +133,7 @@ impl Report {
             let all = named.filter_map(|(name, plot)| Some((name, left(plot)?))).collect();
             let mut drawn = [(look.plot(overlaid(all)?)?, Vec::new())];
             drawn[0].1 = pens.of_overlay(&drawn[0].0.names().collect::<Vec<_>>());
-            name_by_variants(&mut drawn);
+            name_by_variants(&mut drawn, look);
             return stacked(&drawn, look).ok_or_else(|| "there is nothing to draw".into());
         }
         let mut groups = open().flat_map(Section::panels).map(of_group);
@@ -163,7 +163,7 @@ impl Report {
         })?;
         let mut drawn: Vec<_> =
             meant.into_iter().map(|plot| (plot.pens(&pens), plot)).map(|(pens, plot)| (plot, pens)).collect();
-        name_by_variants(&mut drawn);
+        name_by_variants(&mut drawn, look);
         stacked(&drawn, look).ok_or_else(|| {
             let titles: Vec<String> = titles().map(|title| format!("\n  {title}")).collect();
             let hint = match title.contains("goodput") {
@@ -304,9 +304,9 @@ fn overlaid(plots: Vec<(String, Plot)>) -> Result<Plot, String> {
     Ok(all)
 }
 
-/// Names curves by what they differ in: by their variants alone where all are of one subject, which goes into the titles, and
-/// otherwise without the word that all subjects begin with, such as `flow`.
-fn name_by_variants(plots: &mut [(Plot, Vec<Pen>)]) {
+/// Names curves by what they differ in: by their variants alone where all are of one subject, which goes into the titles or, where a look has
+/// none, before the notes, and otherwise without the word that all subjects begin with, such as `flow`.
+fn name_by_variants(plots: &mut [(Plot, Vec<Pen>)], look: &Look) {
     let parts = |name: &str| name.split_once(": ").map(|(variant, subject)| (variant.to_owned(), subject.to_owned()));
     let names: BTreeSet<&str> = plots.iter().flat_map(|(plot, _)| plot.names()).collect();
     let Some(subjects) =
@@ -314,7 +314,7 @@ fn name_by_variants(plots: &mut [(Plot, Vec<Pen>)]) {
     else {
         // Plots of different things have names of their own.
         if plots.len() > 1 {
-            plots.iter_mut().for_each(|plot| name_by_variants(std::slice::from_mut(plot)));
+            plots.iter_mut().for_each(|plot| name_by_variants(std::slice::from_mut(plot), look));
         }
         return;
     };
@@ -332,6 +332,11 @@ fn name_by_variants(plots: &mut [(Plot, Vec<Pen>)]) {
         }
         if subjects.len() == 1 && !plot.title.contains(subject) {
             plot.title = format!("{}: {subject}", plot.title);
+        }
+        if subjects.len() == 1 && look.on_paper && look.heading(&plot.title).is_none() {
+            plot.note = Some(
+                [Some(format!("{subject}.")), plot.note.take()].into_iter().flatten().collect::<Vec<_>>().join(" "),
+            );
         }
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidegate_config::node::Node;
 use tidegate_config::{Diagnostics, Source};
+use tidegate_display::wrapped;
 use tidegate_report::columns::Table;
 use tidegate_report::simulation::sweep_rows;
 use tidegate_report::swept;
@@ -24,7 +25,7 @@ use super::simulate::cache::write_whole;
 use super::simulate::runs::stop_on_signals;
 use super::simulate::shown;
 use crate::Failure;
-use crate::output::TableFile;
+use crate::output::{TableFile, width};
 use crate::progress::Progress;
 
 /// Run a scenario for every combination of values and seeds, on all processors
@@ -77,11 +78,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let scenario = load(&source, beside, &said)?;
     let (seed, runs) = (args.seed.unwrap_or(scenario.seed), args.runs.unwrap_or(scenario.runs));
     scenario.check_runs(runs as usize).map_err(Failure::Usage)?;
-    let seeds = (0..u64::from(runs)).map(|n| seed.wrapping_add(n)).collect();
+    let seeds: Vec<u64> = (0..u64::from(runs)).map(|n| seed.wrapping_add(n)).collect();
     let node = Node::parse(&source, &mut Diagnostics::new()).ok_or_else(|| Failure::Usage("no scenario".into()))?;
-    let mut sweep = Sweep::new(&node, args.vary.clone(), seeds, args.batch as usize).map_err(Failure::Usage)?;
+    let mut sweep = Sweep::new(&node, args.vary.clone(), seeds.clone(), args.batch as usize).map_err(Failure::Usage)?;
+    // What the runs are a sample of, at any of the points.
+    let mut notes: Vec<String> = Vec::new();
     for point in sweep.samples().map_err(Failure::Usage)? {
-        load(&Source::new(point.named(source.name()), &*point.text), beside, &said)?;
+        let scenario = load(&Source::new(point.named(source.name()), &*point.text), beside, &said)?;
+        for note in scenario.notes(seeds.iter().copied()) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
     }
     for name in sweep.files() {
         // The run that names a file reports why it cannot be read.
@@ -100,7 +108,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         let answer = json!({
             "version": env!("CARGO_PKG_VERSION"), "runs": runs, "made_before": found, "folder": args.out.display().to_string(),
-            "files": names,
+            "files": names, "notes": notes,
         });
         writeln!(crate::output::stdout(), "{answer:#}")?;
         return Ok(());
@@ -109,6 +117,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let before = if found > 0 { format!("; {} made before", several(found, "run")) } else { String::new() };
     let text = format!("{} in {} in {}{before}", several(runs, "run"), several(files, "file"), args.out.display());
     writeln!(crate::output::stdout(), "{text}")?;
+    for note in &notes {
+        writeln!(crate::output::stdout(), "{}", wrapped(note, width()))?;
+    }
     Ok(())
 }
 
