@@ -151,15 +151,13 @@ impl Shaping {
         // Read first: one that is ready a moment later has changed it.
         let loading = offload::loading(options);
         let (offload, why_not) = offload::choose(config, options)?;
-        let mut awaited = matches!(why_not, Some(StartError::KernelLoading)).then_some(loading);
         // What an earlier data path has left waits in queues of this process, with the rules that are the lock of the interface: it is taken
         // over there, and the traffic moves then.
-        let offload = match left {
-            Some(_) if offload.is_some() && !offload::must(config, options) => {
-                awaited = Some(usize::MAX);
-                None
-            }
-            _ => offload,
+        let moves_later = left.is_some() && offload.is_some() && !offload::must(config, options);
+        let offload = offload.filter(|_| !moves_later);
+        let awaited = match why_not {
+            Some(StartError::KernelLoading) => Some(loading),
+            _ => moves_later.then_some(usize::MAX),
         };
         let mut why_not = why_not.map(|error| error.reason());
         let beginning = Beginning::new(config, options)?;

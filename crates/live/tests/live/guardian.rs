@@ -110,24 +110,30 @@ const STUCK: &str = "stuck";
 /// The role of a shaper whose guardians take two seconds to be ready.
 const SLOW: &str = "slow";
 
+/// A guardian that is this program, without a directory, which leaves nothing to another process.
+pub fn own() -> Settings {
+    Settings {
+        program: "/proc/self/exe".into(),
+        arguments: vec!["guard-a-shaper".into()],
+        directory: None,
+        linger: Duration::from_secs(3),
+        take_over: false,
+        log: None,
+    }
+}
+
 fn shape(interface: String, file: &str, mut pipe: UnixStream, directory: &std::path::Path, role: &str) {
     let mut byte = [0; 1];
     pipe.read_exact(&mut byte).unwrap();
     let config = shaper::load(&Source::new("shaper", file), &mut Diagnostics::default()).unwrap();
     let slow = format!("sleep 2; exec {} guard-a-shaper", std::env::current_exe().unwrap().display());
-    let (program, arguments) = match role {
-        STUCK => ("/bin/sleep", vec!["30".into()]),
-        SLOW => ("/bin/sh", vec!["-c".into(), slow.into()]),
-        _ => ("/proc/self/exe", vec!["guard-a-shaper".into()]),
+    let guardian = match role {
+        STUCK => Settings { program: "/bin/sleep".into(), arguments: vec!["30".into()], ..own() },
+        SLOW => Settings { program: "/bin/sh".into(), arguments: vec!["-c".into(), slow.into()], ..own() },
+        _ => own(),
     };
-    let guardian = Settings {
-        program: program.into(),
-        arguments,
-        directory: Some(directory.to_owned()),
-        linger: Duration::from_secs(3),
-        take_over: ![SLOW, "false"].contains(&role),
-        log: None,
-    };
+    let take_over = ![SLOW, "false"].contains(&role);
+    let guardian = Settings { directory: Some(directory.to_owned()), take_over, ..guardian };
     let options = Options { interfaces: vec![interface], guardian: Some(guardian), ..Options::default() };
     let mut shaping = Some(Shaping::start(&config, &options).unwrap());
     assert_eq!(shaping.as_ref().and_then(Shaping::unguarded), None);

@@ -9,7 +9,6 @@ use tidegate_config::{Diagnostics, Source, shaper};
 use tidegate_core::ClassId;
 use tidegate_engine::advice::OffloadedAdvice;
 use tidegate_engine::{Names, Offload, OffloadedFlows, PromiseTable, Promised, Setup, Totals};
-use tidegate_live::guardian::Settings;
 use tidegate_live::netlink::Error;
 use tidegate_live::probe::{Inspection, Version};
 use tidegate_live::rtnl::Rtnl;
@@ -20,6 +19,7 @@ use tidegate_testbed::Ended;
 use tidegate_testbed::veth::{DEVICE, Pair};
 use tidegate_units::{Bytes, Rate};
 
+use crate::guardian;
 use crate::hold::{RATE, all_in_order, while_sending};
 
 /// Takes a rate, and none where the discipline of a class is named.
@@ -264,16 +264,8 @@ pub fn a_data_path_that_is_begun_anew_moves_to_the_kernel() -> Ended {
     let kernel = config("limit = \"1MB\"\n");
     let pair = Pair::new();
     let later = Arc::new(Later { loading: AtomicUsize::new(1), ..Later::default() });
-    let guardian = Settings {
-        program: "/proc/self/exe".into(),
-        arguments: vec!["guard-a-shaper".into()],
-        directory: None,
-        linger: Duration::from_secs(3),
-        take_over: false,
-        log: None,
-    };
     let offload = Some(Arc::clone(&later) as Arc<dyn OffloadProvider>);
-    let options = Options { offload, guardian: Some(guardian), ..Options::default() };
+    let options = Options { offload, guardian: Some(guardian::own()), ..Options::default() };
     let (sent, arrived) = while_sending(&pair, || {
         let moves = || {
             let shaping = Shaping::start(&kernel, &options).unwrap();

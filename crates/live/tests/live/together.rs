@@ -4,13 +4,13 @@ use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use tidegate_config::{Diagnostics, Source, shaper};
-use tidegate_live::guardian::Settings;
 use tidegate_live::netlink::{Protocol, Socket};
 use tidegate_live::nft;
 use tidegate_live::probe::Version;
 use tidegate_live::rtnl::{Address, Rtnl};
 use tidegate_live::shaping::{Options, Shaping, StartError, Successor};
 
+use crate::guardian;
 use crate::queue::PATIENCE;
 use tidegate_testbed::Ended;
 use tidegate_testbed::veth::Pair;
@@ -138,17 +138,9 @@ pub fn one_of_several_interfaces_vanishes_and_returns() -> Ended {
 
 pub fn other_interfaces_are_taken_over_without_a_rule_left() -> Ended {
     let pair = with_lans();
-    let guardian = Settings {
-        program: "/proc/self/exe".into(),
-        arguments: vec!["guard-a-shaper".into()],
-        directory: None,
-        linger: Duration::from_secs(3),
-        take_over: false,
-        log: None,
-    };
     let of = |names: &[&str]| Options {
         interfaces: names.iter().map(|&name| name.to_owned()).collect(),
-        guardian: Some(guardian.clone()),
+        guardian: Some(guardian::own()),
         ..Options::default()
     };
     let mut shaping = start(&pair, "\"tg0\"", &of(&LANS)).unwrap();

@@ -26,7 +26,6 @@ use super::worker::{PathParts, QueuePath};
 use crate::guardian::{self, Page};
 use crate::marks::MarkLayout;
 use crate::netlink::Error;
-use crate::nfqueue::SocketCounters;
 use crate::rules::Direction;
 use crate::shaping::Options;
 use crate::shaping::command::{Command, Handle, LiveEngine, VerdictSink};
@@ -123,28 +122,13 @@ struct Happened {
     unlinked: u64,
 }
 
-/// The data path, with a mistake if there is one.
-struct Judged<'a> {
+/// The data path, and what else happens in a turn after it has received so many packets.
+struct Judged<'a, F> {
     path: QueuePath<Model<'a>>,
-    hasty: bool,
+    received: F,
 }
 
-/// A data path whose thread stalls after so many batches, and has been abandoned when it goes on.
-struct Stalled<'a> {
-    path: QueuePath<Model<'a>>,
-    batches: u32,
-    state: Arc<WorkerState>,
-    /// What the kernel had handed over, and where the page stood, when it was abandoned.
-    then: Option<(SocketCounters, u32, u64)>,
-}
-
-impl Stalled<'_> {
-    fn seen(&self) -> (SocketCounters, u32, u64) {
-        (self.path.kernel.counters(), self.state.page.received(), self.state.page.beats())
-    }
-}
-
-impl DataPath for Stalled<'_> {
+impl<'a, F: FnMut(&QueuePath<Model<'a>>, &mut Driver<Handle>, usize)> DataPath for Judged<'a, F> {
     type Handle = Handle;
     type Sink = VerdictSink;
     type Error = Error;
@@ -157,42 +141,7 @@ impl DataPath for Stalled<'_> {
     }
     fn receive(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<usize, Error> {
         let received = self.path.receive(now, driver)?;
-        if received > 0 && self.then.is_none() {
-            self.batches -= 1;
-            if self.batches == 0 {
-                self.state.abandon();
-                self.then = Some(self.seen());
-            }
-        }
-        Ok(received)
-    }
-    fn sink(&mut self) -> &mut VerdictSink {
-        self.path.sink()
-    }
-    fn flush(&mut self) -> Result<(), Error> {
-        self.path.flush()
-    }
-    fn control(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<ControlFlow<()>, Error> {
-        self.path.control(now, driver)
-    }
-}
-
-impl DataPath for Judged<'_> {
-    type Handle = Handle;
-    type Sink = VerdictSink;
-    type Error = Error;
-
-    fn now(&mut self) -> Instant {
-        self.path.now()
-    }
-    fn wait(&mut self, wait: Wait) -> Result<ControlFlow<()>, Error> {
-        self.path.wait(wait)
-    }
-    fn receive(&mut self, now: Instant, driver: &mut Driver<Handle>) -> Result<usize, Error> {
-        let received = self.path.receive(now, driver)?;
-        if self.hasty {
-            driver.segmentation_done();
-        }
+        (self.received)(&self.path, driver, received);
         Ok(received)
     }
     fn sink(&mut self) -> &mut VerdictSink {
@@ -217,7 +166,12 @@ fn judge(live: &Live, seed: u64, faults: Faults, hasty: bool) -> Result<Happened
     let model = Model::new(live, &flows, random, faults, Arc::clone(&page), (commands, Arc::clone(&list)));
     let shape = |model, inbox, (state, left), engine| {
         let (path, mut driver) = QueuePath::new(model, parts(inbox, state, left), engine);
-        let mut judged = Judged { path, hasty };
+        let received = |_: &QueuePath<_>, driver: &mut Driver<_>, _| {
+            if hasty {
+                driver.segmentation_done();
+            }
+        };
+        let mut judged = Judged { path, received };
         run(&mut driver, &mut judged).map_err(|failure| format!("{failure:?}"))?;
         Ok::<_, String>((judged.path.kernel, driver.counters().segmented))
     };
@@ -348,9 +302,19 @@ fn a_thread_that_was_abandoned_in_its_turn_touches_nothing_any_more() {
         let state = Arc::new(WorkerState::new(page, true));
         let engine = live.engine(live.packets[0].at).unwrap();
         let (path, mut driver) = QueuePath::new(model, parts(inbox, Arc::clone(&state), None), engine);
-        let mut stalled = Stalled { path, batches, state, then: None };
-        assert!(run(&mut driver, &mut stalled).is_ok());
-        assert_eq!(stalled.then, Some(stalled.seen()), "after {batches} batches");
+        let seen = |path: &QueuePath<Model<'_>>| (path.kernel.counters(), state.page.received(), state.page.beats());
+        let (mut left, mut then) = (batches, None);
+        let received = |path: &QueuePath<Model<'_>>, _: &mut Driver<_>, packets| {
+            left -= u32::from(packets > 0 && left > 0);
+            if left == 0 && then.is_none() {
+                state.abandon();
+                then = Some(seen(path));
+            }
+        };
+        let mut judged = Judged { path, received };
+        assert!(run(&mut driver, &mut judged).is_ok());
+        let now = seen(&judged.path);
+        assert_eq!(then, Some(now), "after {batches} batches");
     }
 }
 
