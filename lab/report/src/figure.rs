@@ -330,13 +330,15 @@ fn name_by_variants(plots: &mut [(Plot, Vec<Pen>)], look: &Look) {
                 None => continue,
             };
         }
-        if subjects.len() == 1 && !plot.title.contains(subject) {
+        if subjects.len() > 1 {
+            continue;
+        }
+        if !plot.title.contains(subject) {
             plot.title = format!("{}: {subject}", plot.title);
         }
-        if subjects.len() == 1 && look.on_paper && look.heading(&plot.title).is_none() {
-            plot.note = Some(
-                [Some(format!("{subject}.")), plot.note.take()].into_iter().flatten().collect::<Vec<_>>().join(" "),
-            );
+        if look.on_paper && look.heading(&plot.title).is_none() {
+            let notes = [Some(format!("{subject}.")), plot.note.take()].into_iter().flatten();
+            plot.note = notes.reduce(|notes, note| format!("{notes} {note}"));
         }
     }
 }

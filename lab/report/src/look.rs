@@ -323,7 +323,8 @@ impl Look {
             self.grey && plot.curves.iter().filter(|curve| !curve.band.is_empty()).count() > MOST_GREY_BANDS;
         if self.bands && are_hidden {
             let note = "Bands are left out: in grey those of so many curves would hide each other.";
-            plot.note = Some(plot.note.take().map_or_else(|| note.to_owned(), |other| format!("{other} {note}")));
+            let notes = plot.note.take().into_iter().chain([note.to_owned()]);
+            plot.note = notes.reduce(|notes, note| format!("{notes} {note}"));
         }
         if !self.bands || are_hidden {
             plot.curves.iter_mut().for_each(|curve| curve.band.clear());

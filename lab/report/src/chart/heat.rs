@@ -51,7 +51,7 @@ impl Chart {
         };
         let means: Vec<Vec<Option<f64>>> = cells.iter().map(|row| row.iter().map(mean).collect()).collect();
         let half = |values: &Vec<f64>| half_of(values, is_ratio);
-        let halves = cells.iter().map(|row| row.iter().map(half).collect()).collect();
+        let halves: Vec<Vec<Option<f64>>> = cells.iter().map(|row| row.iter().map(half).collect()).collect();
         let mut counts = Counts::default();
         cells.iter().flatten().map(Vec::len).filter(|count| *count > 0).for_each(|count| counts.add(count));
         if counts.most == 0 {
@@ -69,7 +69,7 @@ impl Chart {
         }
         let notes = [Some(note).filter(|note| !note.is_empty()), self.selection()];
         let note = notes.into_iter().flatten().collect::<Vec<_>>().join(" ");
-        let widest = known_to(&cells, is_ratio);
+        let widest = known_to(&means, &halves, is_ratio);
         let (unit, log) = (self.unit(table, &rows, &self.value), self.log || look.log);
         let heat =
             Heat { xs, ys, means, halves, unit, log, is_factor: is_ratio, ratio: !self.over.is_empty(), note, widest };
@@ -88,13 +88,11 @@ fn half_of(values: &[f64], is_ratio: bool) -> Option<f64> {
 
 /// Says how well the means of cells are known, since a shade does not: the widest of their 95 % intervals, by which they may be less or more.
 /// `None` where cells have one value.
-fn known_to(cells: &[Vec<Vec<f64>>], is_ratio: bool) -> Option<String> {
-    let share = |values: &Vec<f64>| {
-        let half = half_of(values, is_ratio)?;
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        Some(if is_ratio { half } else { half / mean.abs() }).filter(|share| share.is_finite())
-    };
-    let widest = cells.iter().flatten().filter_map(share).max_by(f64::total_cmp)?;
+fn known_to(means: &[Vec<Option<f64>>], halves: &[Vec<Option<f64>>], is_ratio: bool) -> Option<String> {
+    let cells = means.iter().flatten().zip(halves.iter().flatten());
+    let shares =
+        cells.filter_map(|(mean, half)| Some(if is_ratio { (*half)? } else { (*half)? / mean.as_ref()?.abs() }));
+    let widest = shares.filter(|share| share.is_finite()).max_by(f64::total_cmp)?;
     Some(match is_ratio {
         true => {
             format!("Widest 95 % interval: by a factor of {} to either side.", digits((widest * 100.0).round() / 100.0))

@@ -52,7 +52,7 @@ impl Runs {
         Self { medians, bands, count, left: BTreeMap::new() }
     }
 
-    /// The same, with what was not completed by subject, for the distributions of how long it took.
+    /// Adds what was not completed, by subject, for the distributions of how long it took.
     #[must_use]
     pub fn with_left(self, left: BTreeMap<(String, &'static str), String>) -> Self {
         Self { left, ..self }

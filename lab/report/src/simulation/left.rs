@@ -28,7 +28,7 @@ impl std::fmt::Display for Left {
     }
 }
 
-/// What a live video consists of. Frames that are not complete are lost, whenever they were captured.
+/// The frames of a live video. One that is not complete is lost, whenever it was captured.
 const FRAMES: &str = "frames";
 
 /// The measures that count what began and what of it was completed, what these are, and how the names of their times begin.
