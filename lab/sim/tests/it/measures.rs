@@ -520,13 +520,16 @@ fn runs_may_have_windows_of_a_trace() {
         "{}",
         said(3)
     );
+    let refused = |text: String| {
+        let (source, mut found) = (Source::new("test.toml", text), Diagnostics::new());
+        assert!(Scenario::load(&source, Some(&beside), &mut found).is_none());
+        found.render(&source)
+    };
     // A run that has the window of another is no further sample of the line.
     assert!(scenario.check_runs(3).is_ok());
     assert!(scenario.check_runs(4).is_err_and(|why| why.starts_with("4 runs, and 3 windows of 20s in the trace")));
-    let four = Source::new("test.toml", source.text().replace("duration", "runs = 4\nduration"));
-    let mut found = Diagnostics::new();
-    assert!(Scenario::load(&four, Some(&beside), &mut found).is_none());
-    assert!(found.render(&four).contains("more than there are windows"), "{}", found.render(&four));
+    let four = refused(source.text().replace("duration", "runs = 4\nduration"));
+    assert!(four.contains("more than there are windows"), "{four}");
     // Several files are one sample, which has the windows of all; each line has as many, since all begin in the same one.
     let several = source.text().replace("file = \"line\"", "file = [\"line\", \"other\"]");
     let mut found = Diagnostics::new();
@@ -535,23 +538,13 @@ fn runs_may_have_windows_of_a_trace() {
     let notes = both.notes(1..=6).join(" ");
     assert!(notes.contains("a part of `line`, `other` by its seed") && notes.contains("120 of their 120 s"), "{notes}");
     let one = "rate-over-time = { kind = \"mahimahi\", file = \"line\", from = \"drawn\" }\n";
-    let uneven = several.replacen("rate = \"100mbit\"\n", &format!("rate = \"100mbit\"\n{one}"), 1);
-    let (uneven, mut found) = (Source::new("test.toml", uneven), Diagnostics::new());
-    assert!(Scenario::load(&uneven, Some(&beside), &mut found).is_none());
-    assert!(found.render(&uneven).contains("as many files for each line"), "{}", found.render(&uneven));
-    let early = Source::new("test.toml", several.replace("from = \"drawn\"", "from = \"1s\""));
-    let mut found = Diagnostics::new();
-    assert!(Scenario::load(&early, Some(&beside), &mut found).is_none());
-    assert!(found.render(&early).contains("have one trace"), "{}", found.render(&early));
+    let uneven = refused(several.replacen("rate = \"100mbit\"\n", &format!("rate = \"100mbit\"\n{one}"), 1));
+    assert!(uneven.contains("as many files for each line"), "{uneven}");
+    let early = refused(several.replace("from = \"drawn\"", "from = \"1s\""));
+    assert!(early.contains("have one trace"), "{early}");
     // The same recording once more, under whatever name, is no further sample.
-    let twice = Source::new("test.toml", several.replace("other", "copy"));
-    let mut found = Diagnostics::new();
-    assert!(Scenario::load(&twice, Some(&beside), &mut found).is_none());
-    assert!(
-        found.render(&twice).contains("`copy` cannot be used: `line` has the same rates"),
-        "{}",
-        found.render(&twice)
-    );
+    let twice = refused(several.replace("other", "copy"));
+    assert!(twice.contains("`copy` cannot be used: `line` has the same rates"), "{twice}");
     // Beside a trace that has no room for two windows all lines begin in what it has.
     let other = "rate-over-time = { kind = \"mahimahi\", file = \"short\", from = \"drawn\" }\n";
     let both = Source::new(
